@@ -1,0 +1,39 @@
+# Each command makes its own virtual environment in .venv, from this folder's files alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## List these commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
+
+demo: $(VENV)/demo.done ## Devices learn a digit each, then from each other; prints a table and draws a picture
+	$(BIN)/elmgrove demo
+
+test: $(VENV)/dev.done ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --doctest-modules src/elmgrove
+
+bench: $(VENV)/bench.done ## Measure speed against the literal equations, pyoselm, PyTorch and River
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove the virtual environment
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Elmgrove needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/%.done: pyproject.toml | $(BIN)/python
+	@echo "Installing what 'make $*' needs (once, a minute or two)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@

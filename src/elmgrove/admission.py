@@ -1,0 +1,72 @@
+"""What honest evidence must satisfy, whoever sends it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.errors import SingularSystem
+from elmgrove.solver import Factor
+
+Array = NDArray[Any]
+
+
+class Admission(NamedTuple):
+    """Whether evidence can come from rows, and why not when it can't. True or false as such."""
+
+    admissible: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.admissible
+
+
+def judge(
+    U: Array, V: Array, energy: float, count: float, bound: float | None, tolerance: float | None
+) -> Admission:
+    """Every sum over rows passes; what fails can't be a sum over rows.
+
+    The reverse is not promised: a liar who knows these rules can pass them.
+    """
+    if tolerance is None:
+        # Rounding of a long sum, as a share of the largest entry.
+        tolerance = 64.0 * len(U) * float(np.finfo(U.dtype).eps)
+    reason = _first_reason(U, V, energy, count, bound, tolerance)
+    return Admission(reason is None, reason or "")
+
+
+def _first_reason(
+    U: Array, V: Array, energy: float, count: float, bound: float | None, tolerance: float
+) -> str | None:
+    if not (np.isfinite(U).all() and np.isfinite(V).all() and np.isfinite([energy, count]).all()):
+        return "U, V, energy or count is not finite"
+    if energy < 0 or count < 0:
+        return f"energy ({energy:g}) and count ({count:g}) can't be negative"
+    diagonal = U.diagonal().astype(np.float64)
+    slack = tolerance * float(np.abs(U).max())
+    if np.abs(U - U.T).max() > slack:
+        return "U is not symmetric"
+    if diagonal.min() < -slack:
+        return f"U has a negative diagonal entry ({diagonal.min():g})"
+    if bound is not None and diagonal.max() > count * bound**2 + slack:
+        return (
+            f"U has a diagonal entry of {diagonal.max():g}, but {count:g} rows of hidden outputs "
+            f"up to {bound:g} can't give more than {count * bound**2:g}"
+        )
+    if diagonal.max() <= 0:
+        return None if not V.any() else "V is not 0 though U is"
+    return _spectral_reason(U, V, energy, slack, tolerance)
+
+
+def _spectral_reason(
+    U: Array, V: Array, energy: float, slack: float, tolerance: float
+) -> str | None:
+    try:
+        factor = Factor(U, slack, 0.0)
+    except SingularSystem:
+        return "U is not positive semidefinite"
+    # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
+    explained = float(np.vdot(V.astype(np.float64), factor.solve(V)))
+    if explained > energy * (1.0 + np.sqrt(tolerance)):
+        return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
+    return None

@@ -1,0 +1,49 @@
+"""From single strange rows to alarms that are worth a person's time."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from elmgrove.errors import BadInput
+
+
+@dataclass(frozen=True)
+class AlarmRule:
+    """An alarm when ``k`` of the last ``n`` rows were strange, then none for ``cooldown`` rows.
+
+    The default raises one for each strange row.
+    """
+
+    k: int = 1
+    n: int = 1
+    cooldown: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= self.n:
+            raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")
+        if self.cooldown < 0:
+            raise BadInput(f"the cool-down can't be negative ({self.cooldown})")
+
+
+class Alarm:
+    """Applies an ``AlarmRule`` to a stream of rows.
+
+    >>> alarm = Alarm(AlarmRule(k=2, n=3, cooldown=2))
+    >>> [alarm.raised(strange) for strange in (True, False, True, True, True, True)]
+    [False, False, True, False, False, True]
+    """
+
+    def __init__(self, rule: AlarmRule) -> None:
+        self.rule = rule
+        self.recent: deque[bool] = deque(maxlen=rule.n)
+        self.quiet = 0
+
+    def raised(self, strange: bool) -> bool:
+        """Takes the next row in, and says whether to alarm now."""
+        self.recent.append(strange)
+        if self.quiet:
+            self.quiet -= 1
+            return False
+        if not strange or sum(self.recent) < self.rule.k:
+            return False
+        self.quiet = self.rule.cooldown
+        return True

@@ -1,0 +1,72 @@
+"""What must be equal before two pieces of evidence may be added."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from elmgrove.errors import BadInput, Mismatch
+from elmgrove.fingerprint import differences, fingerprint
+from elmgrove.hidden import HiddenLayer
+from elmgrove.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The layer, the number of outputs, the names of the features and their scaling.
+
+    Two evidences are sums over rows of the same kind exactly when their bases are equal.
+    """
+
+    layer: HiddenLayer
+    outputs: int
+    features: tuple[str, ...] | None = None
+    scaling: Scaling = field(default_factory=Scaling)
+
+    def __post_init__(self) -> None:
+        if self.outputs < 1:
+            raise BadInput(f"outputs must be at least 1, not {self.outputs}")
+        if self.features is not None and len(self.features) != self.layer.inputs:
+            raise BadInput(
+                f"{len(self.features)} feature names for {self.layer.inputs} inputs of the layer"
+            )
+        if self.scaling.kind != "none" and len(self.scaling.shift) != self.layer.inputs:
+            raise BadInput(
+                f"scaling of {len(self.scaling.shift)} columns for "
+                f"{self.layer.inputs} inputs of the layer"
+            )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "layer": self.layer.fields,
+            "outputs": self.outputs,
+            "features": None if self.features is None else list(self.features),
+            "scaling": self.scaling.fields,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> "Basis":
+        """The inverse of ``fields``."""
+        features = fields["features"]
+        return cls(
+            HiddenLayer(**fields["layer"]),
+            fields["outputs"],
+            None if features is None else tuple(features),
+            Scaling.from_fields(fields["scaling"]),
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal exactly when the bases are; travels with every message."""
+        return fingerprint(self.fields)
+
+    def require(self, other: "Basis") -> None:
+        """Raises ``Mismatch``, with each field that differs, unless the two are equal."""
+        if self is other or self.fingerprint == other.fingerprint:
+            return
+        lines = "\n  ".join(differences(self.fields, other.fields))
+        raise Mismatch(
+            "can't merge what was learned in different ways "
+            f"({self.fingerprint[:8]} here, {other.fingerprint[:8]} there):\n  {lines}"
+        )

@@ -1,0 +1,90 @@
+"""The recent rows that a device accepted, and how strange they were."""
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Calibration:
+    """A bounded ring of accepted rows with their scores, and the scores of recent strays.
+
+    A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
+    left out, the quantile of the rest is lower, and so on; with a rate of 1 % four rows in five
+    are refused after 100,000 normal ones. So rows that were refused by a little (``strays``) are
+    remembered by their score for as long as the ring is long, and a threshold may count them.
+    Rows refused by a lot are not: they say nothing about what normal rows do.
+    """
+
+    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any]) -> None:
+        self.capacity = capacity
+        self._rows: Array = np.empty((capacity, width), dtype)
+        self._scores: deque[float] = deque()
+        self._next = 0
+        self._clock = 0
+        self._strays: deque[tuple[int, float]] = deque()
+        #: The scores of the accepted rows in ascending order.
+        self.ordered: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def accept(self, row: Array, score: float) -> None:
+        """Puts a row in, and the oldest out when the ring is full."""
+        self._tick()
+        self._rows[self._next] = row
+        self._next = (self._next + 1) % self.capacity
+        if len(self._scores) == self.capacity:
+            del self.ordered[bisect_left(self.ordered, self._scores.popleft())]
+        self._scores.append(score)
+        insort(self.ordered, score)
+
+    def refuse(self, score: float, threshold: float) -> None:
+        """Remembers a row that was refused by no more than half its distance from the median."""
+        self._tick()
+        median = self.ordered[len(self.ordered) // 2] if self.ordered else threshold
+        if score <= threshold + 0.5 * (threshold - median):
+            self._strays.append((self._clock, score))
+
+    def extend(self, rows: Array) -> None:
+        """Puts many rows in whose scores are not known yet: ``rescore`` comes next."""
+        for row in rows[-self.capacity :]:
+            self.accept(row, 0.0)
+
+    @property
+    def rows(self) -> Array:
+        """The accepted rows, oldest first."""
+        if len(self) < self.capacity:
+            return self._rows[: len(self)]
+        return np.roll(self._rows, -self._next, axis=0)
+
+    @property
+    def scores(self) -> list[float]:
+        """Their scores, oldest first."""
+        return list(self._scores)
+
+    @property
+    def strays(self) -> list[float]:
+        """The scores of recent rows that were refused by a little."""
+        return [score for _, score in self._strays]
+
+    def rescore(self, scores: Array) -> None:
+        """New scores for ``rows``, in their order: the model is another one now."""
+        self._scores = deque(scores.tolist())
+        self.ordered = sorted(self._scores)
+        self._strays.clear()
+
+    def restore(self, rows: Array, scores: Array, strays: Array) -> None:
+        """A ring as it was saved; strays count as refused just now."""
+        self.extend(rows)
+        self.rescore(scores)
+        self._strays.extend((self._clock, float(score)) for score in strays)
+
+    def _tick(self) -> None:
+        self._clock += 1
+        while self._strays and self._strays[0][0] <= self._clock - self.capacity:
+            self._strays.popleft()

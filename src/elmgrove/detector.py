@@ -1,0 +1,248 @@
+"""The detector: an OS-ELM autoencoder that decides, learns and cooperates."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.alarm import Alarm, AlarmRule
+from elmgrove.basis import Basis
+from elmgrove.blas import blas, one_thread
+from elmgrove.calibration import Calibration
+from elmgrove.evidence import Evidence
+from elmgrove.hidden import HiddenLayer
+from elmgrove.oselm import OSELM
+from elmgrove.quarantine import Quarantine
+from elmgrove.rows import Rows
+from elmgrove.scaling import Scaling
+from elmgrove.threshold import FalseAlarmRate, Threshold
+from elmgrove.verdict import Verdict
+
+Array = NDArray[Any]
+
+#: The two states of a detector: no alarms before it knows what its own scores look like.
+LEARNING, WATCHING = "learning", "watching"
+
+
+class Detector:
+    """Learns what normal rows look like, and says how strange a row is.
+
+    It reconstructs each row from a few hidden units and scores it by the mean squared error
+    (Ito 2021, §3.4): the more a row differs from what was learned, the higher. It works where
+    normal rows have something in common that fewer numbers than columns can say; it does not
+    where columns are independent noise, nor where an anomaly is a normal row at the wrong time.
+    Columns of different size need scaling, or the largest decides alone.
+
+    ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
+    stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
+    ``quarantine``). Nothing is flagged until ``warmup`` rows were learned (twice the hidden
+    units unless stated) and the threshold has the rows it needs; ``state`` tells. ``merge``
+    takes in what others learned; ``evidence`` is what this device learned itself, for others.
+
+    >>> rng = np.random.default_rng(0)
+    >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6))
+    >>> detector = Detector(HiddenLayer(inputs=6, units=3, seed=7))
+    >>> detector.learn_many(normal)
+    >>> verdict = detector.observe([9, 0, 0, 0, 0, 0])
+    >>> verdict.anomalous, verdict.learned, verdict.explain(1)[0].feature
+    (True, False, 'column 0')
+    """
+
+    def __init__(
+        self,
+        layer: HiddenLayer,
+        *,
+        features: Sequence[str] | None = None,
+        scaling: Scaling | None = None,
+        ridge: float = 1e-3,
+        forgetting: float = 1.0,
+        dtype: Any = np.float64,
+        threshold: Threshold | None = None,
+        alarm: AlarmRule | None = None,
+        warmup: int | None = None,
+        quarantine: int = 256,
+        promote_after: int | None = None,
+    ) -> None:
+        names = None if features is None else tuple(features)
+        basis = Basis(layer, layer.inputs, names, scaling or Scaling())
+        self.model = OSELM(
+            layer, layer.inputs, ridge=ridge, forgetting=forgetting, dtype=dtype, basis=basis
+        )
+        self.basis = basis
+        self.policy: Threshold = threshold or FalseAlarmRate()
+        self.warmup = 2 * layer.units if warmup is None else warmup
+        self.alarm = Alarm(alarm or AlarmRule())
+        self.quarantine = Quarantine(layer.inputs, quarantine, promote_after)
+        self.calibration = Calibration(self.policy.capacity, layer.inputs, self.model.dtype)
+        #: Rows learned here since the start, forgotten or not.
+        self.learned = 0
+        self._rows = Rows(layer.inputs, self.model.dtype, names)
+        self._dot = blas(self.model.dtype).dot
+        self._limit: float | None = None
+        self._stale = True
+
+    # Scoring: never learns
+
+    def score_one(self, row: Any) -> float:
+        """How strange the row is: the mean squared error of its reconstruction."""
+        x, _ = self._prepared(row)
+        return self._error(x - self.model.predict_one(x))
+
+    def score_many(self, rows: Any) -> Array:
+        """The score of each row; the same as ``score_one`` for each, up to rounding."""
+        X = self._prepared_many(rows)
+        R = X - self.model.predict_many(X)
+        scores: Array = np.einsum("ij,ij->i", R, R).astype(np.float64) / X.shape[1]
+        return scores
+
+    def reconstruct(self, rows: Any) -> tuple[Array, Array]:
+        """The rows as the model sees them (scaled), and what it makes of them."""
+        X = self._prepared_many(rows)
+        return X, self.model.predict_many(X)
+
+    # Learning rows that are known to be normal
+
+    def learn_one(self, row: Any) -> None:
+        """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
+        x, _ = self._prepared(row)
+        self.model.learn_one(x, x)
+        self.calibration.accept(x, 0.0)
+        self._changed(1)
+
+    def learn_many(self, rows: Any) -> None:
+        """Learns normal rows: the same as ``learn_one`` for each, much faster. All or none."""
+        self._learn_scaled(self._prepared_many(rows))
+
+    # Watching a stream
+
+    def observe(self, row: Any) -> Verdict:
+        """Scores the row, decides, and learns it unless it is strange."""
+        x, energy = self._prepared(row)
+        threshold, model = self.threshold, self.model
+        with one_thread:
+            h = model.hidden_one(x)
+            w = model.solve_one(h)
+            y = model.output_one(w)
+            score = self._error(x - y)
+            strange = score > threshold
+            if not strange:
+                model.absorb(h, w, x, energy)
+        self._limit = None
+        promoted = self._refused(x, score, threshold) if strange else self._accepted(x, score)
+        return Verdict(
+            score,
+            threshold,
+            strange,
+            not strange,
+            self.alarm.raised(strange),
+            LEARNING if threshold == math.inf else WATCHING,
+            promoted,
+            row=x,
+            output=y,
+            features=self.basis.features,
+        )
+
+    @property
+    def state(self) -> str:
+        """``learning`` (no alarms yet) or ``watching``."""
+        return WATCHING if self._ready else LEARNING
+
+    @property
+    def threshold(self) -> float:
+        """Scores above this are strange; infinite while ``learning``."""
+        if self._limit is None:
+            self._limit = self._calibrated() if self._ready else math.inf
+        return self._limit
+
+    def promote(self) -> int:
+        """Learns all quarantined rows as a new normal; says how many there were."""
+        rows = self.quarantine.rows()
+        self.quarantine.clear()
+        self._learn_scaled(rows)
+        return len(rows)
+
+    # Cooperation
+
+    @property
+    def evidence(self) -> Evidence:
+        """What this device learned itself, and nothing it received: what it may give away."""
+        return self.model.evidence
+
+    @property
+    def received(self) -> Evidence | None:
+        """What others learned and this detector took in, as one sum."""
+        return self.model.prior
+
+    @received.setter
+    def received(self, evidence: Evidence | None) -> None:
+        self.model.prior = evidence
+        self._changed(0)
+
+    def merge(self, evidence: Evidence) -> None:
+        """The cooperative model update (Ito 2021, §4.2), in one shot.
+
+        From now on the model is the one that learning the other's rows as well would have
+        given. Merging adds: the same evidence twice counts twice. ``Member`` keeps contributions
+        apart by origin, so that a newer one replaces the older.
+        """
+        self.received = evidence if self.received is None else self.received + evidence
+
+    def subtract(self, evidence: Evidence) -> None:
+        """Takes evidence that was merged out again."""
+        self.basis.require(evidence.basis)
+        held = Evidence.zero(self.basis) if self.received is None else self.received
+        rest = held - evidence
+        rest.require_admissible("that evidence was never merged here")
+        self.received = rest
+
+    # Steps
+
+    @property
+    def _ready(self) -> bool:
+        prior = self.model.prior
+        known = self.learned + (0.0 if prior is None else prior.count)
+        return known >= self.warmup and len(self.calibration) >= self.policy.minimum
+
+    def _calibrated(self) -> float:
+        if self._stale and len(self.calibration):
+            rows = self.calibration.rows
+            self.calibration.rescore(self.model.leave_one_out(rows, rows) / rows.shape[1])
+        self._stale = False
+        return self.policy.limit(self.calibration)
+
+    def _accepted(self, x: Array, score: float) -> int:
+        self.calibration.accept(x, score)
+        self.quarantine.interrupt()
+        self.learned += 1
+        return 0
+
+    def _refused(self, x: Array, score: float, threshold: float) -> int:
+        self.calibration.refuse(score, threshold)
+        self.quarantine.add(x)
+        return self.promote() if self.quarantine.explains_itself(self.model, threshold) else 0
+
+    def _learn_scaled(self, X: Array) -> None:
+        self.model.learn_many(X, X)
+        self.calibration.extend(X)
+        self._changed(len(X))
+
+    def _changed(self, rows: int) -> None:
+        """The model changed by other ways than ``observe``: scores in the ring are out of date."""
+        self.learned += rows
+        self._limit, self._stale = None, True
+
+    def _error(self, r: Array) -> float:
+        return float(self._dot(r, r)) / self._rows.width
+
+    def _prepared(self, row: Any) -> tuple[Array, float]:
+        x, energy = self._rows.one(row)
+        if self.basis.scaling.kind == "none":
+            # The caller may use its buffer again.
+            return x.copy(), energy
+        return self._rows.one(self.basis.scaling(x))
+
+    def _prepared_many(self, rows: Any) -> Array:
+        X, _ = self._rows.many(rows)
+        return X if self.basis.scaling.kind == "none" else self._rows.many(self.basis.scaling(X))[0]

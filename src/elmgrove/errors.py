@@ -1,0 +1,37 @@
+"""Every error Elmgrove raises on purpose, each with a text that says what to do."""
+
+
+class ElmgroveError(Exception):
+    """The base of all of them: catch this to catch what Elmgrove refuses."""
+
+
+class BadInput(ElmgroveError, ValueError):
+    """A row or a setting that can't be used; nothing was learned from it.
+
+    ``row`` and ``column`` count from 0 and are None where they do not apply.
+    """
+
+    def __init__(self, message: str, row: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
+
+
+class Mismatch(ElmgroveError, ValueError):
+    """Two parts that were made in different ways and so can't be merged."""
+
+
+class NotAdmissible(ElmgroveError, ValueError):
+    """Evidence that no set of rows can have produced, or that was never part of the model."""
+
+
+class SingularSystem(ElmgroveError, ArithmeticError):
+    """The equations for the output weights have no usable solution. The input was finite."""
+
+
+class BadFile(ElmgroveError, ValueError):
+    """A file that is truncated, altered, foreign or of a version this release can't read."""
+
+
+class MissingExtra(ElmgroveError, ImportError):
+    """An optional part is not installed; the text holds the exact install line."""

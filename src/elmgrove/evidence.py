@@ -1,0 +1,143 @@
+"""Evidence: what a set of rows says about the model, in a form that can be added."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.admission import Admission, judge
+from elmgrove.basis import Basis
+from elmgrove.errors import BadInput, NotAdmissible
+from elmgrove.solver import Factor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """U = Σ hᵀh, V = Σ hᵀt, energy = Σ ‖t‖², count: sums over rows, and nothing else.
+
+    Adding two evidences equals having seen the rows of both, whatever the order or the split;
+    the ridge is not in U but added once, when solving. Arrays are copied and read-only.
+    ``count`` is fractional where old rows were forgotten.
+
+    Evidence is not private by itself: from two states of it that are a few rows apart the
+    rows between them can be computed.
+    """
+
+    basis: Basis
+    U: Array
+    V: Array
+    energy: float
+    count: float
+
+    def __post_init__(self) -> None:
+        units, outputs = self.basis.layer.units, self.basis.outputs
+        for name, shape in (("U", (units, units)), ("V", (units, outputs))):
+            value = np.array(getattr(self, name))
+            if value.shape != shape or value.dtype not in (np.float64, np.float32):
+                raise BadInput(
+                    f"{name} must be {shape[0]} × {shape[1]} of float64 or float32, "
+                    f"not {value.shape} of {value.dtype}"
+                )
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "energy", float(self.energy))
+        object.__setattr__(self, "count", float(self.count))
+
+    @classmethod
+    def _adopt(cls, basis: Basis, U: Array, V: Array, energy: float, count: float) -> "Evidence":
+        """The same without copies, for arrays that nobody else holds."""
+        made = object.__new__(cls)
+        for array in (U, V):
+            array.setflags(write=False)
+        made.__dict__.update(basis=basis, U=U, V=V, energy=energy, count=count)
+        return made
+
+    @classmethod
+    def zero(cls, basis: Basis, dtype: Any = np.float64) -> "Evidence":
+        """What no rows at all say: the neutral element of ``+``."""
+        units = basis.layer.units
+        return cls(
+            basis, np.zeros((units, units), dtype), np.zeros((units, basis.outputs), dtype), 0, 0
+        )
+
+    def __add__(self, other: "Evidence") -> "Evidence":
+        """Equation (8): U' = U + ΔU, V' = V + ΔV."""
+        return self._combined(other, 1)
+
+    def __sub__(self, other: "Evidence") -> "Evidence":
+        """Equation (8) with the other sign: as if the other's rows had never been there."""
+        return self._combined(other, -1)
+
+    def _combined(self, other: "Evidence", sign: int) -> "Evidence":
+        self.basis.require(other.basis)
+        return Evidence._adopt(
+            self.basis,
+            self.U + other.U if sign > 0 else self.U - other.U,
+            self.V + other.V if sign > 0 else self.V - other.V,
+            self.energy + sign * other.energy,
+            self.count + sign * other.count,
+        )
+
+    @classmethod
+    def sum(cls, parts: Iterable["Evidence"]) -> "Evidence":
+        """All of them added, in the order given, without a copy for each step."""
+        parts = list(parts)
+        if not parts:
+            raise BadInput("the sum of no evidence has no basis; start from Evidence.zero(basis)")
+        first = parts[0]
+        dtype = np.result_type(*{part.U.dtype for part in parts})
+        U, V = first.U.astype(dtype), first.V.astype(dtype)
+        for part in parts[1:]:
+            first.basis.require(part.basis)
+            U += part.U
+            V += part.V
+        energy, count = (
+            float(sum(getattr(p, name) for p in parts)) for name in ("energy", "count")
+        )
+        return cls._adopt(first.basis, U, V, energy, count)
+
+    def close_to(self, other: "Evidence", tolerance: float = 1e-9) -> bool:
+        """Equal up to ``tolerance`` times the largest entry of each part."""
+        if self.basis.fingerprint != other.basis.fingerprint:
+            return False
+        pairs = [
+            (getattr(self, name), getattr(other, name)) for name in ("U", "V", "energy", "count")
+        ]
+        return all(
+            np.abs(np.subtract(a, b)).max() <= tolerance * max(np.abs(a).max(), np.abs(b).max())
+            for a, b in pairs
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to the last bit; ``close_to`` allows for rounding."""
+        return isinstance(other, Evidence) and self.close_to(other, 0.0)
+
+    def factor(self, ridge: float) -> Factor:
+        """(U + λI), ready to solve with."""
+        return Factor(self.U, ridge, float(np.finfo(self.U.dtype).eps))
+
+    def solve(self, ridge: float) -> Array:
+        """The best output weights. Equation (6) with a ridge: β = (U + λI)⁻¹ V."""
+        return self.factor(ridge).solve(self.V).astype(self.V.dtype, copy=False)
+
+    def error_of(self, beta: Array) -> float:
+        """Σ ‖t − hβ‖² of any β over the rows behind this evidence, exactly and without them."""
+        # energy − 2 tr(βᵀV) + tr(βᵀUβ)
+        beta = np.asarray(beta, np.float64)
+        return (
+            self.energy - 2.0 * float(np.vdot(beta, self.V)) + float(np.vdot(beta, self.U @ beta))
+        )
+
+    def admissible(self, tolerance: float | None = None) -> Admission:
+        """Whether some set of rows could have produced this, up to rounding."""
+        return judge(self.U, self.V, self.energy, self.count, self.basis.layer.bound, tolerance)
+
+    def require_admissible(self, what: str) -> None:
+        """Raises ``NotAdmissible`` with the reason, unless admissible."""
+        verdict = self.admissible()
+        if not verdict:
+            raise NotAdmissible(f"{what}: {verdict.reason}")

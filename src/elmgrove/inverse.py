@@ -1,0 +1,121 @@
+"""The running inverse P: fast enough for every row, checked on every row."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.blas import blas
+from elmgrove.errors import SingularSystem
+from elmgrove.evidence import Evidence
+from elmgrove.solver import Factor
+from elmgrove.sums import Sums
+
+Array = NDArray[Any]
+
+# Corrections of one w before P is computed anew: each makes the error smaller by P's own error.
+_REFINEMENTS = 2
+# Corrections in all before P is computed anew, per hidden unit: then that is the cheaper way.
+_PATIENCE = 0.5
+# The residual that rounding leaves at any rate, in machine epsilons.
+_ROUNDING = 64.0
+
+
+class Inverse:
+    """Solves (U + λI) w = h, where U is the own sums plus the prior, one h after another.
+
+    P follows the sums by rank-one updates, equation (12) for one row, and so drifts away from
+    them; with forgetting or a prior it also can't follow exactly. Therefore P only proposes:
+    each w is put back into the equation, corrected by the residual while that is larger than
+    rounding explains, and where two corrections do not suffice P is computed anew by Cholesky.
+    So the answer depends on the sums alone, not on the way that led to them.
+    """
+
+    def __init__(self, sums: Sums, ridge: float) -> None:
+        self._sums = sums
+        self._ridge = ridge
+        self._dtype = sums.U.dtype
+        self._blas = blas(self._dtype)
+        epsilon = float(np.finfo(self._dtype).eps)
+        self._rounding = (_ROUNDING * epsilon) ** 2
+        # A residual r changes the output by rᵀβ, as if h had been measured that much wrong.
+        self._tolerance = epsilon ** (4 / 3)
+        self._P: Array | None = None
+        self._raised = ridge
+        self._trace = 0.0
+        self._corrections = 0
+        self._prior: Array | None = None
+        #: How often P was computed anew, for whoever wants to watch the numerical health.
+        self.refreshes = 0
+
+    def expire(self, prior: Evidence | None) -> None:
+        """The sums changed by more than one row, or the prior did."""
+        self._prior = None if prior is None else np.asfortranarray(prior.U, self._dtype)
+        self._P = None
+
+    def solve(self, h: Array) -> Array:
+        """w = (U + λI)⁻¹ h / scale, to rounding."""
+        if self._P is not None:
+            w = self._proposed(h)
+            for _ in range(_REFINEMENTS):
+                r, small = self._residual(h, w)
+                if small:
+                    return w
+                w = self._corrected(w, r)
+            if self._corrections < _PATIENCE * len(h) and self._residual(h, w)[1]:
+                return w
+        return self._solved_anew(h)
+
+    def follow(self, h: Array, w: Array) -> None:
+        """Equation (12) for one row, after ``Sums.add_row``: the inverse is a reciprocal."""
+        pivot = self._sums.scale + self._blas.dot(h, w)
+        if not 0.0 < pivot < np.inf or self._P is None:
+            self._P = None
+            return
+        # P ← P − P hᵀ (1 + h P hᵀ)⁻¹ h P
+        self._P = self._blas.syr(-1.0 / pivot, w, a=self._P, overwrite_a=1)
+        self._trace += self._blas.dot(h, h) / self._sums.scale
+
+    def _proposed(self, h: Array) -> Array:
+        w: Array = self._blas.symv(1.0, self._P, h)
+        return w
+
+    def _corrected(self, w: Array, r: Array) -> Array:
+        self._corrections += 1
+        better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w, overwrite_y=1)
+        return better
+
+    def _residual(self, h: Array, w: Array) -> tuple[Array, bool]:
+        """h − (U + λI) w, and whether rounding explains it (so NaN is never small)."""
+        call, scale = self._blas, self._sums.scale
+        r = call.symv(-1.0, self._sums.U, w, beta=1.0, y=h)
+        r = call.axpy(w, r, a=-self._raised / scale)
+        if self._prior is not None:
+            r = call.symv(-1.0 / scale, self._prior, w, beta=1.0, y=r, overwrite_y=1)
+        # ‖r‖² ≤ (ε^⅔ ‖h‖)², or the rounding of U w: about (ε ‖U‖ ‖w‖)², where trace U ≥ ‖U‖
+        least = self._rounding * self._trace * self._trace * call.dot(w, w)
+        return r, call.dot(r, r) <= self._tolerance * call.dot(h, h) + least
+
+    def _solved_anew(self, h: Array) -> Array:
+        self._refresh()
+        w = self._proposed(h)
+        w = self._corrected(w, self._residual(h, w)[0])
+        if not np.isfinite(self._blas.dot(w, w)):
+            raise SingularSystem(
+                f"no finite solution in {self._dtype}: the ridge {self._ridge:g} is too small "
+                "for sums of this size, or the inputs need scaling"
+            )
+        return w
+
+    def _refresh(self) -> None:
+        # P ← (U + λI)⁻¹ from the sums, in their scale.
+        sums = self._sums
+        U = sums.U * sums.scale
+        if self._prior is not None:
+            U += self._prior
+        factor = Factor(U, self._ridge, float(np.finfo(self._dtype).eps))
+        self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
+        self._raised = factor.ridge
+        self._trace = (float(U.trace()) + len(U) * factor.ridge) / sums.scale
+        self._corrections = 0
+        self.refreshes += 1

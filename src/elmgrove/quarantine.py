@@ -1,0 +1,95 @@
+"""Strange rows, kept aside until somebody says what they are."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.errors import BadInput
+from elmgrove.evidence import Evidence
+from elmgrove.oselm import OSELM
+
+Array = NDArray[Any]
+
+
+class Quarantine:
+    """The last ``capacity`` strange rows and the evidence they add up to.
+
+    A gate that never learns what it finds strange would lock out a new normal for ever. So
+    strange rows wait here, and are promoted into the model or dropped by the user, or by a
+    rule: ``promote_after`` strange rows in a row that would be normal had the others been learned.
+    The rule is off by default. It can't tell a new normal from a fault that stays: a sensor
+    that is stuck explains itself very well.
+    """
+
+    def __init__(self, width: int, capacity: int, promote_after: int | None) -> None:
+        if capacity < 1:
+            raise BadInput(f"the quarantine needs room for at least one row, not {capacity}")
+        if promote_after is not None and not 2 <= promote_after <= capacity:
+            raise BadInput(
+                f"promote_after must lie between 2 and the quarantine's capacity {capacity}, "
+                f"not {promote_after}"
+            )
+        self.promote_after = promote_after
+        self._width = width
+        self._rows: deque[Array] = deque(maxlen=capacity)
+        #: How many strange rows came one after another, up to now.
+        self.run = 0
+
+    @property
+    def capacity(self) -> int:
+        """The most rows it holds."""
+        return self._rows.maxlen or 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: Array) -> None:
+        """One more strange row, straight after the last one."""
+        self._rows.append(row.copy())
+        self.run += 1
+
+    def interrupt(self) -> None:
+        """A normal row came in between."""
+        self.run = 0
+
+    def clear(self) -> None:
+        """Drops all rows."""
+        self._rows.clear()
+        self.run = 0
+
+    def rows(self, last: int | None = None) -> Array:
+        """The rows, oldest first; only the last ones if a number is given."""
+        kept = list(self._rows)[-last:] if last else list(self._rows)
+        return np.array(kept).reshape(len(kept), self._width)
+
+    def evidence(self, model: OSELM) -> Evidence:
+        """What the rows add up to in the basis of ``model``."""
+        return self._learned(model, self.rows()).evidence
+
+    def explains_itself(self, model: OSELM, threshold: float) -> bool:
+        """Whether the present run is long enough and coherent enough to be a new normal.
+
+        Each row is judged by the model plus the other rows of the run, without itself: else
+        fewer rows than hidden units would always explain themselves.
+        """
+        wanted = self.promote_after
+        if wanted is None or self.run == 0 or self.run % wanted:
+            return False
+        run = self.rows(min(self.run, len(self)))
+        scores = self._learned(model, run).leave_one_out(run, run) / run.shape[1]
+        return bool(np.median(scores) <= threshold)
+
+    @staticmethod
+    def _learned(model: OSELM, rows: Array) -> OSELM:
+        trial = OSELM(
+            model.basis.layer,
+            model.basis.outputs,
+            ridge=model.ridge,
+            dtype=model.dtype,
+            basis=model.basis,
+        )
+        trial.learn_many(rows, rows)
+        trial.prior = model.total
+        return trial

@@ -1,0 +1,105 @@
+"""Rows as they come from outside: usable as they are, or refused with row and column named."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import get_blas_funcs
+
+from elmgrove.errors import BadInput
+
+Array = NDArray[Any]
+
+
+class Rows:
+    """The shape and the dtype that rows must have, and the names of their columns.
+
+    Taking in a row also gives its energy Σ xᵢ², whose being finite shows in one pass that every
+    value is. Rows whose energy lies beyond the square root of the dtype's range are refused as
+    well: their squares, summed over many rows, would overflow.
+    """
+
+    def __init__(self, width: int, dtype: Any, names: tuple[str, ...] | None = None) -> None:
+        self.width = width
+        self.dtype = np.dtype(dtype)
+        self.names = names
+        self._shape = (width,)
+        self._limit = float(np.sqrt(np.finfo(self.dtype).max))
+        self._dot = get_blas_funcs("dot", dtype=self.dtype)
+
+    def one(self, x: Any) -> tuple[Array, float]:
+        """The row and its energy."""
+        # Any other object takes the slow way, which ends here as well or says what is wrong.
+        if type(x) is not np.ndarray or x.dtype != self.dtype or x.shape != self._shape:
+            x = self._converted(x, 1)
+        energy: float = self._dot(x, x)
+        if not energy <= self._limit:
+            self._refuse(x[np.newaxis])
+        return x, energy
+
+    def many(self, X: Any) -> tuple[Array, float]:
+        """The rows, contiguous, and the sum of their energies."""
+        X = np.ascontiguousarray(self._converted(X, 2))
+        flat = X.reshape(-1)
+        energy = float(self._dot(flat, flat)) if flat.size else 0.0
+        if not energy <= self._limit:
+            self._refuse(X)
+        return X, energy
+
+    def name(self, column: int) -> str:
+        """How an error speaks of a column."""
+        return f"column {column}" + (f" ({self.names[column]!r})" if self.names else "")
+
+    def _converted(self, X: Any, dimensions: int) -> Array:
+        try:
+            with np.errstate(over="ignore"):
+                made: Array = np.asarray(X, self.dtype)
+        except (ValueError, TypeError) as error:
+            self._refuse_text(X, dimensions, error)
+        if made.ndim != dimensions or made.shape[-1] != self.width:
+            shape = " × ".join(map(str, made.shape)) or "a single value"
+            expected = (
+                f"{self.width} columns" if dimensions == 1 else f"rows of {self.width} columns"
+            )
+            raise BadInput(f"expected {expected}, got {shape}")
+        return made
+
+    def _refuse(self, X: Array) -> NoReturn:
+        finite = np.isfinite(X)
+        if not finite.all():
+            row, column = (int(i) for i in np.argwhere(~finite)[0])
+            raise BadInput(
+                f"row {row}, {self.name(column)}: {X[row, column]} is not a finite number",
+                row,
+                column,
+            )
+        row, column = (int(i) for i in np.unravel_index(np.abs(X).argmax(), X.shape))
+        raise BadInput(
+            f"row {row}, {self.name(column)}: {X[row, column]:g} is too large for {self.dtype}; "
+            "scale the inputs",
+            row,
+            column,
+        )
+
+    def _refuse_text(self, X: Any, dimensions: int, error: Exception) -> NoReturn:
+        """Finds the first row that has the wrong length or a value that is no number."""
+        for row, values in enumerate([X] if dimensions == 1 else X):
+            cells = list(values) if np.iterable(values) else [values]
+            if len(cells) != self.width:
+                raise BadInput(
+                    f"row {row}: expected {self.width} columns, got {len(cells)}", row
+                ) from error
+            for column, cell in enumerate(cells):
+                if not _is_number(cell):
+                    raise BadInput(
+                        f"row {row}, {self.name(column)}: {cell!r} is not a number", row, column
+                    ) from error
+        raise BadInput(f"not rows of numbers: {error}") from error
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (ValueError, TypeError):
+        return False
+    return True

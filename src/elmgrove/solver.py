@@ -1,0 +1,64 @@
+"""(U + λI)⁻¹ by Cholesky, with a failure that names its likely causes."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
+
+from elmgrove.errors import SingularSystem
+
+Matrix = NDArray[np.float64]
+
+_CAUSES = (
+    "Likely causes: fewer rows than hidden units with ridge 0; inputs that are constant or "
+    "copies of each other; columns of very different size (scale them); a ridge far too small "
+    "for this data."
+)
+
+
+class Factor:
+    """The Cholesky factor of U + λI, from the upper triangle of U, always in float64.
+
+    A ridge above 0 is raised to what rounding leaves visible in U (``resolution`` is the
+    machine epsilon of the dtype in which U was summed): below that it would regularize nothing.
+    A ridge of 0 is taken at its word, and a U without an inverse is an error.
+    """
+
+    def __init__(self, U: NDArray[Any], ridge: float, resolution: float) -> None:
+        largest = float(U.diagonal().max())
+        self.ridge = max(ridge, 32.0 * resolution * largest) if ridge > 0 else 0.0
+        A = np.array(U, np.float64, order="F")
+        if not np.isfinite(largest) or not np.isfinite(A[np.triu_indices_from(A)]).all():
+            raise SingularSystem("the sums hold values that are not finite; they were not learned")
+        A[np.diag_indices_from(A)] += self.ridge
+        norm = _norm1(A)
+        self._C, failed = dpotrf(A, lower=0, clean=0, overwrite_a=1)
+        reciprocal = 0.0 if failed else float(dpocon(self._C, norm, uplo="U")[0])
+        if not reciprocal > np.finfo(np.float64).eps:
+            raise SingularSystem(
+                f"the system of {len(A)} hidden units with ridge {ridge:g} is singular "
+                f"(reciprocal condition {reciprocal:.1e}), though all input was finite. {_CAUSES}"
+            )
+
+    def solve(self, B: NDArray[Any]) -> Matrix:
+        """(U + λI)⁻¹ B."""
+        X: Matrix = dpotrs(self._C, B, lower=0)[0]
+        return X
+
+    def inverse(self) -> Matrix:
+        """(U + λI)⁻¹, upper triangle only: the rest is not meant to be read."""
+        P: Matrix = dpotri(self._C, lower=0)[0]
+        return P
+
+
+def _norm1(A: Matrix) -> float:
+    """The largest column sum of a symmetric matrix of which only the upper triangle is set."""
+    size = np.abs(np.triu(A))
+    return float((size.sum(axis=0) + size.sum(axis=1) - size.diagonal()).max())
+
+
+def mirrored(upper: NDArray[Any]) -> NDArray[Any]:
+    """The full symmetric matrix behind an upper triangle."""
+    full: NDArray[Any] = np.triu(upper) + np.triu(upper, 1).T
+    return full

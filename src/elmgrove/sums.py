@@ -1,0 +1,88 @@
+"""A learner's own sums, in the form in which a row is added fastest."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
+from elmgrove.blas import blas
+from elmgrove.evidence import Evidence
+from elmgrove.solver import mirrored
+
+Array = NDArray[Any]
+
+
+class Sums:
+    """U, V, energy and count of the rows learned so far, older rows counting φ times less each.
+
+    What is stored is U / scale and V / scale with scale = φ^rows, so forgetting costs nothing:
+    a new row is added with weight 1 / scale. Long before the weights leave the range of the
+    dtype, the scale is multiplied in. Of U only the upper triangle is kept.
+    """
+
+    def __init__(self, basis: Basis, forgetting: float, dtype: np.dtype[Any]) -> None:
+        units = basis.layer.units
+        self.basis = basis
+        self.forgetting = forgetting
+        self.U: Array = np.zeros((units, units), dtype, order="F")
+        self.V: Array = np.zeros((units, basis.outputs), dtype, order="F")
+        self.scale = 1.0
+        self.energy = 0.0
+        self.count = 0.0
+        self._smallest = float(np.sqrt(np.finfo(dtype).eps))
+        self._blas = blas(dtype)
+
+    def add_row(self, h: Array, t: Array, energy: float) -> None:
+        """U ← φU + hᵀh, V ← φV + hᵀt."""
+        if self.forgetting < 1.0:
+            self._age(1)
+        weight = 1.0 / self.scale
+        self.U = self._blas.syr(weight, h, a=self.U, overwrite_a=1)
+        self.V = self._blas.ger(weight, h, t, a=self.V, overwrite_a=1)
+        self.energy += energy
+        self.count += 1.0
+
+    def add_rows(self, H: Array, T: Array, energy: float) -> None:
+        """The same for many rows at once, in their order."""
+        rows = len(H)
+        if self.forgetting < 1.0:
+            # Row i of k is followed by k − 1 − i others; √φ on each side of both products.
+            root = np.sqrt(self.forgetting ** np.arange(rows - 1, -1, -1.0)).astype(H.dtype)
+            H, T = H * root[:, None], T * root[:, None]
+            energy = float(np.vdot(T, T))
+            self._age(rows)
+        weight = 1.0 / self.scale
+        self.U = self._blas.syrk(weight, H.T, beta=1.0, c=self.U, overwrite_c=1)
+        self.V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self.V, overwrite_c=1)
+        self.energy += energy
+        self.count += self._weight_of(rows)
+
+    def load(self, evidence: Evidence) -> None:
+        """Puts this evidence in the place of all that was learned."""
+        self.U = np.asfortranarray(evidence.U, self.U.dtype).copy(order="F")
+        self.V = np.asfortranarray(evidence.V, self.V.dtype).copy(order="F")
+        self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
+
+    @property
+    def evidence(self) -> Evidence:
+        """The sums as a value of their own, unaffected by what is learned later."""
+        return Evidence(
+            self.basis, mirrored(self.U) * self.scale, self.V * self.scale, self.energy, self.count
+        )
+
+    def _age(self, rows: int) -> None:
+        faded = self.forgetting**rows
+        self.scale *= faded
+        self.energy *= faded
+        self.count *= faded
+        if self.scale < self._smallest:
+            self.U *= self.scale
+            self.V *= self.scale
+            self.scale = 1.0
+
+    def _weight_of(self, rows: int) -> float:
+        """1 + φ + … + φ^(rows − 1)."""
+        if self.forgetting == 1.0:
+            return float(rows)
+        return (1.0 - self.forgetting**rows) / (1.0 - self.forgetting)

@@ -1,0 +1,111 @@
+"""Where strange begins: from a false-alarm rate, a fixed value, or mean plus deviations."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from elmgrove.calibration import Calibration
+from elmgrove.errors import BadInput
+
+
+@dataclass(frozen=True)
+class FalseAlarmRate:
+    """The share of normal rows that may be flagged, chosen by the user.
+
+    The threshold is the score that this share of recent normal rows exceeds. It needs at least
+    1 / rate - 1 of them, so before that there are no alarms. It holds while normal rows stay
+    alike: over long normal streams 1 to 2 times the stated rate was measured.
+
+    Rows refused by a little count as normal ones as long as chance explains their number (up to
+    three standard deviations above what the rate predicts). When there are more, something is
+    wrong with the rows and not with the threshold: then they do not count.
+
+    >>> FalseAlarmRate(0.01).minimum
+    99
+    """
+
+    rate: float = 0.01
+    kind: ClassVar[str] = "rate"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.rate < 1.0:
+            raise BadInput(f"the false-alarm rate must lie between 0 and 1, not {self.rate!r}")
+
+    @property
+    def minimum(self) -> int:
+        """Rows without which there is no threshold."""
+        return math.ceil(1.0 / self.rate - 1e-9) - 1
+
+    @property
+    def capacity(self) -> int:
+        """Rows to keep: enough for the quantile to be steady."""
+        return max(512, 2 * self.minimum)
+
+    def limit(self, calibration: Calibration) -> float:
+        """The threshold for the scores as they are."""
+        accepted, strays = calibration.ordered, calibration.strays
+        expected = self.rate * (len(accepted) + len(strays) + 1)
+        if len(strays) > expected + 3.0 * math.sqrt(expected):
+            return accepted[-1]
+        above = math.floor(expected + 1e-9)
+        if not strays:
+            return accepted[-above]
+        return sorted(accepted[-above - 1 :] + strays)[-1 - above]
+
+
+@dataclass(frozen=True)
+class FixedThreshold:
+    """A value that the user knows, in the unit of the scores (mean squared error)."""
+
+    value: float
+    kind: ClassVar[str] = "fixed"
+    minimum: ClassVar[int] = 0
+    capacity: ClassVar[int] = 512
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.value < math.inf:
+            raise BadInput(f"a threshold must be a finite number of at least 0, not {self.value!r}")
+
+    def limit(self, calibration: Calibration) -> float:
+        """The value itself."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class MeanSigma:
+    """Mean plus k standard deviations of the recent accepted scores.
+
+    Known and simple; right only where scores are nearly normal, which squared errors are not.
+    """
+
+    k: float = 3.0
+    kind: ClassVar[str] = "sigma"
+    minimum: ClassVar[int] = 30
+    capacity: ClassVar[int] = 512
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.k < math.inf:
+            raise BadInput(f"k must be a finite number above 0, not {self.k!r}")
+
+    def limit(self, calibration: Calibration) -> float:
+        """The threshold for the scores as they are."""
+        scores = np.array(calibration.ordered)
+        return float(scores.mean() + self.k * scores.std())
+
+
+Threshold = FalseAlarmRate | FixedThreshold | MeanSigma
+_KINDS: dict[str, type[Threshold]] = {
+    made.kind: made for made in (FalseAlarmRate, FixedThreshold, MeanSigma)
+}
+
+
+def threshold_fields(threshold: Threshold) -> dict[str, Any]:
+    """As JSON holds it."""
+    return {"kind": threshold.kind, **asdict(threshold)}
+
+
+def threshold_from_fields(fields: dict[str, Any]) -> Threshold:
+    """The inverse of ``threshold_fields``."""
+    return _KINDS[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})
