@@ -197,6 +197,19 @@ class Detector:
         rest.require_admissible("that evidence was never merged here")
         self.received = rest
 
+    # Going on from a saved state
+
+    @property
+    def scores_outdated(self) -> bool:
+        """Whether the scores in the ring were computed before the model last changed."""
+        return self._stale
+
+    def resume(self, evidence: Evidence, *, learned: int, scores_known: bool) -> None:
+        """Puts saved evidence in the place of all that was learned here."""
+        self.model.replace(self.evidence, evidence)
+        self.learned = learned
+        self._limit, self._stale = None, not scores_known
+
     # Steps
 
     @property

@@ -1,0 +1,43 @@
+"""python -m benchmarks: measure, print, and keep the numbers in bench/results.json."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from benchmarks.machine import about
+from benchmarks.report import print_report
+from benchmarks.rounds import measure, plans
+
+RESULTS = Path("bench/results.json")
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="Fewer rounds: a minute, and less steady.")] = False,
+    units: Annotated[list[int], typer.Option(help="Hidden units; may be repeated.")] = [  # noqa: B006
+        16,
+        64,
+        128,
+        256,
+    ],
+) -> None:
+    """Measures Elmgrove against its peers, in one run."""
+    out = Console()
+    here = about()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=out,
+    ) as progress:
+        results = measure(units, plans(quick), progress)
+    print_report(results, units, here, out)
+    results.write(RESULTS, here)
+    out.print(f"All numbers: {RESULTS}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,38 @@
+"""Where and when the numbers were taken."""
+
+import os
+import platform
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+_PACKAGES = ("elmgrove", "numpy", "scipy", "torch", "pyoselm", "river", "scikit-learn")
+
+
+def about() -> dict[str, Any]:
+    """Date, processor, versions and BLAS."""
+    return {
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        "blas": [
+            f"{library['internal_api']} {library['version']} ({library['architecture']}, "
+            f"{library['num_threads']} threads by default)"
+            for library in threadpool_info()
+            if library["user_api"] == "blas"
+        ],
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,101 @@
+"""What Elmgrove is asked to do, and the bare work that is in it."""
+
+import numpy as np
+from scipy.linalg import cholesky
+
+from benchmarks.clock import Case
+from benchmarks.literal import LiteralOSELM
+from benchmarks.rows import INPUTS, SEED, Matrix, rows, stream
+from elmgrove import OSELM, Detector, Evidence, HiddenLayer
+
+Cases = dict[str, Case]
+
+BULK_ROWS = 4096
+CONTRIBUTIONS = (2, 100, 1000)
+GEMM_SIZE = 1024
+# Beyond this many bytes contributions repeat: no cache holds them, and memory stays free.
+_DISTINCT = 2**29
+_CHUNK = 64
+
+
+def one_row(units: int) -> Cases:
+    """Detectors in the middle of a stream."""
+    layer = HiddenLayer(INPUTS, units, seed=SEED)
+    model = OSELM(layer, INPUTS)
+    model.learn_many(rows(2048), rows(2048))
+    learner, scorer, still, watcher = (_experienced(layer) for _ in range(4))
+    source = stream()
+
+    def after_learning() -> Matrix:
+        scorer.learn_one(next(source))
+        return next(source)
+
+    return {
+        "OSELM.learn_one": Case(source.__next__, lambda x: model.learn_one(x, x)),
+        "Detector.learn_one": Case(source.__next__, learner.learn_one),
+        "Detector.score_one": Case(after_learning, scorer.score_one),
+        "Detector.score_one again": Case(source.__next__, still.score_one),
+        "Detector.observe": Case(source.__next__, watcher.observe),
+    }
+
+
+def bulk(units: int) -> Cases:
+    """Many rows at once, and the product of two matrices that sets the pace."""
+    layer = HiddenLayer(INPUTS, units, seed=SEED)
+    X = rows(BULK_ROWS)
+    model, detector = OSELM(layer, INPUTS), Detector(layer)
+    written = LiteralOSELM(layer, rows(2 * units))
+    A, B, C = (np.ones((GEMM_SIZE, GEMM_SIZE)) for _ in range(3))
+
+    def in_chunks(X: Matrix) -> None:
+        for start in range(0, len(X), _CHUNK):
+            written.learn(X[start : start + _CHUNK])
+
+    return {
+        "OSELM.learn_many": Case(lambda: X, lambda X: model.learn_many(X, X)),
+        "Detector.learn_many": Case(lambda: X, detector.learn_many),
+        "literal chunks": Case(lambda: X[: 8 * _CHUNK], in_chunks),
+        "GEMM": Case(lambda: C, lambda C: np.matmul(A, B, out=C)),
+    }
+
+
+def merging(units: int) -> Cases:
+    """Sums of contributions with the model that follows, and the same arrays merely added."""
+    layer = HiddenLayer(INPUTS, units, seed=SEED)
+    detector = _experienced(layer)
+    size = (units + INPUTS) * units * np.dtype(np.float64).itemsize
+    distinct = [_contribution(layer, i) for i in range(min(max(CONTRIBUTIONS), _DISTINCT // size))]
+    parts = [distinct[i % len(distinct)] for i in range(max(CONTRIBUTIONS))]
+
+    def merged(chosen: list[Evidence]) -> Matrix:
+        detector.received = Evidence.sum(chosen)
+        return detector.model.beta
+
+    def added(chosen: list[Evidence]) -> Matrix:
+        U, V = chosen[0].U.copy(), chosen[0].V.copy()
+        for part in chosen[1:]:
+            U += part.U
+            V += part.V
+        U[np.diag_indices_from(U)] += detector.model.ridge
+        return cholesky(U, overwrite_a=True, check_finite=False)
+
+    cases: Cases = {}
+    for count in CONTRIBUTIONS:
+        chosen = parts[:count]
+        cases[f"merge {count}"] = Case(lambda chosen=chosen: chosen, merged)
+        cases[f"add {count}"] = Case(lambda chosen=chosen: chosen, added)
+    return cases
+
+
+def _experienced(layer: HiddenLayer) -> Detector:
+    detector = Detector(layer)
+    detector.learn_many(rows(2048))
+    detector.observe(rows(2048)[0])
+    return detector
+
+
+def _contribution(layer: HiddenLayer, i: int) -> Evidence:
+    model = OSELM(layer, INPUTS)
+    X = rows(2048)[i : i + layer.units]
+    model.learn_many(X, X)
+    return model.evidence

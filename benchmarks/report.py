@@ -1,0 +1,136 @@
+"""The numbers as tables."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.own import BULK_ROWS, CONTRIBUTIONS, GEMM_SIZE
+from benchmarks.results import Key, Results
+from benchmarks.targets import ONE_ROW, TARGETS, THREADS, UNITS, gemm_share
+
+# Each of Elmgrove's calls, with the peers that do the same.
+_SAME_WORK = {
+    "OSELM.learn_one": ("literal learn", "careful learn", "pyoselm learn", "PyTorch learn"),
+    "Detector.learn_one": ("HalfSpaceTrees learn",),
+    "Detector.score_one": ("literal score", "pyoselm score", "PyTorch score"),
+    "Detector.score_one again": ("HalfSpaceTrees score",),
+    "Detector.observe": ("HalfSpaceTrees both",),
+}
+
+
+def print_report(results: Results, units: list[int], about: dict[str, Any], out: Console) -> None:
+    """Everything, the targets last."""
+    for name, value in about.items():
+        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        out.print(f"{name}: {', '.join(text) if isinstance(text, list) else text}")
+    for peer, failure in results.failures.items():
+        out.print(f"{peer} does not run here: {failure}")
+    for size in units:
+        out.print(_one_row(results, size))
+    out.print(_bulk(results, units), _merging(results, units), _threads(results, units))
+    out.print(_targets(results) if UNITS in units else f"(the targets are for Ñ = {UNITS})")
+
+
+def _one_row(results: Results, units: int) -> Table:
+    table = _table(
+        f"One row, Ñ = {units}, µs",
+        "",
+        *("1 thread", "p99", "× Elmgrove", "default", "p99", "× Elmgrove"),
+    )
+    for case, peers in _SAME_WORK.items():
+        for name in (case, *peers):
+            cells: list[str] = []
+            for threads in THREADS:
+                key = Key(units, name, threads)
+                if key in results:
+                    mine, time = results[Key(units, case, threads)], results[key]
+                    factor = "" if name == case else f"{time.median / mine.median:.1f}"
+                    cells += [f"{time.median:.1f}", f"{time.p99:.0f}", factor]
+            if cells:
+                table.add_row(name if name == case else f"  {name}", *cells)
+        table.add_section()
+    return table
+
+
+def _bulk(results: Results, units: list[int]) -> Table:
+    table = _table(
+        f"Bulk training, {BULK_ROWS} rows",
+        *("Ñ", "", "threads", "µs a row", "p99", "GFLOP/s of GEMM", "share of GEMM"),
+    )
+    for size in units:
+        for case in ("OSELM.learn_many", "Detector.learn_many"):
+            for threads in THREADS:
+                time, plain = (results[Key(size, name, threads)] for name in (case, "GEMM"))
+                table.add_row(
+                    str(size),
+                    case,
+                    threads,
+                    f"{time.median / BULK_ROWS:.2f}",
+                    f"{time.p99 / BULK_ROWS:.2f}",
+                    f"{2e-3 * GEMM_SIZE**3 / plain.median:.1f}",
+                    f"{gemm_share(results, size, case, threads) or 0:.0%}",
+                )
+        table.add_section()
+    return table
+
+
+def _merging(results: Results, units: list[int]) -> Table:
+    table = _table(
+        "Merging contributions: sum, check and solve, against adding the arrays and one Cholesky",
+        *("Ñ", "contributions", "threads", "ms", "p99", "bare ms", "ratio"),
+    )
+    for size in units:
+        for count in CONTRIBUTIONS:
+            for threads in THREADS:
+                time = results[Key(size, f"merge {count}", threads)]
+                bare = results[Key(size, f"add {count}", threads)]
+                table.add_row(
+                    str(size),
+                    str(count),
+                    threads,
+                    f"{time.median / 1e3:.2f}",
+                    f"{time.p99 / 1e3:.2f}",
+                    f"{bare.median / 1e3:.2f}",
+                    f"{time.median / bare.median:.2f}",
+                )
+        table.add_section()
+    return table
+
+
+def _threads(results: Results, units: list[int]) -> Table:
+    table = _table(
+        "Default threads / one thread: medians, alone and while another process has a core",
+        *("", *(f"Ñ = {size}, {machine}" for size in units for machine in ("idle", "busy"))),
+    )
+    for case in (*ONE_ROW, "literal learn"):
+        cells = []
+        for size in units:
+            for machine in ("idle", "busy"):
+                one, default = (results[Key(size, case, threads, machine)] for threads in THREADS)
+                cells.append(f"{default.median / one.median:.2f}")
+        table.add_row(case, *cells)
+    return table
+
+
+def _targets(results: Results) -> Table:
+    table = _table(f"Targets, Ñ = {UNITS}", "", "target", *THREADS, "met")
+    for target in TARGETS:
+        values = [target.measured(results, threads) for threads in THREADS]
+        sign, last = "≥" if target.at_least else "≤", values[-1]
+        met = "not measured" if last is None else "met" if target.met(last) else "NOT MET"
+        table.add_row(
+            target.text,
+            f"{sign} {target.limit:g}",
+            *("-" if value is None else f"{value:.2f}" for value in values),
+            met,
+        )
+    return table
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(first)
+    for column in columns:
+        table.add_column(column, justify="right" if column else "left")
+    return table

@@ -1,0 +1,85 @@
+"""What issue 2 asks for at Ñ = 128, each as a ratio within one run."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.own import BULK_ROWS, GEMM_SIZE
+from benchmarks.results import Results
+from benchmarks.rows import INPUTS
+
+UNITS = 128
+THREADS = ("1", "default")
+
+
+class Target(NamedTuple):
+    """A ratio that must reach, or not exceed, a limit."""
+
+    text: str
+    limit: float
+    at_least: bool
+    measured: Callable[[Results, str], float | None]
+
+    def met(self, value: float) -> bool:
+        """Whether this value is good enough."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+def gemm_share(results: Results, units: int, case: str, threads: str) -> float | None:
+    """The arithmetic of learning rows in bulk, as a share of the rate of a plain product."""
+    time, plain = results.median(units, case, threads), results.median(units, "GEMM", threads)
+    if time is None or plain is None:
+        return None
+    # xα, the symmetric half of HᵀH, Hᵀx
+    flops = BULK_ROWS * (2 * INPUTS * units + units**2 + 2 * units * INPUTS)
+    return (flops / time) / (2 * GEMM_SIZE**3 / plain)
+
+
+def ratio(above: list[str], below: list[str]) -> Callable[[Results, str], float | None]:
+    """The sum of some medians over the sum of others."""
+
+    def measured(results: Results, threads: str) -> float | None:
+        sums = [
+            [results.median(UNITS, case, threads) for case in cases] for cases in (above, below)
+        ]
+        top, bottom = (sum(t for t in times if t is not None) for times in sums)
+        return None if None in sums[0] + sums[1] else top / bottom
+
+    return measured
+
+
+def slowdown(case: str, machine: str) -> Callable[[Results, str], float | None]:
+    """Default threads against one, whichever threads are asked for."""
+
+    def measured(results: Results, threads: str) -> float | None:
+        mine = results.median(UNITS, case, threads, machine)
+        one = results.median(UNITS, case, "1", machine)
+        return None if mine is None or one is None else mine / one
+
+    return measured
+
+
+TRAIN, SCORE, OBSERVE = "OSELM.learn_one", "Detector.score_one", "Detector.observe"
+ONE_ROW = (TRAIN, "Detector.learn_one", SCORE, "Detector.score_one again", OBSERVE)
+
+TARGETS = [
+    Target("one-row training: literal NumPy / Elmgrove", 5, True, ratio(["literal learn"], [TRAIN])),
+    Target("one-row training: PyTorch / Elmgrove", 20, True, ratio(["PyTorch learn"], [TRAIN])),
+    Target("one-row training: pyoselm / Elmgrove", 30, True, ratio(["pyoselm learn"], [TRAIN])),
+    Target("observe / (scoring + training)", 1.5, False, ratio([OBSERVE], [SCORE, TRAIN])),
+    Target("observe / HalfSpaceTrees", 1.2, False, ratio([OBSERVE], ["HalfSpaceTrees both"])),
+    *(
+        Target(
+            f"{case}: share of GEMM",
+            0.65,
+            True,
+            lambda results, threads, case=case: gemm_share(results, UNITS, case, threads),
+        )
+        for case in ("OSELM.learn_many", "Detector.learn_many")
+    ),
+    Target("1000 contributions / bare sum", 1.5, False, ratio(["merge 1000"], ["add 1000"])),
+    *(
+        Target(f"{case}: default / one thread, machine {machine}", 1.3, False, slowdown(case, machine))
+        for machine in ("idle", "busy")
+        for case in ONE_ROW
+    ),
+]

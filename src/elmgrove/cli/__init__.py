@@ -1,0 +1,5 @@
+"""The command ``elmgrove``: one file a command."""
+
+from elmgrove.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,59 @@
+"""The command's frame: errors become one clear line and an exit code, never a traceback."""
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from elmgrove import __version__
+from elmgrove.cli import demo, exchange, inspect, learn, score
+from elmgrove.errors import ElmgroveError
+
+app = typer.Typer(
+    name="elmgrove",
+    help="Learn what normal looks like, flag what is not, and learn from others without raw data.",
+    epilog="Exit codes: 0 done, 1 bad data or files (nothing was changed), 2 wrong usage, "
+    "3 anomalies found (with score --check).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(learn.learn)
+app.command()(score.score)
+app.command()(exchange.share)
+app.command()(exchange.merge)
+app.command()(exchange.forget)
+app.command()(inspect.inspect)
+app.command()(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        Console().print(f"elmgrove {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """Options before the command."""
+
+
+def main() -> None:
+    """Runs the command line."""
+    try:
+        app()
+    except (ElmgroveError, OSError) as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(_text(error))}", soft_wrap=True)
+        sys.exit(1)
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

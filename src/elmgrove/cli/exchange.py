@@ -1,0 +1,71 @@
+"""``elmgrove share``, ``merge`` and ``forget``: cooperation by files, on a stick if need be."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmgrove.cli.options import SavedState, notes
+from elmgrove.errors import BadInput
+from elmgrove.files import load_contribution, load_member, save
+
+
+def share(
+    state: SavedState,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write \\[default: NAME.evidence]."),
+    ] = None,
+) -> None:
+    """Write what this device learned itself, for others to merge.
+
+    The file holds sums over rows and no row. It is not private by itself: from two of them
+    that are few rows apart, the rows between can be computed.
+
+    Example: [bold]elmgrove share --state fan-1.elm -o fan-1.evidence[/]
+    """
+    contribution = load_member(state).contribution()
+    path = output or Path(f"{contribution.origin}.evidence")
+    save(path, contribution)
+    notes.print(f"Wrote {path}: {contribution.origin}, {contribution.epoch} rows learned.")
+
+
+def merge(
+    state: SavedState,
+    evidence: Annotated[
+        list[Path],
+        typer.Argument(help="Files that others shared.", exists=True, dir_okay=False),
+    ],
+) -> None:
+    """Take in what others learned, as if their rows had been learned here.
+
+    Merging a file twice changes nothing; a newer file of the same origin replaces the older.
+
+    Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
+    """
+    member = load_member(state)
+    heard = [load_contribution(path) for path in evidence]
+    news = [member.hear(contribution) for contribution in heard]
+    if any(news):
+        save(state, member)
+    for contribution, new in zip(heard, news, strict=True):
+        outcome = "merged" if new else "nothing new"
+        notes.print(f"{contribution.origin}, {contribution.epoch} rows learned: {outcome}.")
+    others = ", ".join(held.origin for held in member.ledger)
+    notes.print(f"{member.name} now rests on its own rows and those of {others}.")
+
+
+def forget(
+    state: SavedState,
+    origin: Annotated[str, typer.Option(help="The device whose part is taken out.")],
+) -> None:
+    """Take one device's contribution out again, exactly.
+
+    Example: [bold]elmgrove forget --state fan-2.elm --origin fan-1[/]
+    """
+    member = load_member(state)
+    if not member.forget(origin):
+        known = ", ".join(held.origin for held in member.ledger) or "nobody"
+        raise BadInput(f"{member.name} never merged {origin!r}; it heard from {known}")
+    save(state, member)
+    notes.print(f"{member.name} no longer holds anything of {origin}.")

@@ -1,0 +1,83 @@
+"""``elmgrove inspect``: what a file holds."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from elmgrove.codec import kind_of
+from elmgrove.cooperation import Contribution, Member
+from elmgrove.cooperation.member import KIND as STATE
+from elmgrove.errors import BadFile
+from elmgrove.evidence import Evidence
+from elmgrove.files import load_contribution, load_member
+
+
+def inspect(
+    file: Annotated[
+        Path, typer.Argument(help="A state or an evidence file.", exists=True, dir_okay=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """Show what a state or evidence file holds, after checking that it is whole.
+
+    Example: [bold]elmgrove inspect fan-1.elm[/]
+    """
+    try:
+        kind = kind_of(file.read_bytes())
+    except BadFile as error:
+        raise BadFile(f"{file}: {error}") from error
+    if kind == STATE:
+        facts = _member_facts(load_member(file))
+    else:
+        facts = _contribution_facts(load_contribution(file))
+    if as_json:
+        Console().print_json(json.dumps(facts))
+        return
+    grid = Grid(title=str(file), show_header=False)
+    for name, value in facts.items():
+        grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
+    Console().print(grid)
+
+
+def _member_facts(member: Member) -> dict[str, Any]:
+    detector = member.detector
+    return {
+        "holds": "a device's state",
+        "name": member.name,
+        "state": detector.state,
+        "rows learned": detector.learned,
+        "threshold": f"{detector.threshold:.6g}",
+        "heard from": {held.origin: held.epoch for held in member.ledger},
+        "recent rows kept": len(detector.calibration),
+        "rows in quarantine": len(detector.quarantine),
+        **_evidence_facts(detector.evidence),
+        "ridge": detector.model.ridge,
+        "forgetting": detector.model.forgetting,
+    }
+
+
+def _contribution_facts(contribution: Contribution) -> dict[str, Any]:
+    verdict = contribution.evidence.admissible()
+    return {
+        "holds": "evidence to give away",
+        "origin": contribution.origin,
+        "rows learned": contribution.epoch,
+        "admissible": "yes" if verdict else f"no: {verdict.reason}",
+        **_evidence_facts(contribution.evidence),
+    }
+
+
+def _evidence_facts(evidence: Evidence) -> dict[str, Any]:
+    basis = evidence.basis
+    return {
+        "fingerprint": basis.fingerprint,
+        "layer": basis.layer.fields,
+        "columns": basis.layer.inputs,
+        "features": "not named" if basis.features is None else list(basis.features),
+        "scaling": basis.scaling.kind,
+        "dtype": evidence.U.dtype.name,
+    }

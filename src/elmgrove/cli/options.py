@@ -1,0 +1,65 @@
+"""What several commands share: options, reading with progress, what is said about the work."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from elmgrove.tables import Table, read_table
+
+#: What is said about the work, as opposed to its result, goes to standard error.
+notes = Console(stderr=True, soft_wrap=True, highlight=False)
+
+State = Annotated[
+    Path,
+    typer.Option("--state", "-s", help="The device's state file, e.g. fan-1.elm.", dir_okay=False),
+]
+SavedState = Annotated[
+    Path,
+    typer.Option("--state", "-s", help="The device's state file.", exists=True, dir_okay=False),
+]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="Rows of numbers: a CSV file (a first line of names is used) or a .npy file.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out rows that can't be read, and say how many.")
+]
+
+T = TypeVar("T")
+
+
+def bar() -> Progress:
+    """A progress bar on standard error that leaves nothing behind."""
+    text = TextColumn("{task.description}")
+    return Progress(text, BarColumn(), TimeRemainingColumn(), console=notes, transient=True)
+
+
+def tracked(items: Sequence[T], text: str) -> Iterable[T]:
+    """The items, with a progress bar over them."""
+    with bar() as progress:
+        yield from progress.track(items, description=text)
+
+
+def read(data: Path, features: Sequence[str] | None, drop: Sequence[str], skip_bad: bool) -> Table:
+    """The rows of a file, with a progress bar, saying what ``--skip-bad`` left out."""
+    with bar() as progress:
+        task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)
+        table = read_table(
+            data,
+            features=features,
+            drop=drop,
+            skip_bad=skip_bad,
+            progress=lambda done: progress.update(task, completed=done),
+        )
+    if table.skipped:
+        first = f"The first: {table.skipped[0]}"
+        notes.print(f"Left out {len(table.skipped)} bad rows. {first}", markup=False)
+    return table

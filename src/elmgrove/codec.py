@@ -1,0 +1,76 @@
+"""Arrays and settings as sealed bytes: safetensors, versioned, checksummed, never pickle."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from elmgrove.errors import BadFile
+
+Array = NDArray[Any]
+
+#: The version written; older ones stay readable, newer ones are refused by name.
+VERSION = 1
+_KEY = "elmgrove"
+_LENGTH = 8
+
+
+def seal(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """One blob from which ``unseal`` gives back the same; the same bytes for the same content."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header = {"format": kind, "version": VERSION, "fields": fields}
+    text = _canonical({**header, "sha256": _checksum(header, arrays)})
+    return bytes(save(arrays, metadata={_KEY: text}))
+
+
+def unseal(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Fields and arrays of a blob that is whole and unaltered; anything else is ``BadFile``."""
+    header = _header(blob)
+    if header["format"] != kind:
+        raise BadFile(f"this holds {header['format']!r}, not {kind!r}")
+    if header["version"] > VERSION:
+        raise BadFile(
+            f"written in version {header['version']} of the format by a newer Elmgrove; "
+            f"this one reads up to version {VERSION}"
+        )
+    try:
+        arrays = load(blob)
+    except SafetensorError as error:
+        raise BadFile(f"truncated or damaged: {error}") from error
+    stated = header.pop("sha256")
+    if stated != _checksum(header, arrays):
+        raise BadFile("altered since it was written: the checksum does not fit the content")
+    return header["fields"], arrays
+
+
+def kind_of(blob: bytes) -> str:
+    """What a blob says it holds."""
+    return str(_header(blob)["format"])
+
+
+def _header(blob: bytes) -> dict[str, Any]:
+    length = int.from_bytes(blob[:_LENGTH], "little")
+    try:
+        header = json.loads(json.loads(blob[_LENGTH : _LENGTH + length])["__metadata__"][_KEY])
+        header["format"], header["version"] + 0, header["sha256"], header["fields"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadFile("not a file of Elmgrove's, or its beginning is damaged") from error
+    return dict(header)
+
+
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(_canonical(header).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _canonical(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,86 @@
+"""A member: a detector with a name, and what it heard from others, kept apart by origin."""
+
+from typing import Any
+
+from elmgrove.basis import Basis
+from elmgrove.codec import seal, unseal
+from elmgrove.cooperation.contribution import Contribution
+from elmgrove.cooperation.ledger import Ledger
+from elmgrove.detector import Detector
+from elmgrove.errors import BadFile, BadInput, ElmgroveError
+from elmgrove.packing import Array, pack_detector, pack_evidence, unpack_detector, unpack_evidence
+
+KIND = "elmgrove.state"
+
+
+class Member:
+    """One device of a federation.
+
+    Its model is always its own evidence plus the newest of each origin it heard from. It gives
+    away its own evidence only, so whatever goes round in circles is never counted twice.
+    """
+
+    def __init__(self, name: str, detector: Detector, ledger: Ledger | None = None) -> None:
+        self.name = name
+        self.detector = detector
+        self.ledger = ledger or Ledger()
+        self.contribution()  # refuses a name that can't serve as an origin
+        if len(self.ledger):
+            self.detector.received = self.ledger.total()
+
+    def contribution(self) -> Contribution:
+        """What this device gives to others."""
+        return Contribution(self.name, self.detector.learned, self.detector.evidence)
+
+    def hear(self, contribution: Contribution) -> bool:
+        """Takes a contribution in, if it is newer than the last of that origin; says whether.
+
+        A mismatch, evidence that is not admissible and one's own name are errors that change
+        nothing.
+        """
+        if contribution.origin == self.name:
+            raise BadInput(f"{self.name!r} can't merge its own evidence: it has learned it already")
+        self.detector.basis.require(contribution.evidence.basis)
+        contribution.evidence.require_admissible(f"the evidence of {contribution.origin!r}")
+        if not self.ledger.join(contribution):
+            return False
+        self.detector.received = self.ledger.total()
+        return True
+
+    def forget(self, origin: str) -> bool:
+        """Takes all that came from an origin out again; says whether there was anything."""
+        if not self.ledger.leave(origin):
+            return False
+        self.detector.received = self.ledger.total()
+        return True
+
+    def to_bytes(self) -> bytes:
+        """The file format of a device's full state."""
+        fields, arrays = pack_detector(self.detector)
+        heard: list[dict[str, Any]] = []
+        for index, held in enumerate(self.ledger):
+            numbers, parts = pack_evidence(held.evidence)
+            heard.append({"origin": held.origin, "epoch": held.epoch, **numbers})
+            arrays |= {f"heard.{index}.{name}": array for name, array in parts.items()}
+        return seal(KIND, {"name": self.name, "detector": fields, "heard": heard}, arrays)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "Member":
+        """The inverse of ``to_bytes``; ``BadFile`` for anything else, never half a model."""
+        fields, arrays = unseal(KIND, blob)
+        try:
+            detector = unpack_detector(fields["detector"], arrays)
+            heard = [
+                _heard(detector.basis, entry, index, arrays)
+                for index, entry in enumerate(fields["heard"])
+            ]
+            return cls(fields["name"], detector, Ledger(heard))
+        except (KeyError, TypeError, ValueError, AttributeError, ElmgroveError) as error:
+            raise BadFile(f"sealed by Elmgrove, but not as a state should be: {error}") from error
+
+
+def _heard(
+    basis: Basis, entry: dict[str, Any], index: int, arrays: dict[str, Array]
+) -> Contribution:
+    parts = {name: arrays[f"heard.{index}.{name}"] for name in ("U", "V")}
+    return Contribution(entry["origin"], entry["epoch"], unpack_evidence(basis, entry, parts))

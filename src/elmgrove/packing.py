@@ -1,0 +1,94 @@
+"""Evidence and detectors as plain fields and arrays, and back."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.alarm import AlarmRule
+from elmgrove.basis import Basis
+from elmgrove.detector import Detector
+from elmgrove.evidence import Evidence
+from elmgrove.solver import mirrored
+from elmgrove.threshold import threshold_fields, threshold_from_fields
+
+Array = NDArray[Any]
+Packed = tuple[dict[str, Any], dict[str, Array]]
+
+
+def pack_evidence(evidence: Evidence) -> Packed:
+    """Numbers, and U's upper triangle and V; the basis goes separately, once for many."""
+    upper = evidence.U[np.triu_indices(len(evidence.U))]
+    return {"energy": evidence.energy, "count": evidence.count}, {"U": upper, "V": evidence.V}
+
+
+def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
+    """The inverse of ``pack_evidence``."""
+    units, upper = basis.layer.units, arrays["U"]
+    U = np.zeros((units, units), upper.dtype)
+    U[np.triu_indices(units)] = upper
+    return Evidence(basis, mirrored(U), arrays["V"], fields["energy"], fields["count"])
+
+
+def pack_detector(detector: Detector) -> Packed:
+    """Everything a detector needs to go on, except what it received from others.
+
+    This holds recent rows as they are: it is for the device's own disk, not to be given away.
+    """
+    model, calibration, quarantine = detector.model, detector.calibration, detector.quarantine
+    numbers, arrays = pack_evidence(detector.evidence)
+    fields = {
+        "basis": detector.basis.fields,
+        "evidence": numbers,
+        "ridge": model.ridge,
+        "forgetting": model.forgetting,
+        "dtype": model.dtype.name,
+        "threshold": threshold_fields(detector.policy),
+        "alarm": asdict(detector.alarm.rule),
+        "alarm_recent": list(detector.alarm.recent),
+        "alarm_quiet": detector.alarm.quiet,
+        "warmup": detector.warmup,
+        "learned": detector.learned,
+        "quarantine": quarantine.capacity,
+        "quarantine_run": quarantine.run,
+        "promote_after": quarantine.promote_after,
+        "scores_known": not detector.scores_outdated,
+    }
+    arrays |= {
+        "ring": calibration.rows,
+        "ring_scores": np.array(calibration.scores),
+        "strays": np.array(calibration.strays),
+        "quarantine": quarantine.rows(),
+    }
+    return fields, arrays
+
+
+def unpack_detector(fields: dict[str, Any], arrays: dict[str, Array]) -> Detector:
+    """The inverse of ``pack_detector``."""
+    basis = Basis.from_fields(fields["basis"])
+    detector = Detector(
+        basis.layer,
+        features=basis.features,
+        scaling=basis.scaling,
+        ridge=fields["ridge"],
+        forgetting=fields["forgetting"],
+        dtype=fields["dtype"],
+        threshold=threshold_from_fields(fields["threshold"]),
+        alarm=AlarmRule(**fields["alarm"]),
+        warmup=fields["warmup"],
+        quarantine=fields["quarantine"],
+        promote_after=fields["promote_after"],
+    )
+    detector.resume(
+        unpack_evidence(basis, fields["evidence"], arrays),
+        learned=fields["learned"],
+        scores_known=fields["scores_known"],
+    )
+    detector.alarm.recent.extend(fields["alarm_recent"])
+    detector.alarm.quiet = fields["alarm_quiet"]
+    detector.calibration.restore(arrays["ring"], arrays["ring_scores"], arrays["strays"])
+    for row in arrays["quarantine"]:
+        detector.quarantine.add(row)
+    detector.quarantine.run = fields["quarantine_run"]
+    return detector

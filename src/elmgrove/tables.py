@@ -1,0 +1,157 @@
+"""Rows from CSV and .npy files, with every bad cell named by line and column."""
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.errors import BadInput
+
+Array = NDArray[np.float64]
+_DELIMITERS = ",;\t"
+
+
+@dataclass
+class Table:
+    """Rows, where they stand in their file, and what was left out of them.
+
+    ``lines`` counts from 1 as an editor does (rows of an .npy file count from 0).
+    """
+
+    names: tuple[str, ...] | None
+    rows: Array
+    lines: list[int]
+    skipped: list[str] = field(default_factory=list)
+
+
+def read_table(
+    path: Path,
+    *,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    skip_bad: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Table:
+    """All rows of a file.
+
+    A first line that holds no number at all is a header. ``features`` picks and orders columns
+    by name, ``drop`` leaves some out. A bad row is an error, or with ``skip_bad`` left out and
+    listed. ``progress`` hears how many bytes were read so far.
+    """
+    if path.suffix == ".npy":
+        return _read_npy(path)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return _read_csv(file, path, features, drop, skip_bad, progress)
+
+
+def _read_npy(path: Path) -> Table:
+    try:
+        rows = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise BadInput(f"{path}: not a .npy file of numbers ({error})") from error
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise BadInput(f"{path}: expected rows × columns of numbers, not {rows.shape} {rows.dtype}")
+    return Table(None, rows.astype(np.float64), list(range(len(rows))))
+
+
+def _read_csv(
+    file: TextIO,
+    path: Path,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+    skip_bad: bool,
+    progress: Callable[[int], None] | None,
+) -> Table:
+    first = file.readline()
+    delimiter = max(_DELIMITERS, key=first.count)
+    header = next(csv.reader([first], delimiter=delimiter), [])
+    has_names = bool(header) and not any(_number(cell) is not None for cell in header)
+    columns = _Columns(path, [cell.strip() for cell in header], has_names, features, drop)
+    if not has_names:
+        file.seek(0)
+    table = Table(columns.names, np.empty((0, 0)), [])
+    values: list[list[float]] = []
+    for line, cells in _records(file, delimiter, 1 if has_names else 0, progress):
+        try:
+            values.append(columns.numbers(line, cells))
+            table.lines.append(line)
+        except BadInput as error:
+            if not skip_bad:
+                raise
+            table.skipped.append(str(error))
+    table.rows = np.array(values, np.float64).reshape(len(values), len(columns.kept))
+    return table
+
+
+def _records(
+    file: TextIO, delimiter: str, offset: int, progress: Callable[[int], None] | None
+) -> Iterator[tuple[int, list[str]]]:
+    """Each record with the number of its last line; blank lines are passed over."""
+    # The csv module reads by iteration, during which tell() is not allowed: count instead.
+    read = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal read
+        for text in file:
+            read += len(text)
+            yield text
+
+    reader = csv.reader(counted(), delimiter=delimiter)
+    for count, cells in enumerate(reader):
+        if progress is not None and count % 256 == 0:
+            progress(read)
+        if cells:
+            yield reader.line_num + offset, cells
+
+
+class _Columns:
+    """Which columns of a file are wanted, in which order."""
+
+    def __init__(
+        self,
+        path: Path,
+        header: list[str],
+        has_names: bool,
+        features: Sequence[str] | None,
+        drop: Sequence[str],
+    ) -> None:
+        if drop and not has_names:
+            raise BadInput(f"{path}: columns can't be dropped by name without a line of names")
+        wanted = features if features and has_names else [c for c in header if c not in drop]
+        missing = sorted({*wanted, *drop} - set(header)) if has_names else []
+        if missing:
+            raise BadInput(f"{path}: no column {', '.join(map(repr, missing))} among {header}")
+        self._path = path
+        self._width = len(header)
+        self.kept = [header.index(c) for c in wanted] if has_names else list(range(self._width))
+        self.names = tuple(wanted) if has_names else None
+
+    def numbers(self, line: int, cells: list[str]) -> list[float]:
+        if len(cells) != self._width:
+            raise BadInput(
+                f"{self._path}, line {line}: expected {self._width} columns, got {len(cells)}"
+            )
+        return [self._number(line, index, cells[index]) for index in self.kept]
+
+    def _number(self, line: int, index: int, cell: str) -> float:
+        value = _number(cell)
+        if value is not None and math.isfinite(value):
+            return value
+        name = f" ({self.names[self.kept.index(index)]!r})" if self.names else ""
+        what = "the value is missing" if not cell.strip() else f"{cell!r} is not a finite number"
+        raise BadInput(
+            f"{self._path}, line {line}, column {index + 1}{name}: {what}; "
+            "drop the column, or skip bad rows"
+        )
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
