@@ -12,19 +12,20 @@ from benchmarks.report import print_report
 from benchmarks.rounds import measure, plans
 
 RESULTS = Path("bench/results.json")
+SIZES = (16, 64, 128, 256)
 
 
 def main(
-    quick: Annotated[bool, typer.Option(help="Fewer rounds: a minute, and less steady.")] = False,
-    units: Annotated[list[int], typer.Option(help="Hidden units; may be repeated.")] = [  # noqa: B006
-        16,
-        64,
-        128,
-        256,
+    units: Annotated[
+        list[int],
+        typer.Option(help="Hidden units; may be repeated.", default_factory=lambda: list(SIZES)),
     ],
+    quick: Annotated[bool, typer.Option(help="Fewer rounds: a minute, and less steady.")] = False,
 ) -> None:
     """Measures Elmgrove against its peers, in one run."""
     out = Console()
+    if not out.is_terminal:
+        out.width = 110
     here = about()
     with Progress(
         TextColumn("{task.description}"),

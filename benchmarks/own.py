@@ -1,5 +1,7 @@
 """What Elmgrove is asked to do, and the bare work that is in it."""
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg import cholesky
 
@@ -72,19 +74,19 @@ def merging(units: int) -> Cases:
         return detector.model.beta
 
     def added(chosen: list[Evidence]) -> Matrix:
-        U, V = chosen[0].U.copy(), chosen[0].V.copy()
+        # In the layout in which they are, or each addition would be a transposition as well.
+        U, V = chosen[0].U.copy(order="K"), chosen[0].V.copy(order="K")
         for part in chosen[1:]:
             U += part.U
             V += part.V
         U[np.diag_indices_from(U)] += detector.model.ridge
         return cholesky(U, overwrite_a=True, check_finite=False)
 
-    cases: Cases = {}
-    for count in CONTRIBUTIONS:
-        chosen = parts[:count]
-        cases[f"merge {count}"] = Case(lambda chosen=chosen: chosen, merged)
-        cases[f"add {count}"] = Case(lambda chosen=chosen: chosen, added)
-    return cases
+    return {
+        f"{name} {count}": Case(partial(parts.__getitem__, slice(count)), call)
+        for count in CONTRIBUTIONS
+        for name, call in (("merge", merged), ("add", added))
+    }
 
 
 def _experienced(layer: HiddenLayer) -> Detector:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.own import BULK_ROWS, CONTRIBUTIONS, GEMM_SIZE
 from benchmarks.results import Key, Results
-from benchmarks.targets import ONE_ROW, TARGETS, THREADS, UNITS, gemm_share
+from benchmarks.targets import ONE_ROW, TARGETS, THREADS, UNITS, Target, gemm_share
 
 # Each of Elmgrove's calls, with the peers that do the same.
 _SAME_WORK = {
@@ -56,7 +57,7 @@ def _one_row(results: Results, units: int) -> Table:
 def _bulk(results: Results, units: list[int]) -> Table:
     table = _table(
         f"Bulk training, {BULK_ROWS} rows",
-        *("Ñ", "", "threads", "µs a row", "p99", "GFLOP/s of GEMM", "share of GEMM"),
+        *("Ñ", "", "threads", "µs a row", "p99", "GEMM GFLOP/s", "share"),
     )
     for size in units:
         for case in ("OSELM.learn_many", "Detector.learn_many"):
@@ -114,23 +115,23 @@ def _threads(results: Results, units: list[int]) -> Table:
 
 
 def _targets(results: Results) -> Table:
-    table = _table(f"Targets, Ñ = {UNITS}", "", "target", *THREADS, "met")
+    table = _table(f"Targets at Ñ = {UNITS}", "", "target", "one thread", "default threads")
     for target in TARGETS:
-        values = [target.measured(results, threads) for threads in THREADS]
-        sign, last = "≥" if target.at_least else "≤", values[-1]
-        met = "not measured" if last is None else "met" if target.met(last) else "NOT MET"
-        table.add_row(
-            target.text,
-            f"{sign} {target.limit:g}",
-            *("-" if value is None else f"{value:.2f}" for value in values),
-            met,
-        )
+        cells = [_judged(target, target.measured(results, threads)) for threads in THREADS]
+        sign = "≥" if target.at_least else "≤"
+        table.add_row(target.text, f"{sign} {target.limit:g}", *cells)
     return table
 
 
+def _judged(target: Target, value: float | None) -> str:
+    if value is None:
+        return "not measured"
+    return f"{value:.2f} [green]met[/]" if target.met(value) else f"{value:.2f} [red]not met[/]"
+
+
 def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(first)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold")
+    table.add_column(first, no_wrap=True)
     for column in columns:
-        table.add_column(column, justify="right" if column else "left")
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
     return table

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from time import sleep
 
 from rich.progress import Progress
 
 from benchmarks.peers import PEERS
 from benchmarks.results import Key, Results
 from benchmarks.worker import Worker
+
+# Idle threads of OpenBLAS keep looking for work for some 30 ms before they sleep.
+_CALM = 0.05
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,9 @@ def _rounds(units: int, plan: Plan, workers: list[Worker], results: Results) -> 
     names = _prepared(units, plan, workers, results)
     yield
     for _ in range(plan.rounds):
-        for name in names:
-            for worker in workers:
+        for worker in workers:
+            sleep(_CALM)
+            for name in names:
                 key = Key(units, name, worker.threads, plan.machine)
                 results.add(key, worker.time(name, plan.seconds))
         yield

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from elmgrove.alarm import Alarm, AlarmRule
 from elmgrove.basis import Basis
+from elmgrove.blame import Blame
 from elmgrove.blas import blas, one_thread
 from elmgrove.calibration import Calibration
 from elmgrove.evidence import Evidence
@@ -18,7 +19,7 @@ from elmgrove.quarantine import Quarantine
 from elmgrove.rows import Rows
 from elmgrove.scaling import Scaling
 from elmgrove.threshold import FalseAlarmRate, Threshold
-from elmgrove.verdict import Verdict
+from elmgrove.verdict import Cause, Verdict
 
 Array = NDArray[Any]
 
@@ -80,6 +81,7 @@ class Detector:
         self.learned = 0
         self._rows = Rows(layer.inputs, self.model.dtype, names)
         self._dot = blas(self.model.dtype).dot
+        self._blame: Blame | None = None
         self._limit: float | None = None
         self._stale = True
 
@@ -97,10 +99,12 @@ class Detector:
         scores: Array = np.einsum("ij,ij->i", R, R).astype(np.float64) / X.shape[1]
         return scores
 
-    def reconstruct(self, rows: Any) -> tuple[Array, Array]:
-        """The rows as the model sees them (scaled), and what it makes of them."""
-        X = self._prepared_many(rows)
-        return X, self.model.predict_many(X)
+    def blame(self, row: Any, k: int = 3) -> list[Cause]:
+        """The k features that would, each alone with another value, explain most of the error."""
+        x, _ = self._prepared(row)
+        if self._blame is None or self._blame.beta is not self.model.beta:
+            self._blame = Blame(self.model)
+        return self._blame.causes(x, self.model.predict_one(x), k)
 
     # Learning rows that are known to be normal
 
@@ -139,9 +143,9 @@ class Detector:
             self.alarm.raised(strange),
             LEARNING if threshold == math.inf else WATCHING,
             promoted,
-            row=x,
-            output=y,
-            features=self.basis.features,
+            x,
+            y,
+            self.basis,
         )
 
     @property

@@ -82,6 +82,10 @@ class Scaling:
         scaled *= self._rate
         return scaled.astype(X.dtype, copy=False)
 
+    def undone(self, X: Array) -> Array:
+        """Scaled rows (or a row) in their own units again."""
+        return X if self.kind == "none" else X * np.array(self.scale) + self._shift
+
     @property
     def fields(self) -> dict[str, Any]:
         """As JSON holds it; floats survive the way there and back exactly."""

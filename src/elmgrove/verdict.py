@@ -6,9 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove.basis import Basis
+
+Array = NDArray[Any]
+
 
 class Cause(NamedTuple):
-    """One feature's part in a score: ``share`` of the squared error, expected and seen value."""
+    """One feature's part in a score: its share of the squared error, seen and expected value."""
 
     feature: str
     share: float
@@ -31,29 +35,31 @@ class Verdict:
     learned: bool
     alarm: bool
     state: str
-    promoted: int = 0
-    row: NDArray[Any] = field(repr=False, compare=False, kw_only=True)
-    output: NDArray[Any] = field(repr=False, compare=False, kw_only=True)
-    features: tuple[str, ...] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    promoted: int
+    row: Array = field(repr=False, compare=False)
+    output: Array = field(repr=False, compare=False)
+    basis: Basis = field(repr=False, compare=False)
 
     def explain(self, k: int = 3) -> list[Cause]:
-        """The k features with the largest share of the error, in the detector's (scaled) units."""
-        return explained(self.row, self.output, self.features, k)
+        """The k features with the largest share of the error; values in the row's own units.
+
+        This is where the reconstruction fails. ``Detector.blame`` looks for the feature that
+        made it fail, which costs more and is often another one.
+        """
+        error = np.square(self.row - self.output, dtype=np.float64)
+        return causes(self.basis, error / (error.sum() or 1.0), self.row, self.output, k)
 
 
-def explained(
-    row: NDArray[Any], output: NDArray[Any], features: tuple[str, ...] | None, k: int
-) -> list[Cause]:
-    """The k features in which a row and its reconstruction differ most."""
-    error = np.square(row - output, dtype=np.float64)
-    total = float(error.sum()) or 1.0
-    worst = np.argsort(error)[::-1][:k]
+def causes(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> list[Cause]:
+    """The k features with the largest share, named and in their own units."""
+    seen, expected = basis.scaling.undone(seen), basis.scaling.undone(expected)
+    names = basis.features
     return [
         Cause(
-            features[i] if features else f"column {i}",
-            float(error[i]) / total,
-            float(row[i]),
-            float(output[i]),
+            names[i] if names else f"column {i}",
+            float(share[i]),
+            float(seen[i]),
+            float(expected[i]),
         )
-        for i in worst
+        for i in np.argsort(share)[::-1][:k]
     ]

@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read
+from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
 from elmgrove.detector import Detector
 from elmgrove.files import load_member
 from elmgrove.tables import Table
-from elmgrove.verdict import Cause, explained
+from elmgrove.verdict import Cause
 
 ANOMALIES_FOUND = 3
 
@@ -48,7 +48,13 @@ def score(
         Format, typer.Option("--format", "-f", help="A table of the worst rows, or every row.")
     ] = Format.table,
     worst: Annotated[int, typer.Option(help="Rows in the table.", min=1)] = 10,
-    explain: Annotated[int, typer.Option(help="Features named for each row.", min=0)] = 3,
+    explain: Annotated[
+        int,
+        typer.Option(
+            help="Features named for each row: those that would, with another value, explain most.",
+            min=0,
+        ),
+    ] = 1,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 3 if any row is anomalous.")
     ] = False,
@@ -72,12 +78,11 @@ def score(
 
 
 def _scored(detector: Detector, table: Table, explain: int) -> list[Scored]:
-    X, Y = detector.reconstruct(table.rows)
-    scores = np.square(X - Y).mean(axis=1)
-    limit, names = detector.threshold, detector.basis.features
+    scores, limit = detector.score_many(table.rows), detector.threshold
+    rows = list(zip(table.lines, scores, table.rows, strict=True))
     return [
-        Scored(line, float(s), limit, bool(s > limit), explained(x, y, names, explain))
-        for line, s, x, y in zip(table.lines, scores, X, Y, strict=True)
+        Scored(line, float(s), limit, bool(s > limit), detector.blame(row, explain))
+        for line, s, row in tracked(rows, "Explaining")
     ]
 
 
@@ -87,10 +92,14 @@ def _write_table(rows: list[Scored], worst: int, out: TextIO) -> None:
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
     for row in sorted(rows, key=lambda row: -row.score)[:worst]:
         times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
-        because = ", ".join(f"{cause.feature} {cause.share:.0%}" for cause in row.causes)
+        because = ", ".join(_because(cause) for cause in row.causes)
         yes = "yes" if row.anomalous else "no"
         grid.add_row(str(row.line), f"{row.score:.4g}", times, yes, because)
     Console(file=out).print(grid)
+
+
+def _because(cause: Cause) -> str:
+    return f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g}) {cause.share:.0%}"
 
 
 def _write_csv(rows: list[Scored], worst: int, out: TextIO) -> None:

@@ -1,0 +1,102 @@
+"""The detector as an outlier estimator of scikit-learn."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from elmgrove.adapters.sklearn.base import LayerEstimator
+from elmgrove.detector import Detector
+from elmgrove.hidden import suggested_units
+from elmgrove.threshold import FalseAlarmRate
+
+Vector = NDArray[np.float64]
+
+
+class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
+    """Says how unlike the rows it learned a row is, with a ``Detector`` (``detector_``) behind it.
+
+    Works where normal rows have something in common that ``units`` numbers can say; not for a
+    single column, nor where columns are independent noise. It learns every row it is given:
+    fit it on normal rows. Nothing is scaled.
+
+    ``units`` None means a quarter of the columns from 16 on, half of fewer, 1 to 128.
+    ``contamination`` is the share of the learned rows that ``predict`` calls outliers (-1);
+    after ``partial_fit``, of the latest 512 rows, or of 2 / contamination if that is more.
+    The other parameters are the detector's; ``random_state`` as a whole number is its seed.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, digit = load_digits(return_X_y=True)
+    >>> zeros, ones = X[digit == 0] / 16, X[digit == 1] / 16
+    >>> model = ElmgroveOutlierDetector(contamination=0.05).fit(zeros[:120])
+    >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(3).tolist()
+    [-0.011, -0.01, -0.073, -0.063]
+    >>> float(np.mean(model.predict(zeros[120:]) == -1)), float(np.mean(model.predict(ones) == -1))
+    (0.05, 0.99)
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        *,
+        activation: str = "identity",
+        weights: str = "uniform",
+        ridge: float = 1e-3,
+        forgetting: float = 1.0,
+        contamination: float = 0.01,
+        random_state: Any = 0,
+    ) -> None:
+        self.units = units
+        self.activation = activation
+        self.weights = weights
+        self.ridge = ridge
+        self.forgetting = forgetting
+        self.contamination = contamination
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learns these rows and nothing else; they all decide where outliers begin."""
+        X = validate_data(self, X, dtype=np.float64)
+        return self._learn(self._fresh(X.shape[1]), X)._decide(X)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learns these rows as well; the latest rows learned decide where outliers begin."""
+        first = not hasattr(self, "detector_")
+        X = validate_data(self, X, dtype=np.float64, reset=first)
+        self._learn(self._fresh(X.shape[1]) if first else self.detector_, X)
+        return self._decide(self.detector_.calibration.rows)
+
+    def score_samples(self, X: Any) -> Vector:
+        """Minus the detector's score: the higher, the more normal."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return -self.detector_.score_many(X)
+
+    def decision_function(self, X: Any) -> Vector:
+        """``score_samples`` less ``offset_``: below 0 is an outlier."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int_]:
+        """1 for a normal row, -1 for an outlier."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _fresh(self, inputs: int) -> Detector:
+        units = suggested_units(inputs) if self.units is None else self.units
+        threshold = FalseAlarmRate(self.contamination)
+        return Detector(
+            self._layer(inputs, units),
+            ridge=self.ridge,
+            forgetting=self.forgetting,
+            threshold=threshold,
+        )
+
+    def _learn(self, detector: Detector, X: Vector) -> Self:
+        detector.learn_many(X)
+        self.detector_ = detector
+        return self
+
+    def _decide(self, rows: Vector) -> Self:
+        self.offset_ = float(np.quantile(self.score_samples(rows), self.contamination))
+        return self

@@ -1,0 +1,6 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+def check_classification_targets(y: Any) -> None: ...
+def unique_labels(*ys: Any) -> NDArray[Any]: ...
