@@ -1,11 +1,13 @@
 """The papers' equations as plain NumPy, word for word: what a reader would write first."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove import HiddenLayer
 
-Matrix = NDArray[np.float64]
+Matrix = NDArray[np.floating[Any]]
 
 
 class LiteralOSELM:

@@ -64,7 +64,7 @@ def half_space_trees(units: int) -> Cases:
     """River's detector with its defaults; it knows no hidden units."""
     from river.anomaly import HalfSpaceTrees
 
-    trees = HalfSpaceTrees(seed=SEED)
+    trees: Any = HalfSpaceTrees(seed=SEED)
     names = [f"column {i}" for i in range(INPUTS)]
     row = _as(lambda x: dict(zip(names, x.tolist(), strict=True)))
     for _ in range(2 * trees.window_size):

@@ -76,7 +76,9 @@ def _prepared(units: int, plan: Plan, workers: list[Worker], results: Results) -
         if group in results.failures:
             continue
         try:
-            names += [worker.prepare(group, units) for worker in workers][0]
+            for worker in workers:
+                made = worker.prepare(group, units)
+            names += made
         except Exception as error:
             # A peer that does not run here is no reason to learn nothing about the others.
             if group not in PEERS:

@@ -92,7 +92,7 @@ def test_merge_and_subtract_are_equation_8(layer: HiddenLayer, H: Array, sign: f
     assert agrees(model.beta, literal.e2lm(U, V))
 
 
-@pytest.mark.parametrize("size", [1, 7, 64, 250])
+@pytest.mark.parametrize("size", [1, 7, 64, 150])
 def test_learning_in_chunks_is_equations_13_and_12(layer: HiddenLayer, H: Array, size: int) -> None:
     model = learned(layer, X[:FIRST], T[:FIRST])
     P, beta = literal.os_elm_start(H[:FIRST], T[:FIRST])

@@ -38,8 +38,14 @@ T = TypeVar("T")
 
 def bar() -> Progress:
     """A progress bar on standard error that leaves nothing behind."""
-    text = TextColumn("{task.description}")
-    return Progress(text, BarColumn(), TimeRemainingColumn(), console=notes, transient=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=notes,
+        transient=True,
+        disable=not notes.is_terminal,
+    )
 
 
 def tracked(items: Sequence[T], text: str) -> Iterable[T]:

@@ -1,0 +1,110 @@
+"""The detector as an anomaly detector of River, over dicts."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from elmgrove.adapters.pickling import let_learners_be_copied
+from elmgrove.detector import Detector
+from elmgrove.errors import BadInput
+from elmgrove.extras import extra
+from elmgrove.hidden import HiddenLayer, suggested_units
+
+try:
+    from river.base import AnomalyDetector
+except ImportError:
+    extra("river", "river")
+    raise
+
+Row = dict[Hashable, Any]
+
+let_learners_be_copied()
+
+
+class ElmgroveDetector(AnomalyDetector):
+    """Says how unlike the rows it learned a row is, with a ``Detector`` (``detector``) behind it.
+
+    Works where normal rows have something in common that ``units`` numbers can say; not for a
+    single feature, nor where features are independent noise. It learns every row it is given:
+    ``river.anomaly.QuantileFilter`` keeps strange ones out. Scores have no upper end: they are
+    mean squared errors, 0 before the first row. A row costs about 5 · features · units
+    multiplications. Put a scaler before it: of features of different size the largest decides.
+
+    All rows have the same features: ``features``, or those of the first row learned, sorted by
+    name. A row that lacks one or brings another is ``BadInput``: what a missing value would
+    have been is not for a detector to guess. ``units`` None means a quarter of the features
+    from 16 on, half of fewer, 1 to 128. The other parameters are the detector's.
+
+    >>> from river import compose, preprocessing
+    >>> model = compose.Pipeline(preprocessing.MinMaxScaler(), ElmgroveDetector())
+    >>> for t in range(200):
+    ...     load = t * 7 % 100
+    ...     model.learn_one({"load": load, "heat": 20 + load / 2, "fan": 900 + 3 * load})
+    >>> round(model.score_one({"load": 80, "heat": 60, "fan": 1140}), 4)
+    0.0
+    >>> round(model.score_one({"load": 80, "heat": 25, "fan": 1140}), 4)
+    0.0
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        activation: str = "identity",
+        weights: str = "uniform",
+        ridge: float = 1e-3,
+        forgetting: float = 1.0,
+        features: Sequence[Hashable] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.units = units
+        self.activation = activation
+        self.weights = weights
+        self.ridge = ridge
+        self.forgetting = forgetting
+        self.features = features
+        self.seed = seed
+        #: The detector behind it; None before the first row.
+        self.detector: Detector | None = None
+        self._names: tuple[Hashable, ...] = ()
+
+    def learn_one(self, x: Row) -> None:
+        """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
+        if self.detector is not None:
+            self.detector.learn_one(self._values(x, self._names))
+            return
+        names = tuple(sorted(x, key=str) if self.features is None else self.features)
+        detector = self._fresh(names)
+        detector.learn_one(self._values(x, names))
+        self.detector, self._names = detector, names
+
+    def score_one(self, x: Row) -> float:
+        """How strange the row is; never learns."""
+        if self.detector is None:
+            return 0.0
+        return self.detector.score_one(self._values(x, self._names))
+
+    def _fresh(self, names: tuple[Hashable, ...]) -> Detector:
+        units = suggested_units(len(names)) if self.units is None else self.units
+        return Detector(
+            HiddenLayer(len(names), units, self.activation, self.weights, self.seed),
+            features=[str(name) for name in names],
+            ridge=self.ridge,
+            forgetting=self.forgetting,
+        )
+
+    @staticmethod
+    def _values(x: Row, names: tuple[Hashable, ...]) -> list[Any]:
+        for name in names:
+            if name not in x:
+                raise BadInput(f"the feature {name!r} is missing")
+        if len(x) > len(names):
+            extra = next(name for name in x if name not in names)
+            raise BadInput(f"the feature {extra!r} was not among those learned first")
+        return [x[name] for name in names]
+
+    def _unit_test_skips(self) -> set[str]:
+        """River's checks that let features come and go, which a fixed set of inputs rules out."""
+        return {
+            "check_emerging_features",
+            "check_disappearing_features",
+            "check_radically_disappearing_features",
+        }

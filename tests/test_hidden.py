@@ -1,0 +1,196 @@
+"""The hidden layer: the same on every device, and told apart where it is not."""
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import literal
+from elmgrove import BadInput, HiddenLayer
+from elmgrove.weights import DISTRIBUTIONS
+
+ACTIVATIONS = ("identity", "sigmoid", "relu", "tanh")
+
+# 2 inputs, 3 units: α row by row, b, and the fingerprint that travels with every message.
+GOLDEN = {
+    ("uniform", 7): (
+        "0x1.00320d4f8f2a4p-2 0x1.96bf36f2bc99ap-1 0x1.1a4d597e502bep-1 "
+        "-0x1.19634950aa578p-1 -0x1.99426b378e458p-2 0x1.7e84cb5d23e88p-1",
+        "-0x1.fa9bbb6459796p-1 0x1.48f01a3dffc80p-1 0x1.3032f7e486986p-1",
+        "3b6b73298739472bc9b80482f0ba8e5a",
+    ),
+    ("uniform", 20260101): (
+        "-0x1.121fee7630bc6p-1 0x1.4ffaf2229b31cp-1 0x1.ca3ff483a2180p-5 "
+        "0x1.9f565fd1e03c0p-1 -0x1.546a7bda72f0ap-1 0x1.e2d3f7825d374p-2",
+        "0x1.9f02d7e00b4d8p-1 -0x1.27a5d810148f4p-2 0x1.4255beef7c1d6p-1",
+        "248488dd5b24598671c021af10c48599",
+    ),
+    ("normal", 7): (
+        "0x1.7ac14dd8cf6c0p-2 0x1.83ad525b4ca00p-3 -0x1.14dc8478c8830p+0 "
+        "-0x1.f8b624d6a8900p-4 0x1.7c28e680bc800p-6 -0x1.30f405ecddf40p-1",
+        "0x1.dc4ce3f7d0780p-1 0x1.0060f6f0fbd80p-3 -0x1.86aacbb6eab80p-2",
+        "702db217e0f749fda093505bda983c0c",
+    ),
+    ("normal", 20260101): (
+        "0x1.2a841959c0fe0p+0 0x1.ba322d8212f40p-2 -0x1.2074ba192e000p-5 "
+        "0x1.3867e98d33a00p-1 0x1.4dc90caf57680p-3 0x1.7306c4490dfd0p+0",
+        "0x1.5a60489fb6a70p+0 -0x1.0a9e25e646ec0p+0 -0x1.ffedfa0212ee0p-1",
+        "6b0016f8d2c9febb95413f63a8fbb8c9",
+    ),
+    ("binary", 7): (
+        "-0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0 "
+        "0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0",
+        "-0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0",
+        "9d5251da93d33a9a144f4b3b04231d25",
+    ),
+    ("binary", 20260101): (
+        "-0x1.0000000000000p+0 0x1.0000000000000p+0 0x1.0000000000000p+0 "
+        "-0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0",
+        "-0x1.0000000000000p+0 -0x1.0000000000000p+0 0x1.0000000000000p+0",
+        "01f8ed8a24372db591fa2f11407f6477",
+    ),
+}
+
+
+@pytest.mark.parametrize(("weights", "seed"), GOLDEN)
+def test_alpha_b_and_fingerprint_are_the_pinned_ones_bit_for_bit(weights: str, seed: int) -> None:
+    layer = HiddenLayer(inputs=2, units=3, activation="tanh", weights=weights, seed=seed)
+    alpha, b, fingerprint = GOLDEN[weights, seed]
+    assert [value.hex() for value in layer.alpha.ravel().tolist()] == alpha.split()
+    assert [value.hex() for value in layer.b.tolist()] == b.split()
+    assert layer.fingerprint == fingerprint
+
+
+@pytest.mark.parametrize("weights", DISTRIBUTIONS)
+def test_alpha_and_b_come_from_one_stream(weights: str) -> None:
+    layer = HiddenLayer(5, 4, weights=weights, seed=3)
+    drawn = [*layer.alpha.ravel().tolist(), *layer.b.tolist()]
+    assert drawn == DISTRIBUTIONS[weights](3, 6 * 4).tolist()
+
+
+def test_alpha_and_b_are_read_only() -> None:
+    layer = HiddenLayer(2, 3)
+    for array in (layer.alpha, layer.b):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+def test_the_settings_are_read_only() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        HiddenLayer(2, 3).seed = 4  # type: ignore[misc]  # that it is refused is the point
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("weights", DISTRIBUTIONS)
+def test_a_call_gives_h_for_rows_and_for_one_row(activation: str, weights: str) -> None:
+    layer = HiddenLayer(5, 4, activation, weights, seed=2)
+    X = np.random.default_rng(0).normal(size=(6, 5))
+    H = literal.hidden(X, layer.alpha, layer.b, activation)
+    np.testing.assert_allclose(layer(X), H, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(layer(X[2].tolist()), H[2], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_float32_rows_stay_float32(activation: str) -> None:
+    layer = HiddenLayer(5, 4, activation, seed=2)
+    X = np.random.default_rng(0).normal(size=(6, 5))
+    H = layer(X.astype(np.float32))
+    assert H.dtype == np.float32
+    np.testing.assert_allclose(H, layer(X), atol=1e-5)
+    assert layer(X.astype(int)).dtype == layer(X).dtype == np.float64
+
+
+def test_a_call_leaves_its_argument_alone() -> None:
+    X = np.random.default_rng(0).normal(size=(6, 5))
+    before = X.copy()
+    HiddenLayer(5, 4, "sigmoid")(X)
+    assert (before == X).all()
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_far_out_rows_give_no_overflow_and_keep_the_bound(activation: str, dtype: Any) -> None:
+    layer = HiddenLayer(3, 8, activation, seed=5)
+    H = layer(np.array([[1e8, -1e8, 1e8], [-1e8, 1e8, 1e8]], dtype))
+    assert np.isfinite(H).all()
+    if layer.bound is not None:
+        assert np.abs(H).max() == layer.bound
+
+
+def test_only_sigmoid_and_tanh_are_bounded() -> None:
+    bounds = [HiddenLayer(1, 1, activation).bound for activation in ACTIVATIONS]
+    assert bounds == [None, 1.0, None, 1.0]
+
+
+CHANGES: dict[str, Any] = {
+    "inputs": 6,
+    "units": 5,
+    "activation": "tanh",
+    "weights": "normal",
+    "seed": 8,
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_each_field_changes_the_fingerprint_and_shows_in_the_difference(field: str) -> None:
+    layer = HiddenLayer(5, 4, "sigmoid", "binary", seed=7)
+    other = dataclasses.replace(layer, **{field: CHANGES[field]})
+    assert layer != other
+    assert layer.fingerprint != other.fingerprint
+    assert layer.difference(other) == [
+        f"{field}: {getattr(layer, field)!r} here, {CHANGES[field]!r} there"
+    ]
+
+
+def test_equal_layers_have_equal_fingerprints_and_no_difference() -> None:
+    layer, other = HiddenLayer(5, 4, seed=7), HiddenLayer(np.int64(5), np.int32(4), seed=7)  # type: ignore[arg-type]  # NumPy's whole numbers work too
+    assert layer == other
+    assert hash(layer) == hash(other)
+    assert layer.fingerprint == other.fingerprint
+    assert layer.difference(other) == []
+
+
+def test_every_field_that_differs_has_its_line() -> None:
+    here, there = HiddenLayer(5, 4, seed=7), HiddenLayer(5, 3, "relu", seed=9)
+    assert here.difference(there) == [
+        "activation: 'identity' here, 'relu' there",
+        "seed: 7 here, 9 there",
+        "units: 4 here, 3 there",
+    ]
+
+
+def test_fields_survive_json() -> None:
+    layer = HiddenLayer(5, 4, "relu", "binary", seed=2**70)
+    assert HiddenLayer(**json.loads(json.dumps(layer.fields))) == layer
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("inputs", 0),
+        ("inputs", -1),
+        ("inputs", 2.0),
+        ("inputs", "2"),
+        ("inputs", None),
+        ("inputs", True),
+        ("units", 0),
+        ("units", 1.5),
+        ("seed", -1),
+        ("seed", None),
+        ("seed", 0.5),
+        ("seed", False),
+        ("activation", "sin"),
+        ("activation", None),
+        ("activation", "Tanh"),
+        ("activation", ["tanh"]),
+        ("weights", "gamma"),
+        ("weights", ""),
+        ("weights", 1),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(field: str, value: Any) -> None:
+    settings = {"inputs": 3, "units": 2, field: value}
+    with pytest.raises(BadInput, match=field):
+        HiddenLayer(**settings)

@@ -1,0 +1,129 @@
+"""Random numbers that are the same everywhere: pinned values, and slow ways to the same numbers."""
+
+import hashlib
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from elmgrove.weights import DISTRIBUTIONS, LFSR_POLYNOMIAL, binary, lfsr_bits, normal, uniform
+
+# Two seeds each: the first four values to the last bit, and SHA-256 over 1000 of them.
+GOLDEN = {
+    ("uniform", 7): (
+        "0x1.00320d4f8f2a4p-2 0x1.96bf36f2bc99ap-1 0x1.1a4d597e502bep-1 -0x1.19634950aa578p-1",
+        "823bfd5f346e56939bf999d668ab9971f576dd57d509cb842f9afc2c8c87f9e7",
+    ),
+    ("uniform", 20260101): (
+        "-0x1.121fee7630bc6p-1 0x1.4ffaf2229b31cp-1 0x1.ca3ff483a2180p-5 0x1.9f565fd1e03c0p-1",
+        "88162f91bae26114e522fe9d5714fb28deeb6e2f23bfd855f2d431ff29a3c027",
+    ),
+    ("normal", 7): (
+        "0x1.7ac14dd8cf6c0p-2 0x1.83ad525b4ca00p-3 -0x1.14dc8478c8830p+0 -0x1.f8b624d6a8900p-4",
+        "06125d693094e0d3b77d3acd280e3a01fa6a852251b5f1f4df171e6bff53ef1d",
+    ),
+    ("normal", 20260101): (
+        "0x1.2a841959c0fe0p+0 0x1.ba322d8212f40p-2 -0x1.2074ba192e000p-5 0x1.3867e98d33a00p-1",
+        "7cc3bf07b251a8d0de48b874ad89f2535f12043d1aaace715121cd29b4dad308",
+    ),
+    ("binary", 7): (
+        "-0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0 0x1.0000000000000p+0",
+        "8cafecc3f77d8c2a4c68f0eabf2ae3d112340538bbd0c7f27fa1cf0ff8fe778e",
+    ),
+    ("binary", 20260101): (
+        "-0x1.0000000000000p+0 0x1.0000000000000p+0 0x1.0000000000000p+0 -0x1.0000000000000p+0",
+        "65ac6ce7681aff12d650654a993e23b9b00543694702e25373c072758ff1d7e8",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "seed"), GOLDEN)
+def test_values_are_the_pinned_ones_bit_for_bit(name: str, seed: int) -> None:
+    values = DISTRIBUTIONS[name](seed, 1000)
+    first, digest = GOLDEN[name, seed]
+    assert [value.hex() for value in values[:4].tolist()] == first.split()
+    assert hashlib.sha256(values.astype("<f8").tobytes()).hexdigest() == digest
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_longer_draw_starts_with_the_shorter_one(name: str) -> None:
+    draw = DISTRIBUTIONS[name]
+    assert draw(3, 500)[:33].tolist() == draw(3, 33).tolist()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_different_seeds_give_different_values(name: str) -> None:
+    draws = {DISTRIBUTIONS[name](seed, 64).tobytes() for seed in range(50)}
+    assert len(draws) == 50
+
+
+def raw(seed: int, size: int) -> list[int]:
+    """64 bits each, as Python's own integers."""
+    return [int(word) for word in np.random.PCG64(seed).random_raw(size)]
+
+
+def test_uniform_equals_exact_integer_arithmetic() -> None:
+    exact = [((word >> 11) - 2**52) / 2**52 for word in raw(11, 200)]
+    assert uniform(11, 200).tolist() == exact
+
+
+def test_uniform_lies_between_minus_one_and_one_and_fills_the_range() -> None:
+    values = uniform(0, 100_000)
+    assert -1.0 <= values.min() < -0.9999
+    assert 0.9999 < values.max() < 1.0
+    assert abs(values.mean()) < 5 * np.sqrt(1 / 3 / values.size)
+
+
+def test_normal_equals_exact_integer_arithmetic() -> None:
+    words = raw(11, 12 * 50)
+    exact = [
+        (sum(word >> 16 for word in words[12 * i : 12 * i + 12]) - 6 * 2**48) / 2**48
+        for i in range(50)
+    ]
+    assert normal(11, 50).tolist() == exact
+
+
+def test_normal_has_mean_0_and_variance_1_within_sampling_error() -> None:
+    values = normal(1, 200_000)
+    assert abs(values.mean()) < 5 / np.sqrt(values.size)
+    # The variance of a squared standard normal value is 2.
+    assert abs(values.var() - 1.0) < 5 * np.sqrt(2 / values.size)
+
+
+def test_normal_is_distributed_nearly_as_the_normal_law() -> None:
+    values = np.sort(normal(2, 200_000))
+    empirical = np.arange(1, values.size + 1) / values.size
+    law = np.array([NormalDist().cdf(value) for value in values])
+    assert np.abs(empirical - law).max() < 0.01
+
+
+def one_bit_at_a_time(seed: int, size: int) -> list[int]:
+    """The register as hardware has it: 32 cells; out at one end, the sum of four in at the other.
+
+    x^32 + x^22 + x^2 + x + 1 says: the new bit is the sum of the bits 22, 2, 1 and 0.
+    """
+    state = seed % (2**32 - 1) + 1
+    bits = []
+    for _ in range(size):
+        bits.append(state & 1)
+        new = (state >> 22 ^ state >> 2 ^ state >> 1 ^ state) & 1
+        state = state >> 1 | new << 31
+    return bits
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 42, 63, 64, 65, 1000, 20_000])
+@pytest.mark.parametrize("seed", [0, 7, 2**31, 2**32 - 2, 2**32 - 1, 2**80 + 5])
+def test_binary_equals_a_register_that_shifts_one_bit_at_a_time(seed: int, size: int) -> None:
+    bits = one_bit_at_a_time(seed, size)
+    assert lfsr_bits(seed, size).tolist() == bits
+    assert binary(seed, size).tolist() == [2.0 * bit - 1.0 for bit in bits]
+
+
+def test_the_polynomial_is_the_documented_one() -> None:
+    assert LFSR_POLYNOMIAL == (32, 22, 2, 1, 0)
+
+
+def test_binary_is_balanced_in_the_long_run() -> None:
+    values = binary(7, 100_000)
+    assert set(values.tolist()) == {-1.0, 1.0}
+    assert abs(values.mean()) < 5 / np.sqrt(values.size)
