@@ -2,18 +2,20 @@
 
 import threading
 from collections.abc import Callable
-from functools import cache
 from itertools import product
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import get_blas_funcs
 from threadpoolctl import LibController, ThreadpoolController
 
 
-class Blas(NamedTuple):
-    """The routines for one dtype. Symmetric matrices use their upper triangle only."""
+class Blas:
+    """The routines for float64 or float32. Symmetric matrices use their upper triangle only.
+
+    A copy or a pickle of it is the same routines again: Fortran objects themselves have neither.
+    """
 
     dot: Callable[..., float]
     axpy: Callable[..., Any]
@@ -24,11 +26,13 @@ class Blas(NamedTuple):
     syrk: Callable[..., Any]
     gemm: Callable[..., Any]
 
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        names = tuple(Blas.__annotations__)
+        self.__dict__.update(zip(names, get_blas_funcs(names, dtype=dtype), strict=True))
 
-@cache
-def blas(dtype: np.dtype[Any]) -> Blas:
-    """The routines for float64 or float32."""
-    return Blas(*get_blas_funcs(Blas._fields, dtype=dtype))
+    def __reduce__(self) -> tuple[type["Blas"], tuple[np.dtype[Any]]]:
+        return Blas, (self._dtype,)
 
 
 class OneThread:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.alarm import Alarm, AlarmRule
 from elmgrove.basis import Basis
 from elmgrove.blame import Blame
-from elmgrove.blas import blas, one_thread
+from elmgrove.blas import Blas, one_thread
 from elmgrove.calibration import Calibration
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import HiddenLayer
@@ -80,7 +80,7 @@ class Detector:
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self._rows = Rows(layer.inputs, self.model.dtype, names)
-        self._dot = blas(self.model.dtype).dot
+        self._blas = Blas(self.model.dtype)
         self._blame: Blame | None = None
         self._limit: float | None = None
         self._stale = True
@@ -251,7 +251,7 @@ class Detector:
         self._limit, self._stale = None, True
 
     def _error(self, r: Array) -> float:
-        return float(self._dot(r, r)) / self._rows.width
+        return float(self._blas.dot(r, r)) / self._rows.width
 
     def _prepared(self, row: Any) -> tuple[Array, float]:
         x, energy = self._rows.one(row)

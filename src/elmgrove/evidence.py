@@ -56,6 +56,9 @@ class Evidence:
         made.__dict__.update(basis=basis, U=U, V=V, energy=energy, count=count)
         return made
 
+    def __reduce__(self) -> tuple[type["Evidence"], tuple[Any, ...]]:
+        return Evidence, (self.basis, self.U, self.V, self.energy, self.count)
+
     @classmethod
     def zero(cls, basis: Basis, dtype: Any = np.float64) -> "Evidence":
         """What no rows at all say: the neutral element of ``+``."""

@@ -97,6 +97,10 @@ class HiddenLayer:
         drawn.setflags(write=False)
         return drawn
 
+    def __reduce__(self) -> tuple[type["HiddenLayer"], tuple[Any, ...]]:
+        # A copy or a pickle is the five numbers; what follows from them need not travel.
+        return HiddenLayer, tuple(self.fields.values())
+
     @property
     def bound(self) -> float | None:
         """g with \\|G\\| ≤ g everywhere, or None."""

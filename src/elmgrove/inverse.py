@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.blas import blas
+from elmgrove.blas import Blas
 from elmgrove.errors import SingularSystem
 from elmgrove.evidence import Evidence
 from elmgrove.solver import Factor
@@ -35,7 +35,7 @@ class Inverse:
         self._sums = sums
         self._ridge = ridge
         self._dtype = sums.U.dtype
-        self._blas = blas(self._dtype)
+        self._blas = Blas(self._dtype)
         epsilon = float(np.finfo(self._dtype).eps)
         self._rounding = (_ROUNDING * epsilon) ** 2
         # A residual r changes the output by rᵀβ, as if h had been measured that much wrong.

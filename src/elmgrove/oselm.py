@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
-from elmgrove.blas import blas, one_thread
+from elmgrove.blas import Blas, one_thread
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import HiddenLayer
@@ -57,7 +57,7 @@ class OSELM:
         self.ridge, self.forgetting, self.dtype = _checked(ridge, forgetting, dtype)
         self._inputs = Rows(layer.inputs, self.dtype, self.basis.features)
         self._targets = Rows(self.basis.outputs, self.dtype)
-        self._blas = blas(self.dtype)
+        self._blas = Blas(self.dtype)
         self._alpha_t = layer.alpha.astype(self.dtype).T
         self._b = layer.b.astype(self.dtype)
         self._activate = layer.activate if layer.activation != "identity" else None

@@ -4,8 +4,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import get_blas_funcs
 
+from elmgrove.blas import Blas
 from elmgrove.errors import BadInput
 
 Array = NDArray[Any]
@@ -25,14 +25,14 @@ class Rows:
         self.names = names
         self._shape = (width,)
         self._limit = float(np.sqrt(np.finfo(self.dtype).max))
-        self._dot = get_blas_funcs("dot", dtype=self.dtype)
+        self._blas = Blas(self.dtype)
 
     def one(self, x: Any) -> tuple[Array, float]:
         """The row and its energy."""
         # Any other object takes the slow way, which ends here as well or says what is wrong.
         if type(x) is not np.ndarray or x.dtype != self.dtype or x.shape != self._shape:
             x = self._converted(x, 1)
-        energy: float = self._dot(x, x)
+        energy: float = self._blas.dot(x, x)
         if not energy <= self._limit:
             self._refuse(x[np.newaxis])
         return x, energy
@@ -41,7 +41,7 @@ class Rows:
         """The rows, contiguous, and the sum of their energies."""
         X = np.ascontiguousarray(self._converted(X, 2))
         flat = X.reshape(-1)
-        energy = float(self._dot(flat, flat)) if flat.size else 0.0
+        energy = float(self._blas.dot(flat, flat)) if flat.size else 0.0
         if not energy <= self._limit:
             self._refuse(X)
         return X, energy

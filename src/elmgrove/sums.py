@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
-from elmgrove.blas import blas
+from elmgrove.blas import Blas
 from elmgrove.evidence import Evidence
 from elmgrove.solver import mirrored
 
@@ -31,7 +31,7 @@ class Sums:
         self.energy = 0.0
         self.count = 0.0
         self._smallest = float(np.sqrt(np.finfo(dtype).eps))
-        self._blas = blas(dtype)
+        self._blas = Blas(dtype)
 
     def add_row(self, h: Array, t: Array, energy: float) -> None:
         """U ← φU + hᵀh, V ← φV + hᵀt."""

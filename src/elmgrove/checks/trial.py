@@ -1,0 +1,75 @@
+"""What the laws are tried on: fresh detectors, and rows whose nature is known."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.checks.driver import Driver, drive
+
+Array = NDArray[np.float64]
+
+
+class Trial:
+    """Makes detectors and rows. Normal rows are made of two hidden numbers each and a little
+    noise; strange rows have the same mean and spread in each column, but nothing in common."""
+
+    def __init__(self, make: Callable[[], Any], inputs: int, tolerance: float) -> None:
+        self._make = make
+        self.inputs = inputs
+        self.tolerance = tolerance
+
+    def fresh(self) -> Driver:
+        """A detector that learned nothing yet."""
+        return drive(self._make())
+
+    def taught(self) -> Driver:
+        """A detector that learned the normal rows."""
+        driver = self.fresh()
+        driver.learn_many(self.normal)
+        return driver
+
+    def pattern(self, seed: int, rows: int) -> Array:
+        """Rows of one kind: each seed is another kind."""
+        rng = np.random.default_rng(seed)
+        mixing = rng.uniform(-0.5, 0.5, (2, self.inputs))
+        mixing[rng.integers(2, size=self.inputs), np.arange(self.inputs)] += 1.0
+        hidden = rng.uniform(0, 1, (rows, 2))
+        noise = rng.normal(0, 0.01, (rows, self.inputs))
+        made: Array = hidden @ mixing + noise
+        return made
+
+    @cached_property
+    def normal(self) -> Array:
+        """Rows to learn."""
+        return self.pattern(1, 300)[:200]
+
+    @cached_property
+    def unseen(self) -> Array:
+        """Rows of the same kind, not to be learned."""
+        return self.pattern(1, 300)[200:]
+
+    @cached_property
+    def strange(self) -> Array:
+        """Unseen rows with each column shuffled by itself."""
+        return np.random.default_rng(2).permuted(self.unseen, axis=0)
+
+    @cached_property
+    def other(self) -> Array:
+        """Rows of another kind."""
+        return self.pattern(3, 200)
+
+    def differ(self, a: Any, b: Any) -> bool:
+        """Whether two scores, or lists of scores, differ by more than rounding."""
+        return bool(np.abs(np.subtract(a, b)).max() > self.tolerance * np.abs(a).max())
+
+
+Law = Callable[[Trial], None]
+
+
+def require(holds: Any, otherwise: str) -> None:
+    """An assertion that ``python -O`` keeps."""
+    if not holds:
+        raise AssertionError(otherwise)

@@ -1,0 +1,88 @@
+"""One BLAS thread inside, whatever it was before outside."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from elmgrove.blas import blas, one_thread
+
+
+def threads() -> int:
+    """Of the BLAS that SciPy calls: its own, or the system's."""
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    own = [library for library in found if "scipy" in library["filepath"]]
+    return {library["num_threads"] for library in own or found}.pop()
+
+
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    """So that there is something to restore, on a machine with one core too."""
+    with threadpool_limits(2, user_api="blas"):
+        assert threads() == 2
+        yield
+
+
+def test_one_thread_inside_and_two_again_after() -> None:
+    with one_thread:
+        assert threads() == 1
+    assert threads() == 2
+
+
+def test_the_number_found_is_restored_not_the_number_of_the_first_time() -> None:
+    with one_thread:
+        pass
+    with threadpool_limits(3, user_api="blas"):
+        with one_thread:
+            assert threads() == 1
+        assert threads() == 3
+
+
+def test_it_may_be_nested() -> None:
+    with one_thread:
+        with one_thread:
+            assert threads() == 1
+        assert threads() == 1
+    assert threads() == 2
+
+
+def test_an_error_inside_passes_through_and_the_threads_come_back() -> None:
+    with pytest.raises(ZeroDivisionError), one_thread, one_thread:
+        _ = 1 / 0
+    assert threads() == 2
+
+
+def test_it_may_be_shared_by_threads() -> None:
+    start = threading.Barrier(8)
+    seen: list[int] = []
+
+    def work(hold: threading.Event) -> None:
+        start.wait(timeout=30)
+        for _ in range(50):
+            with one_thread:
+                seen.append(threads())
+        with one_thread:
+            hold.wait(timeout=30)
+            seen.append(threads())
+
+    hold = threading.Event()
+    workers = [threading.Thread(target=work, args=(hold,)) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    hold.set()
+    for worker in workers:
+        worker.join(timeout=60)
+    assert seen == [1] * (8 * 51)
+    assert threads() == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_routines_work_in_the_dtype_asked_for(dtype: type) -> None:
+    x = np.array([1, 2, 3], dtype)
+    A = np.zeros((3, 3), dtype, order="F")
+    updated = blas(np.dtype(dtype)).syr(2.0, x, a=A, overwrite_a=1)
+    assert updated is A, "in place, or every row would copy the matrix"
+    assert A.dtype == dtype
+    assert np.triu(A).tolist() == np.triu(2 * np.outer(x, x)).tolist()
