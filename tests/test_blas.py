@@ -1,5 +1,7 @@
 """One BLAS thread inside, whatever it was before outside."""
 
+import copy
+import pickle
 import threading
 from collections.abc import Iterator
 
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from elmgrove.blas import blas, one_thread
+from elmgrove.blas import Blas, one_thread
 
 
 def threads() -> int:
@@ -82,7 +84,13 @@ def test_it_may_be_shared_by_threads() -> None:
 def test_the_routines_work_in_the_dtype_asked_for(dtype: type) -> None:
     x = np.array([1, 2, 3], dtype)
     A = np.zeros((3, 3), dtype, order="F")
-    updated = blas(np.dtype(dtype)).syr(2.0, x, a=A, overwrite_a=1)
+    updated = Blas(np.dtype(dtype)).syr(2.0, x, a=A, overwrite_a=1)
     assert updated is A, "in place, or every row would copy the matrix"
     assert A.dtype == dtype
     assert np.triu(A).tolist() == np.triu(2 * np.outer(x, x)).tolist()
+
+
+def test_a_copy_and_a_pickle_are_the_same_routines() -> None:
+    here = Blas(np.dtype(np.float32))
+    for there in (copy.deepcopy(here), pickle.loads(pickle.dumps(here))):
+        assert there.syr is here.syr or there.syr.typecode == here.syr.typecode == "f"

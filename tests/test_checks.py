@@ -12,7 +12,7 @@ from elmgrove.adapters.river import ElmgroveDetector
 from elmgrove.adapters.sklearn import ElmgroveOutlierDetector
 
 LAWS = 17
-SINGLE = 1e-3
+SINGLE = 1e-2
 
 
 def native(units=4, activation="identity", weights="uniform", seed=0, inputs=8, **settings):

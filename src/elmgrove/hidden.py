@@ -54,7 +54,7 @@ class HiddenLayer:
 
     >>> layer = HiddenLayer(inputs=4, units=2, activation="sigmoid", seed=7)
     >>> layer([[0.0, 1.0, 0.0, 1.0]]).round(6).tolist()
-    [[0.687379, 0.417846]]
+    [[0.538931, 0.507185]]
     >>> layer.difference(HiddenLayer(inputs=4, units=2, activation="sigmoid", seed=8))
     ['seed: 7 here, 8 there']
     """

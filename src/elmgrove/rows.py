@@ -1,5 +1,7 @@
 """Rows as they come from outside: usable as they are, or refused with row and column named."""
 
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -51,18 +53,30 @@ class Rows:
         return f"column {column}" + (f" ({self.names[column]!r})" if self.names else "")
 
     def _converted(self, X: Any, dimensions: int) -> Array:
+        self._require_order(getattr(X, "columns", None))
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.float64), np.nan)
         try:
+            made: Array = np.asarray(X)
+            # Text, dates and complex numbers would convert as well, into something else.
+            if made.dtype.kind not in "biuf":
+                self._refuse_text(X, dimensions)
             with np.errstate(over="ignore"):
-                made: Array = np.asarray(X, self.dtype)
+                made = made.astype(self.dtype, copy=False)
         except (ValueError, TypeError) as error:
-            self._refuse_text(X, dimensions, error)
+            self._refuse_text(X, dimensions)
+            raise BadInput(f"not rows of numbers: {error}") from error
         if made.ndim != dimensions or made.shape[-1] != self.width:
             shape = " × ".join(map(str, made.shape)) or "a single value"
-            expected = (
-                f"{self.width} columns" if dimensions == 1 else f"rows of {self.width} columns"
-            )
-            raise BadInput(f"expected {expected}, got {shape}")
+            what = "a row" if dimensions == 1 else "rows"
+            raise BadInput(f"expected {what} of {self.width} columns, got {shape}")
         return made
+
+    def _require_order(self, columns: Any) -> None:
+        """A table with names must have them in our order."""
+        if columns is None or self.names is None or list(columns) == list(self.names):
+            return
+        raise BadInput(f"expected columns {list(self.names)}, got {list(columns)}")
 
     def _refuse(self, X: Array) -> NoReturn:
         finite = np.isfinite(X)
@@ -81,25 +95,16 @@ class Rows:
             column,
         )
 
-    def _refuse_text(self, X: Any, dimensions: int, error: Exception) -> NoReturn:
-        """Finds the first row that has the wrong length or a value that is no number."""
-        for row, values in enumerate([X] if dimensions == 1 else X):
+    def _refuse_text(self, X: Any, dimensions: int) -> None:
+        """Raises for the first row that has the wrong length or a value that is no number."""
+        for row, values in enumerate(
+            [X] if dimensions == 1 else np.atleast_1d(np.asarray(X, object))
+        ):
             cells = list(values) if np.iterable(values) else [values]
             if len(cells) != self.width:
-                raise BadInput(
-                    f"row {row}: expected {self.width} columns, got {len(cells)}", row
-                ) from error
+                raise BadInput(f"row {row}: expected {self.width} columns, got {len(cells)}", row)
             for column, cell in enumerate(cells):
-                if not _is_number(cell):
+                if not isinstance(cell, Real | Decimal) and cell is not None:
                     raise BadInput(
                         f"row {row}, {self.name(column)}: {cell!r} is not a number", row, column
-                    ) from error
-        raise BadInput(f"not rows of numbers: {error}") from error
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (ValueError, TypeError):
-        return False
-    return True
+                    )

@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from elmgrove.adapters.pickling import let_learners_be_copied
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
 from elmgrove.extras import extra
@@ -17,8 +16,6 @@ except ImportError:
 
 Row = dict[Hashable, Any]
 
-let_learners_be_copied()
-
 
 class ElmgroveDetector(AnomalyDetector):
     """Says how unlike the rows it learned a row is, with a ``Detector`` (``detector``) behind it.
@@ -26,8 +23,8 @@ class ElmgroveDetector(AnomalyDetector):
     Works where normal rows have something in common that ``units`` numbers can say; not for a
     single feature, nor where features are independent noise. It learns every row it is given:
     ``river.anomaly.QuantileFilter`` keeps strange ones out. Scores are mean squared errors
-    without an upper end, and 0 before the first row. Put a scaler before it: of features of
-    different size the largest decides alone.
+    without an upper end (``RollingROCAUC`` judges them, ``ROCAUC`` can't), 0 before the first
+    row. Put a scaler before it: of features of different size the largest decides alone.
 
     All rows have the same features: ``features``, or those of the first row learned, sorted by
     name. A row that lacks one or brings another is ``BadInput``: what a missing value would

@@ -44,12 +44,12 @@ class Trial:
     @cached_property
     def normal(self) -> Array:
         """Rows to learn."""
-        return self.pattern(1, 300)[:200]
+        return self.pattern(1, 200)[:140]
 
     @cached_property
     def unseen(self) -> Array:
         """Rows of the same kind, not to be learned."""
-        return self.pattern(1, 300)[200:]
+        return self.pattern(1, 200)[140:]
 
     @cached_property
     def strange(self) -> Array:
@@ -59,7 +59,7 @@ class Trial:
     @cached_property
     def other(self) -> Array:
         """Rows of another kind."""
-        return self.pattern(3, 200)
+        return self.pattern(3, 120)
 
     def differ(self, a: Any, b: Any) -> bool:
         """Whether two scores, or lists of scores, differ by more than rounding."""

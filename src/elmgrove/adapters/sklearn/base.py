@@ -9,13 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elmgrove.adapters.pickling import let_learners_be_copied
 from elmgrove.hidden import HiddenLayer
 from elmgrove.oselm import OSELM
 
 Array = NDArray[Any]
-
-let_learners_be_copied()
 
 
 class LayerEstimator(BaseEstimator):

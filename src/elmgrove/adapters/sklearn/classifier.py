@@ -64,7 +64,8 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
         one_hot = y[:, np.newaxis] == classes
         unknown = ~one_hot.any(axis=1)
         if unknown.any():
-            raise ValueError(f"{y[unknown][0]!r} is not one of the classes {classes.tolist()}")
+            label = y[unknown].tolist()[0]
+            raise ValueError(f"{label!r} is not one of the classes {classes.tolist()}")
         self._learn(X, one_hot.astype(np.float64), afresh)
         self.classes_ = classes
         return self

@@ -1,0 +1,101 @@
+"""A ledger keeps the newest of each origin, however it came."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.cooperation import Contribution, Ledger
+
+BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
+
+
+def said(origin: str, epoch: int, basis: Basis = BASIS) -> Contribution:
+    """What a device says after ``epoch`` rows: each device has rows of its own."""
+    X = np.random.default_rng(ord(origin[0])).normal(size=(epoch, 3))
+    H = basis.layer(X)
+    return Contribution(origin, epoch, Evidence(basis, H.T @ H, H.T @ X, np.square(X).sum(), epoch))
+
+
+def content(ledger: Ledger) -> list[bytes]:
+    return [held.to_bytes() for held in ledger]
+
+
+SAID = [said(origin, epoch) for origin in "abc" for epoch in (0, 1, 5)]
+newest_of_all = [said(origin, 5) for origin in "abc"]
+some = st.lists(st.sampled_from(SAID), max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(some, st.randoms())
+def test_order_and_repetition_do_not_show(heard: list[Contribution], random: object) -> None:
+    shuffled = [*heard, *heard]
+    random.shuffle(shuffled)
+    ledger, other = Ledger(heard), Ledger(shuffled)
+    assert content(ledger) == content(other)
+    assert ledger.total() == other.total()
+
+
+@settings(max_examples=100, deadline=None)
+@given(some, some, some)
+def test_joining_ledgers_is_idempotent_commutative_and_associative(
+    a: list[Contribution], b: list[Contribution], c: list[Contribution]
+) -> None:
+    def joined(*parts: list[Contribution]) -> Ledger:
+        return Ledger(held for part in parts for held in Ledger(part))
+
+    assert content(joined(a, a)) == content(Ledger(a))
+    assert content(joined(a, b)) == content(joined(b, a))
+    left, right = joined(list(joined(a, b)), c), joined(a, list(joined(b, c)))
+    assert content(left) == content(right) == content(Ledger([*a, *b, *c]))
+
+
+def test_the_newest_of_each_origin_is_kept() -> None:
+    assert content(Ledger(SAID)) == [held.to_bytes() for held in newest_of_all]
+
+
+def test_join_says_whether_there_was_news() -> None:
+    ledger = Ledger()
+    assert ledger.join(said("a", 1))
+    assert not ledger.join(said("a", 1))
+    assert not ledger.join(said("a", 0))
+    assert ledger.join(said("a", 5))
+    assert [held.epoch for held in ledger] == [5]
+
+
+def test_the_sum_is_the_same_to_the_last_bit_in_any_order() -> None:
+    first, *others = (Ledger(order).total() for order in permutations(newest_of_all))
+    assert first is not None
+    assert all(first == other for other in others)
+
+
+def test_who_left_leaves_no_trace() -> None:
+    ledger = Ledger(newest_of_all)
+    assert ledger.leave("b")
+    assert not ledger.leave("b")
+    assert "b" not in ledger
+    assert "a" in ledger
+    assert len(ledger) == 2
+    never = Ledger([said("c", 5), said("a", 5)])
+    assert content(ledger) == content(never)
+    assert ledger.total() == never.total()
+
+
+def test_who_left_may_come_back_with_less() -> None:
+    ledger = Ledger(newest_of_all)
+    ledger.leave("b")
+    assert ledger.join(said("b", 1))
+
+
+def test_nothing_has_no_sum() -> None:
+    assert Ledger().total() is None
+    assert len(Ledger()) == 0
+
+
+def test_parts_that_do_not_fit_each_other_have_no_sum() -> None:
+    other = Basis(HiddenLayer(3, 2, seed=2), 3)
+    with pytest.raises(Mismatch, match=r"layer\.seed: 1 here, 2 there"):
+        Ledger([said("a", 5), said("b", 5, other)]).total()

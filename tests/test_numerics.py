@@ -1,0 +1,162 @@
+"""Long streams stay right, and every kind of stream stays finite."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import OSELM, Evidence, HiddenLayer
+
+DTYPES = (np.float64, np.float32)
+INPUTS, UNITS = 4, 6
+
+
+def stream(seed: int, rows: int, dtype: Any = np.float64) -> np.ndarray:
+    """Rows that three numbers describe, with a little noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3)) @ rng.normal(size=(3, INPUTS))
+    return (X + 0.1 * rng.normal(size=X.shape)).astype(dtype)
+
+
+def new(activation: str = "identity", units: int = UNITS, **settings: Any) -> OSELM:
+    return OSELM(HiddenLayer(INPUTS, units, activation, seed=2), INPUTS, **settings)
+
+
+def assert_finite(model: OSELM, rows: np.ndarray) -> None:
+    evidence = model.evidence
+    for array in (evidence.U, evidence.V, model.P, model.beta, model.predict_many(rows)):
+        assert np.isfinite(array).all()
+    assert np.isfinite([model.predict_one(row) for row in rows]).all()
+    assert np.isfinite([evidence.energy, evidence.count]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("forgetting", [0.999, 0.9])
+@pytest.mark.parametrize("activation", ["identity", "sigmoid"])
+def test_a_million_rows_with_forgetting_stay_finite_and_useful(
+    activation: str, forgetting: float, dtype: Any
+) -> None:
+    model = new(activation, units=4, forgetting=forgetting, dtype=dtype)
+    rows = stream(0, 50_000, dtype)
+    for _ in range(20):
+        model.learn_many(rows[500:], rows[500:])
+        for row in rows[:500]:
+            model.learn_one(row, row)
+    assert_finite(model, rows[:100])
+    assert model.evidence.count == pytest.approx(1 / (1 - forgetting), rel=1e-3)
+    # it also still says what the last rows say: a model that forgot everything would not
+    error = np.square(rows[:500] - model.predict_many(rows[:500])).mean()
+    assert error < 0.2 * rows.var()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+@pytest.mark.parametrize("activation", ["identity", "sigmoid"])
+def test_a_constant_input_stays_finite_and_right(
+    activation: str, forgetting: float, dtype: Any
+) -> None:
+    model = new(activation, forgetting=forgetting, dtype=dtype)
+    row = np.array([0.3, 0.7, 0.1, -2.0], dtype)
+    for _ in range(20_000):
+        model.learn_one(row, row)
+    assert_finite(model, stream(1, 20, dtype))
+    np.testing.assert_allclose(model.predict_one(row), row, atol=1e-3)
+    np.testing.assert_allclose(model.predict_many(row[None])[0], row, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+def test_a_constant_input_in_large_chunks_stays_finite(forgetting: float, dtype: Any) -> None:
+    model = new(forgetting=forgetting, dtype=dtype)
+    rows = np.tile(np.array([0.3, 0.7, 0.1, -2.0], dtype), (10_000, 1))
+    for _ in range(50):
+        model.learn_many(rows, rows)
+        model.learn_one(rows[0], rows[0])
+    assert_finite(model, rows[:2])
+    np.testing.assert_allclose(model.predict_one(rows[0]), rows[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_input_of_zeros_stays_finite(dtype: Any) -> None:
+    for activation in ("identity", "relu"):
+        model = new(activation, forgetting=0.9, dtype=dtype)
+        for _ in range(2000):
+            model.learn_one(np.zeros(INPUTS), np.zeros(INPUTS))
+        assert_finite(model, np.zeros((1, INPUTS), dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_was_not_seen_for_long_is_forgotten_instead_of_growing(dtype: Any) -> None:
+    model = new(forgetting=0.99, dtype=dtype)
+    early, late = stream(0, 500, dtype), np.array([1.0, 0.0, 0.0, 0.0], dtype)
+    model.learn_many(early, early)
+    for _ in range(5000):
+        model.learn_one(late, late)
+    assert np.abs(model.predict_many(early)).max() < 10 * np.abs(early).max()
+    assert_finite(model, early[:20])
+
+
+def prior() -> Evidence:
+    other = new("tanh", units=12)
+    rows = stream(7, 200)
+    other.learn_many(rows, rows)
+    return other.evidence
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 1e-3, 10.0])
+@pytest.mark.parametrize("forgetting", [1.0, 0.999, 0.95])
+@pytest.mark.parametrize("with_prior", [False, True])
+def test_a_long_stream_predicts_as_a_fresh_solution_does(
+    ridge: float, forgetting: float, with_prior: bool
+) -> None:
+    model = new("tanh", units=12, ridge=ridge, forgetting=forgetting)
+    if with_prior:
+        model.prior = prior()
+    rows = stream(3, 2000)
+    for i, row in enumerate(rows):
+        model.learn_one(row, row)
+        if i % 200 == 199:
+            some = rows[i - 20 : i + 20]
+            running = np.array([model.predict_one(row) for row in some])
+            fresh = model.hidden_many(some) @ model.total.solve(ridge)
+            assert np.abs(running - fresh).max() <= 1e-8 * np.abs(fresh).max()
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_a_stream_in_another_unit_predicts_as_a_fresh_solution_does(scale: float) -> None:
+    model = new("relu", units=8)
+    rows = scale * stream(4, 2000)
+    for row in rows:
+        model.learn_one(row, row)
+    running = np.array([model.predict_one(row) for row in rows[:50]])
+    fresh = model.hidden_many(rows[:50]) @ model.total.solve(model.ridge)
+    assert np.abs(running - fresh).max() <= 1e-8 * np.abs(fresh).max()
+
+
+def test_one_row_costs_no_new_inverse_as_a_rule() -> None:
+    # A refresh costs as much as dozens of rows; a stream that needs one each time is too slow.
+    for settings in ({}, {"forgetting": 0.999}, {"forgetting": 0.99, "ridge": 10.0}):
+        for with_prior in (False, True):
+            model = new("tanh", units=32, **settings)
+            if with_prior:
+                other = new("tanh", units=32)
+                other.learn_many(stream(7, 200), stream(7, 200))
+                model.prior = other.evidence
+            for row in stream(3, 1000):
+                model.learn_one(row, row)
+            assert model.refreshes < 250, (settings, with_prior)
+
+
+def test_importing_elmgrove_loads_nothing_heavy() -> None:
+    heavy = {"sklearn", "pandas", "river", "torch", "matplotlib", "typer", "rich", "safetensors"}
+    program = "import json, sys, elmgrove; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    assert {"elmgrove", "numpy", "scipy.linalg"} <= loaded
+    assert not heavy & loaded
+    assert not {"scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.signal"} & loaded

@@ -1,0 +1,688 @@
+"""OS-ELM: every way to learn the same rows gives the same model, and bad rows change nothing."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import (
+    OSELM,
+    BadInput,
+    Basis,
+    Evidence,
+    HiddenLayer,
+    Mismatch,
+    NotAdmissible,
+    SingularSystem,
+)
+
+ACTIVATIONS = ("identity", "sigmoid", "relu", "tanh")
+DTYPES = (np.float64, np.float32)
+INPUTS, UNITS, OUTPUTS = 5, 8, 3
+rng = np.random.default_rng(1)
+X = rng.normal(size=(60, INPUTS))
+T = X @ rng.normal(size=(INPUTS, OUTPUTS)) + 0.1 * rng.normal(size=(60, OUTPUTS))
+
+
+def new(activation: str = "tanh", **settings: Any) -> OSELM:
+    return OSELM(HiddenLayer(INPUTS, UNITS, activation, seed=4), OUTPUTS, **settings)
+
+
+def learned(X: Any = X, T: Any = T, activation: str = "tanh", **settings: Any) -> OSELM:
+    model = new(activation, **settings)
+    model.learn_many(X, T)
+    return model
+
+
+def one_by_one(X: Any, T: Any, model: OSELM) -> OSELM:
+    for x, t in zip(X, T, strict=True):
+        model.learn_one(x, t)
+    return model
+
+
+def relative(ours: Any, theirs: Any) -> float:
+    """The largest difference, as a share of the largest entry."""
+    return float(np.abs(np.subtract(ours, theirs)).max() / np.abs(theirs).max())
+
+
+def rounding(model: OSELM) -> float:
+    """What two orders of summation may change in β: the condition of the system times ε."""
+    A = model.total.U.astype(np.float64) + model.ridge * np.eye(model.basis.layer.units)
+    return 32.0 * float(np.finfo(model.dtype).eps * np.linalg.cond(A))
+
+
+# Learning
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_it_works_from_the_very_first_row(activation: str, dtype: Any) -> None:
+    model = new(activation, ridge=1e-3, dtype=dtype)
+    assert not model.predict_one(X[0]).any()
+    model.learn_one(X[0], T[0])
+    h = model.basis.layer(X[0])
+    # one row: β = hᵀt / (λ + hhᵀ), so the row itself comes out nearly right
+    np.testing.assert_allclose(model.predict_one(X[0]), h @ h / (1e-3 + h @ h) * T[0], rtol=1e-3)
+    assert model.evidence.count == 1
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 17])
+def test_targets_may_have_any_width(outputs: int) -> None:
+    targets = np.random.default_rng(0).normal(size=(60, outputs))
+    model = OSELM(HiddenLayer(INPUTS, UNITS, "tanh", seed=4), outputs)
+    model.learn_many(X[:50], targets[:50])
+    one_by_one(X[50:], targets[50:], model)
+    assert model.beta.shape == (UNITS, outputs)
+    assert model.predict_one(X[0]).shape == (outputs,)
+    assert relative([model.predict_one(x) for x in X], model.predict_many(X)) < 1e-9
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("forgetting", [1.0, 0.95])
+@pytest.mark.parametrize("ridge", [1e-6, 1e-3, 1.0, 10.0])
+def test_learn_many_equals_a_loop_of_learn_one(
+    activation: str, dtype: Any, forgetting: float, ridge: float
+) -> None:
+    settings: dict[str, Any] = {"ridge": ridge, "forgetting": forgetting, "dtype": dtype}
+    many = learned(activation=activation, **settings)
+    loop = one_by_one(X, T, new(activation, **settings))
+    by_row = [loop.predict_one(x) for x in X]
+    epsilon = float(np.finfo(dtype).eps)
+    assert loop.evidence.close_to(many.evidence, 100 * epsilon)
+    assert relative(loop.beta, many.beta) < rounding(many)
+    # one row is solved for until the residual is below ε^⅔
+    assert relative(by_row, many.predict_many(X)) < max(rounding(many), 10 * epsilon ** (2 / 3))
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 60), max_size=8), st.sampled_from(DTYPES), st.booleans())
+def test_chunks_of_any_size_give_the_same_evidence(
+    forgetting: float, cuts: list[int], dtype: Any, row_by_row: bool
+) -> None:
+    whole = learned(forgetting=forgetting, dtype=dtype)
+    model = new(forgetting=forgetting, dtype=dtype)
+    edges = [0, *sorted(cuts), 60]
+    for i, (start, stop) in enumerate(pairwise(edges)):
+        if row_by_row and i % 2:
+            one_by_one(X[start:stop], T[start:stop], model)
+        else:
+            model.learn_many(X[start:stop], T[start:stop])
+    assert model.evidence.close_to(whole.evidence, 100 * np.finfo(dtype).eps)
+
+
+def test_more_rows_than_one_block_are_learned_in_their_order() -> None:
+    rows = np.random.default_rng(0).normal(size=(2500, INPUTS))
+    targets = rows[:, :OUTPUTS]
+    for forgetting in (1.0, 0.999):
+        weights = forgetting ** np.arange(2499, -1, -1.0)
+        H = new().basis.layer(rows)
+        evidence = learned(rows, targets, forgetting=forgetting).evidence
+        assert relative(evidence.U, (H.T * weights) @ H) < 1e-12
+        assert relative(evidence.V, (H.T * weights) @ targets) < 1e-12
+        assert evidence.energy == pytest.approx(weights @ np.square(targets).sum(axis=1))
+        assert evidence.count == pytest.approx(weights.sum())
+
+
+@pytest.mark.parametrize("forgetting", [1e-12, 0.5, 0.999])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_forgetting_weights_each_row_by_its_age(forgetting: float, dtype: Any) -> None:
+    weights = forgetting ** np.arange(59, -1, -1.0)
+    H = new().basis.layer(X)
+    for model in (
+        learned(forgetting=forgetting, dtype=dtype),
+        one_by_one(X, T, new(forgetting=forgetting, dtype=dtype)),
+    ):
+        tolerance = 100 * np.finfo(dtype).eps
+        assert relative(model.evidence.U, (H.T * weights) @ H) < tolerance
+        assert relative(model.evidence.V, (H.T * weights) @ T) < tolerance
+        assert model.evidence.count == pytest.approx(weights.sum())
+
+
+def test_no_rows_change_nothing() -> None:
+    model = learned()
+    before = model.evidence
+    model.learn_many(np.empty((0, INPUTS)), np.empty((0, OUTPUTS)))
+    assert model.evidence == before
+    assert model.predict_many(np.empty((0, INPUTS))).shape == (0, OUTPUTS)
+
+
+@pytest.mark.parametrize("convert", [list, np.asfortranarray, lambda a: a[::2], np.float16, int])
+def test_rows_may_come_as_lists_views_and_other_numbers(convert: Callable[[Any], Any]) -> None:
+    rows, targets = (
+        (convert(X), convert(T))
+        if convert is not int
+        else (X.round().astype(int), T.round().astype(int))
+    )
+    plain = np.array(rows, np.float64), np.array(targets, np.float64)
+    assert learned(rows, targets).evidence == learned(*plain).evidence
+    assert one_by_one(rows, targets, new()).evidence.close_to(learned(*plain).evidence, 1e-13)
+
+
+def test_the_callers_arrays_are_not_changed_nor_kept() -> None:
+    rows, targets = X.copy(), T.copy()
+    model = learned(rows, targets)
+    one_by_one(rows, targets, model)
+    assert (rows == X).all()
+    assert (targets == T).all()
+    before = model.evidence
+    rows[:], targets[:] = 0.0, 0.0
+    assert model.evidence == before
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+def test_a_copy_goes_on_by_itself(duplicate: Callable[[OSELM], OSELM]) -> None:
+    model = one_by_one(X[:30], T[:30], learned(forgetting=0.99))
+    model.prior = learned(X[:5], T[:5]).evidence
+    before = model.evidence
+    twin = duplicate(model)
+    one_by_one(X[30:], T[30:], twin)
+    assert model.evidence == before
+    one_by_one(X[30:], T[30:], model)
+    assert model.evidence == twin.evidence
+    assert (model.predict_one(X[0]) == twin.predict_one(X[0])).all()
+
+
+# P, β and prediction
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("ridge", [1e-6, 1e-3, 10.0])
+def test_p_and_beta_are_what_numpy_computes(activation: str, ridge: float) -> None:
+    model = learned(activation=activation, ridge=ridge)
+    H = model.basis.layer(X)
+    A = H.T @ H + ridge * np.eye(UNITS)
+    assert relative(model.P, np.linalg.inv(A)) < rounding(model)
+    assert relative(model.beta, np.linalg.solve(A, H.T @ T)) < rounding(model)
+    assert (model.P == model.P.T).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_answer_has_the_dtype_of_the_model(dtype: Any) -> None:
+    model = learned(dtype=dtype)
+    model.prior = learned(X[:20], T[:20]).evidence
+    answers = [model.P, model.predict_one(X[0]), model.beta, model.predict_many(X)]
+    assert {answer.dtype for answer in answers} == {np.dtype(dtype)}
+
+
+def test_predicting_does_not_learn() -> None:
+    model = learned()
+    before = model.evidence
+    first = model.predict_one(X[0])
+    model.predict_many(X)
+    model.leave_one_out(X, T)
+    assert model.evidence == before
+    assert relative(model.predict_one(X[0]), first) < 1e-12
+
+
+def test_writing_into_an_answer_does_not_change_the_model() -> None:
+    model = learned()
+    before = model.predict_many(X)
+    for answer in (model.beta, model.P, model.predict_one(X[0]), model.predict_many(X)):
+        if answer.flags.writeable:
+            answer[:] = 7.0
+    assert (model.predict_many(X) == before).all()
+
+
+def test_every_row_learned_twice_equals_half_the_ridge() -> None:
+    for ridge in (1e-3, 1.0):
+        doubled = learned(np.repeat(X, 2, axis=0), np.repeat(T, 2, axis=0), ridge=ridge)
+        assert relative(doubled.beta, learned(ridge=ridge / 2).beta) < 1e-11
+
+
+def test_targets_scale_and_add_through_to_the_outputs() -> None:
+    other = np.random.default_rng(3).normal(size=T.shape)
+    combined = learned(X, 3.0 * T - other)
+    assert relative(combined.beta, 3.0 * learned().beta - learned(X, other).beta) < 1e-11
+
+
+# Bad input
+
+
+def with_value(rows: np.ndarray, row: int, column: int, value: Any) -> list[list[Any]]:
+    listed = rows.tolist()
+    listed[row][column] = value
+    return listed
+
+
+BAD_VALUES = {
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "-inf": float("-inf"),
+    "text": "warm",
+    "none": None,
+    "huge": 1e200,
+    "huger": 10**400,
+    "object": object(),
+    "list": [1.0, 2.0],
+}
+
+
+@pytest.fixture(params=DTYPES, ids=["float64", "float32"])
+def model(request: pytest.FixtureRequest) -> OSELM:
+    return learned(dtype=request.param)
+
+
+def refused(model: OSELM, action: Callable[[], Any]) -> BadInput:
+    """That the action is refused and leaves the model as it was."""
+    before, answer = model.evidence, model.predict_many(X)
+    with pytest.raises(BadInput) as caught:
+        action()
+    assert model.evidence == before
+    assert (model.predict_many(X) == answer).all()
+    return caught.value
+
+
+@pytest.mark.parametrize("value", BAD_VALUES.values(), ids=BAD_VALUES)
+def test_a_bad_value_among_many_rows_is_refused_with_row_and_column(
+    model: OSELM, value: Any
+) -> None:
+    bad_x, bad_t = with_value(X, 7, 2, value), with_value(T, 7, 2, value)
+    for action in (
+        lambda: model.learn_many(bad_x, T),
+        lambda: model.learn_many(X, bad_t),
+        lambda: model.predict_many(bad_x),
+        lambda: model.leave_one_out(bad_x, T),
+        lambda: model.leave_one_out(X, bad_t),
+    ):
+        error = refused(model, action)
+        assert (error.row, error.column) == (7, 2)
+        assert "row 7, column 2" in str(error)
+
+
+@pytest.mark.parametrize("value", BAD_VALUES.values(), ids=BAD_VALUES)
+def test_a_bad_value_in_one_row_is_refused_with_its_column(model: OSELM, value: Any) -> None:
+    bad_x, bad_t = with_value(X, 0, 2, value)[0], with_value(T, 0, 2, value)[0]
+    for action in (
+        lambda: model.learn_one(bad_x, T[0]),
+        lambda: model.learn_one(X[0], bad_t),
+        lambda: model.predict_one(bad_x),
+    ):
+        error = refused(model, action)
+        assert (error.row, error.column) == (0, 2)
+        assert "column 2" in str(error)
+
+
+def test_a_bad_value_in_an_array_is_refused_before_any_row_is_learned() -> None:
+    model = learned()
+    rows = np.random.default_rng(0).normal(size=(3000, INPUTS))
+    rows[2999, 4] = np.nan
+    error = refused(model, lambda: model.learn_many(rows, rows[:, :OUTPUTS]))
+    assert (error.row, error.column) == (2999, 4)
+
+
+def test_missing_values_of_a_masked_array_are_refused(model: OSELM) -> None:
+    masked = np.ma.masked_greater(X, 1.0)
+    refused(model, lambda: model.learn_many(masked, T))
+    refused(model, lambda: model.learn_one(masked[masked.mask.any(axis=1).argmax()], T[0]))
+
+
+def test_the_name_of_the_column_is_in_the_error() -> None:
+    layer = HiddenLayer(2, 3)
+    named = OSELM(layer, 1, basis=Basis(layer, 1, ("speed", "temperature")))
+    with pytest.raises(BadInput, match=r"row 0, column 1 \('temperature'\): nan"):
+        named.learn_one([1.0, float("nan")], [0.0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (X[:, :4], "expected rows of 5 columns, got 60 × 4"),
+        (X[0], "expected rows of 5 columns, got 5"),
+        (X[None], "expected rows of 5 columns, got 1 × 60 × 5"),
+        (3.0, "a single value"),
+        (None, "a single value"),
+        ("text", "row 0: expected 5 columns"),
+        ([[1.0] * 5, [1.0] * 4], "row 1: expected 5 columns, got 4"),
+        ([[1.0] * 5, 2.0], "row 1: expected 5 columns, got 1"),
+        ([], "expected rows of 5 columns"),
+        (object(), "expected"),
+    ],
+)
+def test_rows_of_another_shape_are_refused(model: OSELM, rows: Any, words: str) -> None:
+    for action in (lambda: model.learn_many(rows, T), lambda: model.predict_many(rows)):
+        assert words in str(refused(model, action))
+
+
+@pytest.mark.parametrize("row", [X[0, :4], X[:2], 3.0, None, "text", [], object()])
+def test_a_row_of_another_shape_is_refused(model: OSELM, row: Any) -> None:
+    for action in (lambda: model.learn_one(row, T[0]), lambda: model.predict_one(row)):
+        refused(model, action)
+
+
+def test_inputs_and_targets_must_be_as_many(model: OSELM) -> None:
+    error = refused(model, lambda: model.learn_many(X, T[:-1]))
+    assert "60 rows of inputs, but 59 rows of targets" in str(error)
+    refused(model, lambda: model.leave_one_out(X, T[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent"), [(np.float64, 30), (np.float64, 75), (np.float32, 4), (np.float32, 8)]
+)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_large_values_are_learned_without_overflow(
+    activation: str, dtype: Any, exponent: int
+) -> None:
+    rows = X * 10.0**exponent
+    model = one_by_one(rows, T, new(activation, dtype=dtype))
+    model.learn_many(rows, T)
+    assert np.isfinite([model.predict_one(x) for x in rows]).all()
+    assert np.isfinite(model.predict_many(rows)).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent"), [(np.float64, 80), (np.float64, 300), (np.float32, 12), (np.float32, 30)]
+)
+def test_values_whose_sums_could_overflow_are_refused(dtype: Any, exponent: int) -> None:
+    model = learned(dtype=dtype)
+    rows = X.copy()
+    rows[3, 1] = 10.0**exponent
+    for action in (lambda: model.learn_many(rows, T), lambda: model.learn_one(rows[3], T[3])):
+        error = refused(model, action)
+        assert error.column == 1
+        assert "too large" in str(error)
+
+
+def test_a_row_that_learn_one_takes_is_one_that_learn_many_takes() -> None:
+    # Each row is far from overflow, and so is the sum that matters.
+    rows = 3e8 * np.random.default_rng(0).normal(size=(2000, INPUTS))
+    targets = np.zeros((2000, OUTPUTS))
+    loop = one_by_one(rows, targets, new(dtype=np.float32))
+    many = learned(rows, targets, dtype=np.float32)
+    assert many.evidence.close_to(loop.evidence, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"ridge": -1e-9}, "ridge"),
+        ({"ridge": float("nan")}, "ridge"),
+        ({"ridge": float("inf")}, "ridge"),
+        ({"forgetting": 0.0}, "forgetting"),
+        ({"forgetting": 1.0001}, "forgetting"),
+        ({"forgetting": float("nan")}, "forgetting"),
+        ({"dtype": np.float16}, "dtype"),
+        ({"dtype": int}, "dtype"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        new(**settings)
+
+
+# Singular systems
+
+
+def test_a_singular_system_is_told_from_bad_input() -> None:
+    model = new(ridge=0.0)
+    model.learn_many(X[:3], T[:3])
+    for action in (lambda: model.beta, lambda: model.P, lambda: model.predict_one(X[0])):
+        with pytest.raises(SingularSystem, match="Likely causes: fewer rows than hidden units"):
+            action()
+    with pytest.raises(BadInput, match="nan"):
+        model.predict_one([float("nan")] * INPUTS)
+
+
+def test_a_row_that_can_not_be_solved_for_is_not_learned() -> None:
+    model = new(ridge=0.0)
+    with pytest.raises(SingularSystem):
+        model.learn_one(X[0], T[0])
+    assert model.evidence == Evidence.zero(model.basis)
+
+
+def test_without_a_ridge_it_works_as_soon_as_there_are_enough_rows() -> None:
+    model = learned(X[:20], T[:20], ridge=0.0)
+    one_by_one(X[20:], T[20:], model)
+    H = model.basis.layer(X)
+    expected = H @ np.linalg.lstsq(H, T, rcond=None)[0]
+    assert relative([model.predict_one(x) for x in X], expected) < 1e-9
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ridge", [1e-6, 1e-9, 1e-12, 1e-15])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_ridge_too_small_for_the_dtype_does_no_harm(
+    activation: str, ridge: float, dtype: Any
+) -> None:
+    # Fewer directions than units: the ridge alone makes the system solvable.
+    rows = (X[:, :2] @ np.random.default_rng(5).normal(size=(2, INPUTS))).astype(dtype)
+    model = new(activation, ridge=ridge, dtype=dtype)
+    largest = np.abs(T).max()
+    for i, (x, t) in enumerate(zip(rows[:30], T, strict=False)):
+        model.learn_one(x, t)
+        seen, unseen = model.predict_one(rows[i // 2]), model.predict_one(X[i])
+        fresh = model.predict_many(rows[i // 2 : i // 2 + 1])
+        assert np.abs(seen - fresh).max() < 0.05 * largest
+        assert np.abs(unseen).max() < 100 * largest
+
+
+@pytest.mark.parametrize(("dtype", "ridge"), [(np.float64, 1e-300), (np.float32, 1e-40)])
+def test_a_ridge_whose_reciprocal_overflows_is_named(dtype: Any, ridge: float) -> None:
+    model = new(ridge=ridge, dtype=dtype)
+    with pytest.raises(SingularSystem, match=f"the ridge {ridge:g} is too small"):
+        model.learn_one(X[0], T[0])
+    assert model.evidence == Evidence.zero(model.basis)
+
+
+# Others' evidence
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_merging_equals_having_learned_the_rows(dtype: Any) -> None:
+    model = learned(X[:30], T[:30], dtype=dtype)
+    model.merge(learned(X[30:], T[30:], dtype=dtype).evidence)
+    everything = learned(dtype=dtype)
+    assert model.evidence.close_to(everything.evidence, 100 * np.finfo(dtype).eps)
+    assert relative(model.beta, everything.beta) < rounding(everything)
+    one_by_one(X[:5], T[:5], model)
+    one_by_one(X[:5], T[:5], everything)
+    assert relative(model.predict_one(X[0]), everything.predict_one(X[0])) < max(
+        rounding(everything), 10 * np.finfo(dtype).eps ** (2 / 3)
+    )
+
+
+def test_merging_changes_nothing_in_what_is_merged() -> None:
+    other = learned(X[30:], T[30:]).evidence
+    before = other.U.tobytes(), other.V.tobytes(), other.energy, other.count
+    model = learned(X[:30], T[:30])
+    model.merge(other)
+    one_by_one(X, T, model)
+    assert (other.U.tobytes(), other.V.tobytes(), other.energy, other.count) == before
+
+
+def test_evidence_taken_before_does_not_change_with_later_rows() -> None:
+    model = learned()
+    evidence = model.evidence
+    before = evidence.U.tobytes(), evidence.V.tobytes(), evidence.energy, evidence.count
+    one_by_one(X, T, model)
+    model.learn_many(X, T)
+    assert (evidence.U.tobytes(), evidence.V.tobytes(), evidence.energy, evidence.count) == before
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 3, 30, 59])
+def test_subtracting_equals_never_having_learned_the_rows(rows: int, dtype: Any) -> None:
+    model = learned(dtype=dtype)
+    model.subtract(learned(X[rows:], T[rows:], dtype=dtype).evidence)
+    left = learned(X[:rows], T[:rows], dtype=dtype)
+    # rounding is a share of what was there before
+    assert (
+        np.abs(model.evidence.U - left.evidence.U).max()
+        < 1e3 * np.finfo(dtype).eps * learned().evidence.U.max()
+    )
+    assert model.evidence.count == rows
+    one_by_one(X[rows:], T[rows:], model)
+    assert relative(model.beta, learned(dtype=dtype).beta) < rounding(learned(dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_everything_can_be_subtracted(dtype: Any) -> None:
+    # The two sums differ by rounding, so what is left is not exactly zero.
+    model = one_by_one(X, T, new(dtype=dtype))
+    model.subtract(learned(dtype=dtype).evidence)
+    assert model.evidence.count == 0
+    assert np.abs(model.evidence.U).max() < 1e-4
+    assert np.isfinite(model.predict_many(X)).all()
+    model.learn_many(X, T)
+    assert relative(model.beta, learned(dtype=dtype).beta) < rounding(learned(dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_small_model_gets_back_from_a_large_merge(dtype: Any) -> None:
+    many = np.random.default_rng(2).normal(size=(100_000, INPUTS))
+    large = learned(many, many[:, :OUTPUTS], dtype=dtype).evidence
+    model = learned(X[:2], T[:2], dtype=dtype)
+    before = model.evidence
+    model.merge(large)
+    model.subtract(large)
+    assert model.evidence.count == 2
+    slack = 4 * np.finfo(dtype).eps * np.abs(large.U).max()
+    assert np.abs(model.evidence.U - before.U).max() <= slack
+
+
+def test_replacing_is_subtracting_and_merging() -> None:
+    old, fresh = learned(X[:20], T[:20]).evidence, learned(X[20:30], T[20:30]).evidence
+    model = learned(X[30:], T[30:])
+    model.merge(old)
+    model.replace(old, fresh)
+    assert model.evidence.close_to(learned(X[20:], T[20:]).evidence, 1e-12)
+
+
+NEVER_LEARNED = {
+    "more rows": learned(10 * X + 3, T),
+    "other rows": learned(X[50:], T[50:]),
+    "other targets": learned(X[:30], 5.0 - T[:30]),
+}
+
+
+@pytest.mark.parametrize("other", NEVER_LEARNED.values(), ids=NEVER_LEARNED)
+def test_evidence_that_was_never_merged_can_not_be_taken_out(other: OSELM) -> None:
+    model, fresh = learned(X[:30], T[:30]), learned(X[:10], T[:10]).evidence
+    before = model.evidence
+    with pytest.raises(NotAdmissible, match="never learned here"):
+        model.subtract(other.evidence)
+    with pytest.raises(NotAdmissible, match="never learned here"):
+        model.replace(other.evidence, fresh)
+    assert model.evidence == before
+
+
+OPERATIONS: dict[str, Callable[[OSELM, Evidence], None]] = {
+    "merge": lambda model, other: model.merge(other),
+    "subtract": lambda model, other: model.subtract(other),
+    "replace old": lambda model, other: model.replace(other, None),
+    "replace new": lambda model, other: model.replace(model.evidence, other),
+    "prior": lambda model, other: setattr(model, "prior", other),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_evidence_of_another_layer_is_refused(operation: Any) -> None:
+    model = learned()
+    before = model.evidence
+    other = Evidence.zero(Basis(HiddenLayer(INPUTS, UNITS, "tanh", seed=5), OUTPUTS))
+    with pytest.raises(Mismatch, match=r"layer\.seed: 4 here, 5 there"):
+        operation(model, other)
+    assert model.evidence == before
+    assert model.prior is None
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_evidence_that_no_rows_can_give_is_refused(operation: Any) -> None:
+    model = learned()
+    before = model.evidence
+    poison = Evidence(model.basis, -np.eye(UNITS), np.ones((UNITS, OUTPUTS)), 1.0, 1.0)
+    with pytest.raises(NotAdmissible, match="negative diagonal"):
+        operation(model, poison)
+    assert model.evidence == before
+    assert model.prior is None
+
+
+def test_a_setting_that_contradicts_the_basis_is_refused() -> None:
+    layer = HiddenLayer(INPUTS, UNITS)
+    with pytest.raises(BadInput):
+        OSELM(layer, OUTPUTS, basis=Basis(layer, OUTPUTS + 1))
+    with pytest.raises(BadInput):
+        OSELM(layer, OUTPUTS, basis=Basis(HiddenLayer(INPUTS, UNITS, seed=9), OUTPUTS))
+
+
+# The prior: others' evidence that stays theirs
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_the_model_rests_on_the_prior_but_the_evidence_is_its_own(
+    forgetting: float, dtype: Any
+) -> None:
+    prior = learned(X[:20], T[:20], dtype=dtype).evidence
+    model, alone = (new(forgetting=forgetting, dtype=dtype) for _ in range(2))
+    model.prior = prior
+    one_by_one(X[20:], T[20:], model)
+    one_by_one(X[20:], T[20:], alone)
+    assert model.evidence == alone.evidence
+    assert model.prior == prior
+    assert model.total.close_to(prior + alone.evidence, 1e-15)
+    by_row = [model.predict_one(x) for x in X]
+    expected = model.hidden_many(X) @ (prior + alone.evidence).solve(model.ridge)
+    assert relative(model.predict_many(X), expected) < rounding(model)
+    assert relative(by_row, expected) < max(rounding(model), 10 * np.finfo(dtype).eps ** (2 / 3))
+
+
+def test_the_prior_is_not_forgotten() -> None:
+    model = new(forgetting=0.5)
+    model.prior = learned(X[:20], T[:20]).evidence
+    for _ in range(5):
+        model.learn_many(X[20:], T[20:])
+        one_by_one(X[20:], T[20:], model)
+    assert model.evidence.count == pytest.approx(2.0)
+    assert model.total.count == pytest.approx(22.0)
+
+
+def test_without_its_prior_the_model_is_what_it_was() -> None:
+    model = learned()
+    before = model.predict_many(X)
+    model.prior = learned(X[:20], 5 - T[:20]).evidence
+    assert relative(model.predict_many(X), before) > 0.01
+    model.prior = None
+    assert (model.predict_many(X) == before).all()
+    assert model.total == model.evidence
+
+
+# Leave one out
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("forgetting", [1.0, 0.97])
+@pytest.mark.parametrize("ridge", [1e-3, 1.0])
+def test_leave_one_out_equals_training_without_the_row(
+    activation: str, forgetting: float, ridge: float
+) -> None:
+    model = learned(activation=activation, forgetting=forgetting, ridge=ridge)
+    model.prior = learned(X[:4] + 1, T[:4], activation).evidence
+    H, P0 = model.basis.layer(X), model.prior
+    weights = forgetting ** np.arange(len(X) - 1, -1, -1.0)
+    expected = []
+    for i in range(len(X)):
+        others = np.where(np.arange(len(X)) == i, 0.0, weights)
+        A = (H.T * others) @ H + P0.U + ridge * np.eye(UNITS)
+        beta = np.linalg.solve(A, (H.T * others) @ T + P0.V)
+        expected.append(np.square(T[i] - H[i] @ beta).sum())
+    np.testing.assert_allclose(model.leave_one_out(X, T), expected, rtol=1e-8)
+    # the last rows alone are told apart from the ones before by their age
+    np.testing.assert_allclose(model.leave_one_out(X[50:], T[50:]), expected[50:], rtol=1e-8)
+
+
+def test_leave_one_out_stays_finite_where_a_row_stands_alone() -> None:
+    for dtype in DTYPES:
+        model = learned(X[:UNITS], T[:UNITS], ridge=1e-12, dtype=dtype)
+        errors = model.leave_one_out(X[:UNITS], T[:UNITS])
+        assert np.isfinite(errors).all()
+        assert (errors >= 0).all()
