@@ -18,7 +18,7 @@ def about() -> dict[str, Any]:
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
+        "load before": round(os.getloadavg()[0], 2),
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in _PACKAGES},

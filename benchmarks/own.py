@@ -25,7 +25,8 @@ def one_row(units: int) -> Cases:
     layer = HiddenLayer(INPUTS, units, seed=SEED)
     model = OSELM(layer, INPUTS)
     model.learn_many(rows(2048), rows(2048))
-    learner, scorer, still, watcher = (_experienced(layer) for _ in range(4))
+    learner, scorer, still, watcher, member = (_experienced(layer) for _ in range(5))
+    member.received = still.evidence
     source = stream()
 
     def after_learning() -> Matrix:
@@ -38,6 +39,7 @@ def one_row(units: int) -> Cases:
         "Detector.score_one": Case(after_learning, scorer.score_one),
         "Detector.score_one again": Case(source.__next__, still.score_one),
         "Detector.observe": Case(source.__next__, watcher.observe),
+        "Detector.observe after merging": Case(source.__next__, member.observe),
     }
 
 

@@ -16,8 +16,12 @@ _SAME_WORK = {
     "Detector.learn_one": ("HalfSpaceTrees learn",),
     "Detector.score_one": ("literal score", "pyoselm score", "PyTorch score"),
     "Detector.score_one again": ("HalfSpaceTrees score",),
-    "Detector.observe": ("HalfSpaceTrees both",),
+    "Detector.observe": ("Detector.observe after merging", "HalfSpaceTrees both"),
 }
+_LEGEND = """
+literal: equation (12) in NumPy as it is written; careful: the same, grouped by hand into cheaper
+products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, relu, sigmoid, Adam, one row
+a step, float32. HalfSpaceTrees: River's defaults. Medians; the ratios are to the call above."""
 
 
 def print_report(results: Results, units: list[int], about: dict[str, Any], out: Console) -> None:
@@ -25,6 +29,7 @@ def print_report(results: Results, units: list[int], about: dict[str, Any], out:
     for name, value in about.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         out.print(f"{name}: {', '.join(text) if isinstance(text, list) else text}")
+    out.print(_LEGEND)
     for peer, failure in results.failures.items():
         out.print(f"{peer} does not run here: {failure}")
     for size in units:
@@ -101,17 +106,20 @@ def _merging(results: Results, units: list[int]) -> Table:
 
 def _threads(results: Results, units: list[int]) -> Table:
     table = _table(
-        "Default threads / one thread: medians, alone and while another process has a core",
-        *("", *(f"Ñ = {size}, {machine}" for size in units for machine in ("idle", "busy"))),
+        "Default threads / one thread, alone on the machine and while another process has a core",
+        *("", *(f"Ñ = {size}: alone, not" for size in units)),
     )
     for case in (*ONE_ROW, "literal learn"):
-        cells = []
-        for size in units:
-            for machine in ("idle", "busy"):
-                one, default = (results[Key(size, case, threads, machine)] for threads in THREADS)
-                cells.append(f"{default.median / one.median:.2f}")
-        table.add_row(case, *cells)
+        table.add_row(case, *(_slowdowns(results, size, case) for size in units))
     return table
+
+
+def _slowdowns(results: Results, units: int, case: str) -> str:
+    ratios = []
+    for machine in ("idle", "busy"):
+        one, default = (results[Key(units, case, threads, machine)] for threads in THREADS)
+        ratios.append(f"{default.median / one.median:.2f}")
+    return "  ".join(ratios)
 
 
 def _targets(results: Results) -> Table:

@@ -46,8 +46,9 @@ class Detector:
     >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6))
     >>> detector = Detector(HiddenLayer(inputs=6, units=3, seed=7))
     >>> detector.learn_many(normal)
-    >>> verdict = detector.observe([9, 0, 0, 0, 0, 0])
-    >>> verdict.anomalous, verdict.learned, verdict.explain(1)[0].feature
+    >>> strange = normal[0] + [9, 0, 0, 0, 0, 0]
+    >>> verdict = detector.observe(strange)
+    >>> verdict.anomalous, verdict.learned, detector.blame(strange)[0].feature
     (True, False, 'column 0')
     """
 
