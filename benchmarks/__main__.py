@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from benchmarks.machine import about
 from benchmarks.report import print_report
 from benchmarks.rounds import measure, plans
+from benchmarks.targets import TARGETS, UNITS
 
 RESULTS = Path("bench/results.json")
 SIZES = (16, 64, 128, 256)
@@ -36,7 +37,8 @@ def main(
     ) as progress:
         results = measure(units, plans(quick), progress)
     print_report(results, units, here, out)
-    results.write(RESULTS, here)
+    reached = [target.record(results) for target in TARGETS] if UNITS in units else []
+    results.write(RESULTS, here | {"targets": reached})
     out.print(f"All numbers: {RESULTS}")
 
 

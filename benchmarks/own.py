@@ -1,6 +1,8 @@
 """What Elmgrove is asked to do, and the bare work that is in it."""
 
+from dataclasses import replace
 from functools import partial
+from itertools import cycle, islice
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -68,8 +70,10 @@ def merging(units: int) -> Cases:
     layer = HiddenLayer(INPUTS, units, seed=SEED)
     detector = _experienced(layer)
     size = (units + INPUTS) * units * np.dtype(np.float64).itemsize
-    distinct = [_contribution(layer, i) for i in range(min(max(CONTRIBUTIONS), _DISTINCT // size))]
-    parts = [distinct[i % len(distinct)] for i in range(max(CONTRIBUTIONS))]
+    # Equal in value, each with arrays of its own.
+    one = detector.evidence
+    distinct = [replace(one) for _ in range(min(max(CONTRIBUTIONS), _DISTINCT // size))]
+    parts = list(islice(cycle(distinct), max(CONTRIBUTIONS)))
 
     def merged(chosen: list[Evidence]) -> Matrix:
         detector.received = Evidence.sum(chosen)
@@ -96,10 +100,3 @@ def _experienced(layer: HiddenLayer) -> Detector:
     detector.learn_many(rows(2048))
     detector.observe(rows(2048)[0])
     return detector
-
-
-def _contribution(layer: HiddenLayer, i: int) -> Evidence:
-    model = OSELM(layer, INPUTS)
-    X = rows(2048)[i : i + layer.units]
-    model.learn_many(X, X)
-    return model.evidence

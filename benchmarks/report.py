@@ -106,8 +106,8 @@ def _merging(results: Results, units: list[int]) -> Table:
 
 def _threads(results: Results, units: list[int]) -> Table:
     table = _table(
-        "Default threads / one thread, alone on the machine and while another process has a core",
-        *("", *(f"Ñ = {size}: alone, not" for size in units)),
+        "Default threads / one thread: alone on the machine, then while another process has a core",
+        *("", *(f"Ñ = {size}" for size in units)),
     )
     for case in (*ONE_ROW, "literal learn"):
         table.add_row(case, *(_slowdowns(results, size, case) for size in units))

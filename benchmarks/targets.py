@@ -1,7 +1,7 @@
 """What issue 2 asks for at Ñ = 128, each as a ratio within one run."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.own import BULK_ROWS, GEMM_SIZE
 from benchmarks.results import Results
@@ -22,6 +22,13 @@ class Target(NamedTuple):
     def met(self, value: float) -> bool:
         """Whether this value is good enough."""
         return value >= self.limit if self.at_least else value <= self.limit
+
+    def record(self, results: Results) -> dict[str, Any]:
+        """As JSON holds it."""
+        values = {threads: self.measured(results, threads) for threads in THREADS}
+        met = {threads: v is not None and self.met(v) for threads, v in values.items()}
+        least = "at least" if self.at_least else "at most"
+        return {"target": self.text, least: self.limit, "measured": values, "met": met}
 
 
 def gemm_share(results: Results, units: int, case: str, threads: str) -> float | None:

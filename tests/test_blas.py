@@ -93,4 +93,4 @@ def test_the_routines_work_in_the_dtype_asked_for(dtype: type) -> None:
 def test_a_copy_and_a_pickle_are_the_same_routines() -> None:
     here = Blas(np.dtype(np.float32))
     for there in (copy.deepcopy(here), pickle.loads(pickle.dumps(here))):
-        assert there.syr is here.syr or there.syr.typecode == here.syr.typecode == "f"
+        assert there.syr(1.0, np.ones(2)).dtype == np.float32

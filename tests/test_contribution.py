@@ -15,7 +15,7 @@ from elmgrove.cooperation.contribution import KIND
 # What tests/golden/fan-1.evidence holds, in full. All sums are exact in binary, so they are
 # the same on every machine. A new version of the format gets a new file beside it.
 GOLDEN = Path(__file__).parent / "golden" / "fan-1.evidence"
-LAYER = HiddenLayer(inputs=3, units=2, activation="relu", weights="binary", seed=109)
+LAYER = HiddenLayer(inputs=3, units=2, activation="relu", weights="binary", seed=35)
 SCALING = Scaling.minmax([0.0, 10.0, -4.0], [2.0, 14.0, 4.0])
 BASIS = Basis(LAYER, 3, ("Wärme [°C]", "load", "r/min"), SCALING)
 ROWS = np.array([[1.0, 12.0, 0.0], [0.5, 13.0, -2.0], [2.0, 10.0, 4.0], [0.0, 11.0, 2.0]])
@@ -28,19 +28,19 @@ FIELDS: dict[str, Any] = {
             "units": 2,
             "activation": "relu",
             "weights": "binary",
-            "seed": 109,
+            "seed": 35,
         },
         "outputs": 3,
         "features": ["Wärme [°C]", "load", "r/min"],
         "scaling": {"kind": "minmax", "shift": [0.0, 10.0, -4.0], "scale": [2.0, 4.0, 8.0]},
     },
-    "fingerprint": "3337fc4ff66a7de5602920fb27db76b3",
+    "fingerprint": "863d7330eecdb0f692971bc129e71e75",
     "energy": 4.0625,
     "count": 4.0,
 }
 ARRAYS = {
-    "U": np.array([2.0625, 0.5625, 1.3125]),
-    "V": np.array([[0.5625, 1.3125, 0.9375], [1.3125, 0.4375, 1.3125]]),
+    "U": np.array([2.0625, 1.3125, 3.5625]),
+    "V": np.array([[0.5625, 1.3125, 0.9375], [1.3125, 0.8125, 2.4375]]),
 }
 
 

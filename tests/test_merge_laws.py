@@ -103,7 +103,7 @@ def same_model(ours: OSELM, central: OSELM) -> bool:
     return bool(difference <= tolerance * np.abs(central.beta).max())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(fleets())
 def test_merging_devices_in_any_order_equals_training_in_one_place(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -117,7 +117,7 @@ def test_merging_devices_in_any_order_equals_training_in_one_place(fleet: Fleet)
     assert same_model(model, fleet.central())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets())
 def test_the_sum_over_devices_is_the_evidence_of_all_rows(fleet: Fleet) -> None:
     parts = [
@@ -129,7 +129,7 @@ def test_the_sum_over_devices_is_the_evidence_of_all_rows(fleet: Fleet) -> None:
     assert Evidence.sum(parts).close_to(fleet.central().evidence, 200 * np.finfo(fleet.dtype).eps)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets())
 def test_a_prior_equals_merging_equals_training_in_one_place(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -142,7 +142,7 @@ def test_a_prior_equals_merging_equals_training_in_one_place(fleet: Fleet) -> No
     assert same_model(model, fleet.central())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets())
 def test_the_merged_model_goes_on_learning_as_the_central_one(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -158,7 +158,7 @@ def test_the_merged_model_goes_on_learning_as_the_central_one(fleet: Fleet) -> N
     assert same_model(model, central)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(fleets())
 def test_adding_then_subtracting_gives_back_the_model(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -170,20 +170,20 @@ def test_adding_then_subtracting_gives_back_the_model(fleet: Fleet) -> None:
         model.subtract(part)
     # what is left is right to a few ε of what was there in between
     parts = [before.evidence, *merged]
+    grown = 1.0
     for name in ("U", "V"):
-        size = sum(np.abs(getattr(part, name)).max() for part in parts)
+        most = sum(np.abs(getattr(part, name)).max() for part in parts)
         back, was = getattr(model.evidence, name), getattr(before.evidence, name)
-        assert np.abs(back - was).max() <= 32 * np.finfo(fleet.dtype).eps * size
+        assert np.abs(back - was).max() <= 32 * np.finfo(fleet.dtype).eps * most
+        # β carries that rounding on: more of it where little is left of much
+        assume(was.any())
+        grown = max(grown, most / np.abs(was).max())
     assert model.evidence.count == before.evidence.count
-    assume(before.evidence.count > 0)
-    grown = sum(part.energy * np.abs(part.U).max() for part in parts) / (
-        before.evidence.energy * np.abs(before.evidence.U).max()
-    )
     assume(condition(before) * grown <= CONDITION[fleet.dtype])
     assert same_model(model, before)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets())
 def test_a_device_that_leaves_was_never_there(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -198,7 +198,7 @@ def test_a_device_that_leaves_was_never_there(fleet: Fleet) -> None:
     assert same_model(model, rest)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets())
 def test_a_newer_contribution_replaces_the_older_one(fleet: Fleet) -> None:
     first, *others = fleet.order

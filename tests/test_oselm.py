@@ -340,7 +340,7 @@ def test_the_name_of_the_column_is_in_the_error() -> None:
         (X[0], "expected rows of 5 columns, got 5"),
         (X[None], "expected rows of 5 columns, got 1 × 60 × 5"),
         (3.0, "a single value"),
-        (None, "a single value"),
+        (None, "expected"),
         ("text", "row 0: expected 5 columns"),
         ([[1.0] * 5, [1.0] * 4], "row 1: expected 5 columns, got 4"),
         ([[1.0] * 5, 2.0], "row 1: expected 5 columns, got 1"),

@@ -160,19 +160,6 @@ def test_a_detector_taught_in_one_go_is_the_same_afterwards(rows: int) -> None:
     assert_go_on_alike(original, restored, stream(2, 200))
 
 
-def test_what_was_received_goes_on_too() -> None:
-    teacher = Detector(LAYER)
-    teacher.learn_many(normal_rows(8, 200))
-    original = Detector(LAYER)
-    original.merge(teacher.evidence)
-    for row in stream(1, 330):
-        original.observe(row)
-    fields, arrays = pack_detector(original)
-    restored = unpack_detector(fields, arrays, original.received)
-    assert packed_bytes(restored) == packed_bytes(original)
-    assert_go_on_alike(original, restored, stream(2, 350))
-
-
 def test_packing_changes_nothing_and_shares_nothing() -> None:
     detector = Detector(LAYER)
     detector.learn_many(normal_rows(1, 120))

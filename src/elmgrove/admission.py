@@ -22,15 +22,21 @@ class Admission(NamedTuple):
 
 
 def judge(
-    U: Array, V: Array, energy: float, count: float, bound: float | None, tolerance: float | None
+    U: Array,
+    V: Array,
+    energy: float,
+    count: float,
+    bound: float | None,
+    resolution: float,
+    tolerance: float | None,
 ) -> Admission:
     """Every sum over rows passes; what fails can't be a sum over rows.
 
     The reverse is not promised: a liar who knows these rules can pass them.
     """
     if tolerance is None:
-        # Rounding of a long sum, as a share of the largest entry.
-        tolerance = 64.0 * len(U) * float(np.finfo(U.dtype).eps)
+        # Rounding of the sum as a share of its largest entry; equal rows round alike each time.
+        tolerance = (64.0 * len(U) + count) * resolution
     reason = _first_reason(U, V, energy, count, bound, tolerance)
     return Admission(reason is None, reason or "")
 
@@ -62,7 +68,7 @@ def _spectral_reason(
     U: Array, V: Array, energy: float, slack: float, tolerance: float
 ) -> str | None:
     try:
-        factor = Factor(U, slack, 0.0)
+        factor = Factor(U, slack)
     except SingularSystem:
         return "U is not positive semidefinite"
     # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them

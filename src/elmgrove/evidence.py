@@ -1,8 +1,8 @@
 """Evidence: what a set of rows says about the model, in a form that can be added."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.admission import Admission, judge
 from elmgrove.basis import Basis
 from elmgrove.errors import BadInput, NotAdmissible
-from elmgrove.solver import Factor
+from elmgrove.solver import Factor, epsilon, regularized
 
 Array = NDArray[Any]
 
@@ -21,7 +21,8 @@ class Evidence:
 
     Adding two evidences equals having seen the rows of both, whatever the order or the split;
     the ridge is not in U but added once, when solving. Arrays are copied and read-only.
-    ``count`` is fractional where old rows were forgotten.
+    ``count`` is fractional where old rows were forgotten. ``resolution`` is the machine epsilon of
+    the coarsest dtype that went into the sums: a float32 part stays coarse in a float64 sum.
 
     Evidence is not private by itself: from two states of it that are a few rows apart the
     rows between them can be computed.
@@ -32,6 +33,7 @@ class Evidence:
     V: Array
     energy: float
     count: float
+    resolution: float = 0.0
 
     def __post_init__(self) -> None:
         units, outputs = self.basis.layer.units, self.basis.outputs
@@ -46,18 +48,26 @@ class Evidence:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "energy", float(self.energy))
         object.__setattr__(self, "count", float(self.count))
+        object.__setattr__(self, "resolution", max(self.resolution, epsilon(self.U.dtype)))
 
     @classmethod
-    def _adopt(cls, basis: Basis, U: Array, V: Array, energy: float, count: float) -> "Evidence":
-        """The same without copies, for arrays that nobody else holds."""
+    def _adopt(cls, parts: Sequence["Evidence"], U: Array, V: Array, signs: Sequence[int]) -> Self:
+        """The sum of the parts around arrays that nobody else holds, without copying them."""
         made = object.__new__(cls)
         for array in (U, V):
             array.setflags(write=False)
-        made.__dict__.update(basis=basis, U=U, V=V, energy=energy, count=count)
+        made.__dict__.update(
+            basis=parts[0].basis,
+            U=U,
+            V=V,
+            energy=float(sum(s * part.energy for s, part in zip(signs, parts, strict=True))),
+            count=float(sum(s * part.count for s, part in zip(signs, parts, strict=True))),
+            resolution=max(part.resolution for part in parts),
+        )
         return made
 
     def __reduce__(self) -> tuple[type["Evidence"], tuple[Any, ...]]:
-        return Evidence, (self.basis, self.U, self.V, self.energy, self.count)
+        return Evidence, (self.basis, self.U, self.V, self.energy, self.count, self.resolution)
 
     @classmethod
     def zero(cls, basis: Basis, dtype: Any = np.float64) -> "Evidence":
@@ -77,13 +87,12 @@ class Evidence:
 
     def _combined(self, other: "Evidence", sign: int) -> "Evidence":
         self.basis.require(other.basis)
-        return Evidence._adopt(
-            self.basis,
-            self.U + other.U if sign > 0 else self.U - other.U,
-            self.V + other.V if sign > 0 else self.V - other.V,
-            self.energy + sign * other.energy,
-            self.count + sign * other.count,
+        U, V = (
+            (self.U + other.U, self.V + other.V)
+            if sign > 0
+            else (self.U - other.U, self.V - other.V)
         )
+        return Evidence._adopt((self, other), U, V, (1, sign))
 
     @classmethod
     def sum(cls, parts: Iterable["Evidence"]) -> "Evidence":
@@ -98,10 +107,7 @@ class Evidence:
             first.basis.require(part.basis)
             U += part.U
             V += part.V
-        energy, count = (
-            float(sum(getattr(p, name) for p in parts)) for name in ("energy", "count")
-        )
-        return cls._adopt(first.basis, U, V, energy, count)
+        return cls._adopt(parts, U, V, [1] * len(parts))
 
     def close_to(self, other: "Evidence", tolerance: float = 1e-9) -> bool:
         """Equal up to ``tolerance`` times the largest entry of each part."""
@@ -121,7 +127,7 @@ class Evidence:
 
     def factor(self, ridge: float) -> Factor:
         """(U + λI), ready to solve with."""
-        return Factor(self.U, ridge, float(np.finfo(self.U.dtype).eps))
+        return regularized(self.U, ridge, self.resolution)
 
     def solve(self, ridge: float) -> Array:
         """The best output weights. Equation (6) with a ridge: β = (U + λI)⁻¹ V."""
@@ -137,7 +143,15 @@ class Evidence:
 
     def admissible(self, tolerance: float | None = None) -> Admission:
         """Whether some set of rows could have produced this, up to rounding."""
-        return judge(self.U, self.V, self.energy, self.count, self.basis.layer.bound, tolerance)
+        return judge(
+            self.U,
+            self.V,
+            self.energy,
+            self.count,
+            self.basis.layer.bound,
+            self.resolution,
+            tolerance,
+        )
 
     def require_admissible(self, what: str) -> None:
         """Raises ``NotAdmissible`` with the reason, unless admissible."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from elmgrove.blas import Blas
 from elmgrove.errors import SingularSystem
 from elmgrove.evidence import Evidence
-from elmgrove.solver import Factor
+from elmgrove.solver import epsilon, regularized
 from elmgrove.sums import Sums
 
 Array = NDArray[Any]
@@ -36,21 +36,22 @@ class Inverse:
         self._ridge = ridge
         self._dtype = sums.U.dtype
         self._blas = Blas(self._dtype)
-        epsilon = float(np.finfo(self._dtype).eps)
-        self._rounding = (_ROUNDING * epsilon) ** 2
+        self._rounding = (_ROUNDING * epsilon(self._dtype)) ** 2
         # A residual r changes the output by rᵀβ, as if h had been measured that much wrong.
-        self._tolerance = epsilon ** (4 / 3)
+        self._tolerance = epsilon(self._dtype) ** (4 / 3)
         self._P: Array | None = None
         self._raised = ridge
         self._trace = 0.0
         self._corrections = 0
         self._prior: Array | None = None
+        self._resolution = sums.resolution
         #: How often P was computed anew, for whoever wants to watch the numerical health.
         self.refreshes = 0
 
     def expire(self, prior: Evidence | None) -> None:
         """The sums changed by more than one row, or the prior did."""
         self._prior = None if prior is None else np.asfortranarray(prior.U, self._dtype)
+        self._resolution = max(self._sums.resolution, 0.0 if prior is None else prior.resolution)
         self._P = None
 
     def solve(self, h: Array) -> Array:
@@ -113,7 +114,7 @@ class Inverse:
         U = sums.U * sums.scale
         if self._prior is not None:
             U += self._prior
-        factor = Factor(U, self._ridge, float(np.finfo(self._dtype).eps))
+        factor = regularized(U, self._ridge, self._resolution)
         self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
         self._raised = factor.ridge
         self._trace = (float(U.trace()) + len(U) * factor.ridge) / sums.scale

@@ -10,7 +10,7 @@ from elmgrove.alarm import AlarmRule
 from elmgrove.basis import Basis
 from elmgrove.detector import Detector
 from elmgrove.evidence import Evidence
-from elmgrove.solver import mirrored
+from elmgrove.solver import epsilon, mirrored
 from elmgrove.threshold import threshold_fields, threshold_from_fields
 
 Array = NDArray[Any]
@@ -20,7 +20,10 @@ Packed = tuple[dict[str, Any], dict[str, Array]]
 def pack_evidence(evidence: Evidence) -> Packed:
     """Numbers, and U's upper triangle and V; the basis goes separately, once for many."""
     upper = evidence.U[np.triu_indices(len(evidence.U))]
-    return {"energy": evidence.energy, "count": evidence.count}, {"U": upper, "V": evidence.V}
+    fields = {"energy": evidence.energy, "count": evidence.count}
+    if evidence.resolution > epsilon(evidence.U.dtype):
+        fields["resolution"] = evidence.resolution
+    return fields, {"U": upper, "V": evidence.V}
 
 
 def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
@@ -28,7 +31,8 @@ def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Arra
     units, upper = basis.layer.units, arrays["U"]
     U = np.zeros((units, units), upper.dtype)
     U[np.triu_indices(units)] = upper
-    return Evidence(basis, mirrored(U), arrays["V"], fields["energy"], fields["count"])
+    numbers = fields["energy"], fields["count"], fields.get("resolution", 0.0)
+    return Evidence(basis, mirrored(U), arrays["V"], *numbers)
 
 
 def pack_detector(detector: Detector) -> Packed:

@@ -16,26 +16,33 @@ _CAUSES = (
     "for this data."
 )
 
+# Rounding errors in a sum of many rows, in machine epsilons of its largest entry.
+_VISIBLE = 32.0
+# A ridge of this share of the largest entry would hide most of what was learned.
+_HOPELESS = 0.01
+
+
+def epsilon(dtype: Any) -> float:
+    """The machine epsilon of a dtype."""
+    return float(np.finfo(dtype).eps)
+
 
 class Factor:
     """The Cholesky factor of U + λI, from the upper triangle of U, always in float64.
 
-    A ridge above 0 is raised to what rounding leaves visible in U (``resolution`` is the
-    machine epsilon of the dtype in which U was summed): below that it would regularize nothing.
-    A ridge of 0 is taken at its word, and a U without an inverse is an error.
+    λ is taken at its word: where U + λI has no usable inverse, that is an error.
     """
 
-    def __init__(self, U: NDArray[Any], ridge: float, resolution: float) -> None:
-        largest = float(U.diagonal().max())
-        self.ridge = max(ridge, 32.0 * resolution * largest) if ridge > 0 else 0.0
+    def __init__(self, U: NDArray[Any], ridge: float) -> None:
+        self.ridge = ridge
         A = np.array(U, np.float64, order="F")
-        if not np.isfinite(largest) or not np.isfinite(A[np.triu_indices_from(A)]).all():
+        if not np.isfinite(A[np.triu_indices_from(A)]).all():
             raise SingularSystem("the sums hold values that are not finite; they were not learned")
-        A[np.diag_indices_from(A)] += self.ridge
+        A[np.diag_indices_from(A)] += ridge
         norm = _norm1(A)
         self._C, failed = dpotrf(A, lower=0, clean=0, overwrite_a=1)
         reciprocal = 0.0 if failed else float(dpocon(self._C, norm, uplo="U")[0])
-        if not reciprocal > np.finfo(np.float64).eps:
+        if not reciprocal > epsilon(np.float64):
             raise SingularSystem(
                 f"the system of {len(A)} hidden units with ridge {ridge:g} is singular "
                 f"(reciprocal condition {reciprocal:.1e}), though all input was finite. {_CAUSES}"
@@ -50,6 +57,24 @@ class Factor:
         """(U + λI)⁻¹, upper triangle only: the rest is not meant to be read."""
         P: Matrix = dpotri(self._C, lower=0)[0]
         return P
+
+
+def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
+    """The factor of U + λI for sums that were rounded to ``resolution``.
+
+    A ridge of 0 stays 0. Another is raised to what rounding leaves visible in U: below that it
+    would regularize nothing. That suffices for rows that differ; equal rows round in the same
+    direction each time, and then the ridge is raised until it covers the error.
+    """
+    largest = float(U.diagonal().max())
+    raised = max(ridge, _VISIBLE * resolution * largest) if ridge > 0 else 0.0
+    while True:
+        try:
+            return Factor(U, raised)
+        except SingularSystem:
+            if not 0.0 < raised < _HOPELESS * largest:
+                raise
+            raised *= 4.0
 
 
 def _norm1(A: Matrix) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from elmgrove.basis import Basis
 from elmgrove.blas import Blas
 from elmgrove.evidence import Evidence
-from elmgrove.solver import mirrored
+from elmgrove.solver import epsilon, mirrored
 
 Array = NDArray[Any]
 
@@ -30,7 +30,8 @@ class Sums:
         self.scale = 1.0
         self.energy = 0.0
         self.count = 0.0
-        self._smallest = float(np.sqrt(np.finfo(dtype).eps))
+        self.resolution = epsilon(dtype)
+        self._smallest = float(np.sqrt(self.resolution))
         self._blas = Blas(dtype)
 
     def add_row(self, h: Array, t: Array, energy: float) -> None:
@@ -63,12 +64,18 @@ class Sums:
         self.U = np.asfortranarray(evidence.U, self.U.dtype).copy(order="F")
         self.V = np.asfortranarray(evidence.V, self.V.dtype).copy(order="F")
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
+        self.resolution = max(evidence.resolution, epsilon(self.U.dtype))
 
     @property
     def evidence(self) -> Evidence:
         """The sums as a value of their own, unaffected by what is learned later."""
         return Evidence(
-            self.basis, mirrored(self.U) * self.scale, self.V * self.scale, self.energy, self.count
+            self.basis,
+            mirrored(self.U) * self.scale,
+            self.V * self.scale,
+            self.energy,
+            self.count,
+            self.resolution,
         )
 
     def _age(self, rows: int) -> None:

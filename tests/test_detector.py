@@ -1,0 +1,433 @@
+"""The detector from outside: what it says, what it learns, what it refuses, what it leaves alone."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+
+from elmgrove import (
+    AlarmRule,
+    BadInput,
+    Detector,
+    Evidence,
+    FalseAlarmRate,
+    FixedThreshold,
+    HiddenLayer,
+    MeanSigma,
+    Mismatch,
+    NotAdmissible,
+    Scaling,
+)
+
+INPUTS = 12
+LAYER = HiddenLayer(INPUTS, 4, seed=1)
+NAMES = tuple(f"s{column}" for column in range(INPUTS))
+SCALING = Scaling.standard([0.5] * INPUTS, [2.0] * INPUTS)
+GROSS = np.full(INPUTS, 50.0) * (-1.0) ** np.arange(INPUTS)
+
+
+def normal(rows: int, seed: int = 0) -> np.ndarray:
+    """Rows that three hidden numbers explain, up to a little noise; each seed another pattern."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(3, INPUTS))
+    return rng.normal(size=(rows, 3)) @ mixing + 0.1 * rng.normal(size=(rows, INPUTS))
+
+
+def taught(rows: int = 300, **settings: Any) -> Detector:
+    detector = Detector(LAYER, **settings)
+    detector.learn_many(normal(rows))
+    return detector
+
+
+def state(detector: Detector) -> list[Any]:
+    """All that a detector holds, as values that can be compared."""
+    own, received = detector.evidence, detector.received
+    ring, quarantine, alarm = detector.calibration, detector.quarantine, detector.alarm
+    sums = [(e.U.tobytes(), e.V.tobytes(), e.energy, e.count) for e in (own, received) if e]
+    return [
+        sums,
+        detector.learned,
+        detector.threshold,
+        detector.state,
+        (ring.rows.tobytes(), ring.scores, ring.ordered, ring.strays),
+        (quarantine.rows().tobytes(), quarantine.run),
+        (list(alarm.recent), alarm.quiet),
+    ]
+
+
+# Observing
+
+
+def test_observe_gives_the_score_that_score_one_gave_just_before() -> None:
+    detector = Detector(LAYER)
+    for row in normal(400):
+        expected = detector.score_one(row)
+        assert detector.observe(row).score == pytest.approx(expected, rel=1e-9)
+
+
+def test_observe_learns_a_row_exactly_when_it_is_not_anomalous() -> None:
+    detector = taught(threshold=FalseAlarmRate(0.05))
+    rows = normal(400)[300:]
+    rows[::7] += GROSS
+    verdicts = []
+    for row in rows:
+        before = detector.evidence
+        verdict = detector.observe(row)
+        assert verdict.anomalous == (verdict.score > verdict.threshold)
+        assert verdict.learned == (not verdict.anomalous) == (detector.evidence != before)
+        verdicts.append(verdict.anomalous)
+    assert all(verdicts[::7])
+    assert not all(verdicts)
+    expected = Detector(LAYER)
+    expected.learn_many(np.vstack([normal(300), rows[np.logical_not(verdicts)]]))
+    assert detector.evidence.close_to(expected.evidence)
+    assert detector.learned == expected.learned
+
+
+def test_the_threshold_of_a_verdict_is_the_one_before_the_row() -> None:
+    detector = taught()
+    for row in normal(350)[300:]:
+        threshold = detector.threshold
+        assert detector.observe(row).threshold == threshold
+
+
+def test_the_alarm_rule_stands_between_strange_rows_and_alarms() -> None:
+    detector = taught(alarm=AlarmRule(k=2, n=3, cooldown=2))
+    verdicts = [detector.observe(GROSS) for _ in range(6)]
+    assert all(verdict.anomalous for verdict in verdicts)
+    assert [verdict.alarm for verdict in verdicts] == [False, True, False, False, True, False]
+
+
+def test_a_row_scores_the_higher_the_further_it_is_from_normal() -> None:
+    detector = taught()
+    row = normal(301)[300]
+    scores = [detector.score_one(row + size * GROSS) for size in (0.0, 0.1, 1.0, 10.0)]
+    assert scores == sorted(scores)
+    assert scores[-1] > 1e3 * scores[0]
+
+
+# Cold start
+
+
+def test_a_fresh_detector_is_learning_and_has_no_threshold() -> None:
+    detector = Detector(LAYER)
+    assert detector.state == "learning"
+    assert detector.threshold == math.inf
+    verdict = detector.observe(GROSS)
+    assert (verdict.state, verdict.anomalous, verdict.alarm, verdict.learned) == (
+        "learning",
+        False,
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows"),
+    [
+        ({"threshold": FalseAlarmRate(0.01)}, 99),
+        ({"threshold": FalseAlarmRate(0.05)}, 19),
+        ({"threshold": FalseAlarmRate(0.05), "warmup": 50}, 50),
+        ({"threshold": MeanSigma()}, 30),
+        ({"threshold": FixedThreshold(1.0)}, 8),
+        ({"threshold": FixedThreshold(1.0), "warmup": 0}, 0),
+    ],
+    ids=str,
+)
+def test_it_watches_once_model_and_threshold_have_their_rows(
+    settings: dict[str, Any], rows: int
+) -> None:
+    detector = Detector(LAYER, **settings)
+    for row in normal(rows):
+        assert detector.state == "learning"
+        assert not detector.observe(row).alarm
+    assert detector.state == "watching"
+    assert math.isfinite(detector.threshold)
+    assert detector.observe(GROSS).alarm
+
+
+def test_merged_rows_count_for_the_warmup_but_not_for_the_own_scores() -> None:
+    other = taught(200)
+    fixed = Detector(LAYER, threshold=FixedThreshold(1.0))
+    fixed.merge(other.evidence)
+    assert fixed.state == "watching"
+    rate = Detector(LAYER)
+    rate.merge(other.evidence)
+    assert rate.state == "learning"
+
+
+@pytest.mark.parametrize("row", [np.zeros(INPUTS), np.ones(INPUTS)], ids=["zeros", "ones"])
+def test_rows_that_are_all_the_same_raise_no_alarm_until_one_differs(row: np.ndarray) -> None:
+    detector = Detector(LAYER)
+    assert not any(detector.observe(row).anomalous for _ in range(1500))
+    assert detector.state == "watching"
+    assert detector.observe(row + GROSS).anomalous
+
+
+# Cooperation
+
+
+def test_merging_twice_counts_twice_and_subtracting_takes_out() -> None:
+    detector, other = taught(), Detector(LAYER)
+    other.learn_many(normal(200, seed=5))
+    rows = np.vstack([normal(320)[300:], normal(20, seed=6)])
+    alone = detector.score_many(rows)
+    detector.merge(other.evidence)
+    once = detector.score_many(rows)
+    detector.merge(other.evidence)
+    assert detector.received is not None
+    assert detector.received.count == 400
+    detector.subtract(other.evidence)
+    np.testing.assert_allclose(detector.score_many(rows), once, rtol=1e-9)
+    assert not np.allclose(once, alone, rtol=1e-3)
+    detector.subtract(other.evidence)
+    np.testing.assert_allclose(detector.score_many(rows), alone, rtol=1e-9)
+
+
+def test_several_can_be_taken_out_again_in_any_order() -> None:
+    rows = normal(320)[300:]
+    others = []
+    for seed, count in ((5, 200), (6, 3), (7, 20000)):
+        other = Detector(LAYER)
+        other.learn_many(normal(count, seed))
+        others.append(other.evidence)
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        detector = taught()
+        alone = detector.score_many(rows)
+        for other in others:
+            detector.merge(other)
+        for index in order:
+            detector.subtract(others[index])
+        np.testing.assert_allclose(detector.score_many(rows), alone, rtol=1e-9)
+
+
+def test_what_was_never_merged_cannot_be_taken_out() -> None:
+    detector, other = taught(), Detector(LAYER)
+    other.learn_many(normal(200, seed=5))
+    for _ in range(2):
+        before = state(detector)
+        with pytest.raises(NotAdmissible, match="never merged"):
+            detector.subtract(other.evidence)
+        assert state(detector) == before
+        detector.merge(taught(100).evidence)
+
+
+def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_to() -> None:
+    detector = taught()
+    detector.merge(detector.evidence)
+    before = state(detector)
+    honest = detector.evidence
+    minus = Evidence(
+        honest.basis, -0.1 * honest.U, -0.1 * honest.V, -0.1 * honest.energy, -0.1 * honest.count
+    )
+    with pytest.raises(NotAdmissible):
+        detector.merge(minus)
+    with pytest.raises(NotAdmissible):
+        detector.received = minus
+    assert state(detector) == before
+
+
+def test_evidence_is_what_was_learned_here_and_nothing_that_was_received() -> None:
+    detector, other = taught(), taught(100)
+    own = detector.evidence
+    detector.merge(other.evidence)
+    assert detector.evidence == own
+    detector.observe(normal(301)[300])
+    assert detector.evidence.count == 301
+    assert detector.received == other.evidence
+
+
+def test_received_can_be_set_and_taken_away() -> None:
+    detector, other = taught(), Detector(LAYER)
+    other.learn_many(normal(200, seed=5))
+    rows = normal(320)[300:]
+    alone, threshold = detector.score_many(rows), detector.threshold
+    detector.received = other.evidence
+    assert detector.received == other.evidence
+    assert detector.threshold != threshold
+    assert not np.allclose(detector.score_many(rows), alone, rtol=1e-3)
+    detector.received = None
+    np.testing.assert_array_equal(detector.score_many(rows), alone)
+    assert detector.threshold == threshold
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "difference"),
+    [
+        ({}, {"layer": HiddenLayer(INPUTS, 4, seed=2)}, "layer.seed: 1 here, 2 there"),
+        ({}, {"layer": HiddenLayer(INPUTS, 5, seed=1)}, "layer.units: 4 here, 5 there"),
+        (
+            {},
+            {"layer": HiddenLayer(INPUTS, 4, "tanh", seed=1)},
+            "layer.activation: 'identity' here, 'tanh' there",
+        ),
+        ({}, {"scaling": SCALING}, "scaling.kind: 'none' here, 'standard' there"),
+        (
+            {"scaling": Scaling.standard([0.5] * 11 + [0.0], [2.0] * 12)},
+            {"scaling": SCALING},
+            "scaling.shift[11]: 0.0 here, 0.5 there",
+        ),
+        ({"features": NAMES}, {}, "features: 12 values here, None there"),
+        (
+            {"features": NAMES},
+            {"features": ("s0", "heat", *NAMES[2:])},
+            "features[1]: 's1' here, 'heat' there",
+        ),
+    ],
+    ids=["seed", "units", "activation", "scaling", "bounds", "no names", "names"],
+)
+def test_evidence_learned_in_another_way_is_refused_and_the_difference_said(
+    here: dict[str, Any], there: dict[str, Any], difference: str
+) -> None:
+    detector = Detector(**{"layer": LAYER, **here})
+    other = Detector(**{"layer": LAYER, **there})
+    for each in (detector, other):
+        each.learn_many(normal(200))
+    detector.merge(detector.evidence)
+    before = state(detector)
+
+    def assign() -> None:
+        detector.received = other.evidence
+
+    for attempt in (
+        lambda: detector.merge(other.evidence),
+        lambda: detector.subtract(other.evidence),
+        assign,
+    ):
+        with pytest.raises(Mismatch) as caught:
+            attempt()
+        assert difference in str(caught.value)
+        assert state(detector) == before
+
+
+# Bad input
+
+BAD: dict[str, Any] = {
+    "nan": [math.nan, *[0.0] * 11],
+    "infinite": [0.0] * 11 + [math.inf],
+    "text": ["warm", *[0.0] * 11],
+    "missing": [None, *[0.0] * 11],
+    "too narrow": [0.0] * 11,
+    "too wide": [0.0] * 13,
+    "huge": [1e200, *[0.0] * 11],
+    "a table": [[0.0] * 12],
+    "a number": 3.0,
+}
+METHODS: dict[str, Callable[[Detector, Any], object]] = {
+    "learn_one": Detector.learn_one,
+    "observe": Detector.observe,
+    "score_one": Detector.score_one,
+    "blame": Detector.blame,
+    "learn_many": lambda detector, row: detector.learn_many([*normal(3).tolist(), row]),
+    "score_many": lambda detector, row: detector.score_many([*normal(3).tolist(), row]),
+}
+
+
+@pytest.mark.parametrize("scaling", [None, SCALING], ids=["unscaled", "scaled"])
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_bad_input_is_refused_and_leaves_everything_as_it_was(
+    method: Callable[[Detector, Any], object], bad: Any, scaling: Scaling | None
+) -> None:
+    detector = taught(scaling=scaling, alarm=AlarmRule(k=2, n=4, cooldown=1))
+    detector.merge(taught(100, scaling=scaling).evidence)
+    for row in normal(330)[300:]:
+        detector.observe(row)
+    detector.observe(GROSS)
+    before = state(detector)
+    with pytest.raises(BadInput):
+        method(detector, bad)
+    assert state(detector) == before
+
+
+def test_a_refused_row_is_named_with_its_feature() -> None:
+    detector = Detector(LAYER, features=NAMES, scaling=SCALING)
+    rows = normal(5)
+    rows[3, 7] = math.nan
+    with pytest.raises(BadInput, match=r"row 3, column 7 \('s7'\)") as caught:
+        detector.learn_many(rows)
+    assert (caught.value.row, caught.value.column) == (3, 7)
+
+
+def test_what_only_scaling_makes_too_large_is_refused_too() -> None:
+    detector = Detector(LAYER, scaling=Scaling.standard([0.0] * 12, [1.0] * 11 + [1e-100]))
+    with pytest.raises(BadInput, match="row 0, column 11"):
+        detector.observe(np.ones(INPUTS))
+    assert detector.learned == 0
+
+
+# Buffers
+
+
+@pytest.mark.parametrize("scaling", [None, SCALING], ids=["unscaled", "scaled"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_caller_may_use_its_buffer_again(scaling: Scaling | None, dtype: Any) -> None:
+    reused, fresh = (taught(scaling=scaling, dtype=dtype) for _ in range(2))
+    buffer = np.empty(INPUTS, dtype)
+    rows = normal(340)[300:].astype(dtype)
+    rows[::5] += GROSS.astype(dtype)
+    for row in rows:
+        buffer[:] = row
+        verdict = reused.observe(buffer)
+        buffer[:] = -9.0
+        assert verdict.explain(INPUTS) == fresh.observe(row.copy()).explain(INPUTS)
+    assert state(reused) == state(fresh)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_the_rows_of_the_caller_are_not_changed(
+    method: Callable[[Detector, Any], object],
+) -> None:
+    for row in (normal(1)[0], GROSS.copy(), normal(1)[0].astype(np.float32)):
+        before = row.copy()
+        row.setflags(write=False)
+        method(taught(), row)
+        np.testing.assert_array_equal(row, before)
+
+
+# Real data
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+IMAGES = DIGITS / 16.0
+PIXELS = HiddenLayer(64, 16, seed=1)
+
+
+def digit(label: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first 120 images of a digit to learn, the rest to test."""
+    rows = IMAGES[label == LABELS]
+    return rows[:120], rows[120:]
+
+
+def test_trained_on_one_digit_it_scores_the_others_higher() -> None:
+    areas = []
+    for label in range(10):
+        learn, unseen = digit(label)
+        detector = Detector(PIXELS)
+        detector.learn_many(learn)
+        others = IMAGES[label != LABELS]
+        scores = detector.score_many(np.vstack([unseen, others]))
+        areas.append(roc_auc_score([0] * len(unseen) + [1] * len(others), scores))
+    assert np.mean(areas) > 0.95
+    assert min(areas) > 0.9
+
+
+def test_an_untrained_detector_tells_no_digit_from_another() -> None:
+    detector = Detector(PIXELS)
+    areas = [roc_auc_score(label != LABELS, detector.score_many(IMAGES)) for label in range(10)]
+    assert abs(np.mean(areas) - 0.5) < 0.1
+
+
+@pytest.mark.parametrize(("mine", "yours"), [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)])
+def test_after_a_merge_both_digits_are_normal(mine: int, yours: int) -> None:
+    here, there = (Detector(PIXELS, threshold=FalseAlarmRate(0.05)) for _ in range(2))
+    here.learn_many(digit(mine)[0])
+    there.learn_many(digit(yours)[0])
+    foreign, own = digit(yours)[1], digit(mine)[1]
+    assert np.mean(here.score_many(foreign) > here.threshold) > 0.7
+    here.merge(there.evidence)
+    assert np.mean(here.score_many(foreign) > here.threshold) < 0.4
+    assert np.mean(here.score_many(own) > here.threshold) < 0.2

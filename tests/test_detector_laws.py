@@ -1,0 +1,206 @@
+"""Laws of the detector, for random layers, settings, rows, chunks and splits over devices."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Detector, FalseAlarmRate, HiddenLayer, Scaling
+
+INPUTS = 8
+SCALING = Scaling.minmax([-2.0] * INPUTS, [3.0] * INPUTS)
+SEEDS = st.integers(0, 2**32 - 1)
+LAYERS = st.builds(
+    HiddenLayer,
+    st.just(INPUTS),
+    st.integers(1, 6),
+    st.sampled_from(["identity", "sigmoid", "relu", "tanh"]),
+    st.sampled_from(["uniform", "normal", "binary"]),
+    SEEDS,
+)
+SETTINGS = st.fixed_dictionaries(
+    {
+        "layer": LAYERS,
+        "ridge": st.sampled_from([1e-3, 1e-2, 1.0]),
+        "scaling": st.sampled_from([None, SCALING]),
+    }
+)
+FORGETTING = st.sampled_from([1.0, 0.999, 0.97])
+
+
+def rows(seed: int, count: int) -> np.ndarray:
+    """Rows that two hidden numbers explain in part."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(2, INPUTS))
+    return rng.normal(size=(count, 2)) @ mixing + 0.3 * rng.normal(size=(count, INPUTS))
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
+    """Equal to a share of the largest."""
+    return bool(np.abs(np.subtract(a, b)).max() <= tolerance * np.abs(a).max())
+
+
+@settings(max_examples=40, deadline=None)
+@given(SETTINGS, FORGETTING, SEEDS, st.integers(0, 60), st.integers(1, 20))
+def test_a_row_scores_alone_as_in_any_batch(
+    setting: dict[str, Any], forgetting: float, seed: int, learned: int, split: int
+) -> None:
+    detector = Detector(**setting, forgetting=forgetting)
+    X = rows(seed, learned + 20)
+    for row in X[:learned]:
+        detector.learn_one(row)
+    unseen = X[learned:]
+    alone = [detector.score_one(row) for row in unseen]
+    together = detector.score_many(unseen)
+    assert close(alone, together)
+    halves = [*detector.score_many(unseen[:split]), *detector.score_many(unseen[split:])]
+    assert close(halves, together)
+    assert len(np.unique(together)) == 20
+
+
+@settings(max_examples=25, deadline=None)
+@given(SETTINGS, SEEDS)
+def test_scoring_and_blaming_never_learn(setting: dict[str, Any], seed: int) -> None:
+    detector, twin = Detector(**setting), Detector(**setting)
+    X = rows(seed, 150)
+    for each in (detector, twin):
+        for row in X[:120]:
+            each.observe(row)
+    threshold = detector.threshold
+    for row in X[120:]:
+        detector.score_one(row)
+        detector.blame(row)
+    detector.score_many(X)
+    assert detector.evidence == twin.evidence
+    assert detector.learned == twin.learned
+    assert detector.threshold == threshold
+    here, there = ([each.observe(row) for row in X[120:]] for each in (detector, twin))
+    assert close([verdict.score for verdict in here], [verdict.score for verdict in there])
+    assert [verdict.learned for verdict in here] == [verdict.learned for verdict in there]
+
+
+@settings(max_examples=40, deadline=None)
+@given(SETTINGS, FORGETTING, SEEDS, st.lists(st.integers(0, 130), max_size=5))
+def test_learning_many_equals_learning_one_by_one(
+    setting: dict[str, Any], forgetting: float, seed: int, cuts: list[int]
+) -> None:
+    X = rows(seed, 150)
+    single, chunked = (
+        Detector(**setting, forgetting=forgetting, threshold=FalseAlarmRate(0.05)) for _ in "ab"
+    )
+    for row in X[:130]:
+        single.learn_one(row)
+    for chunk in np.split(X[:130], sorted(cuts)):
+        chunked.learn_many(chunk)
+    assert chunked.evidence.close_to(single.evidence)
+    assert close(chunked.score_many(X), single.score_many(X))
+    assert chunked.threshold == pytest.approx(single.threshold, rel=1e-9)
+    assert chunked.learned == single.learned == 130
+    np.testing.assert_array_equal(chunked.calibration.rows, single.calibration.rows)
+    assert chunked.state == single.state == "watching"
+
+
+@settings(max_examples=30, deadline=None)
+@given(SETTINGS, FORGETTING, SEEDS)
+def test_observing_equals_learning_the_rows_that_were_not_anomalous(
+    setting: dict[str, Any], forgetting: float, seed: int
+) -> None:
+    X = rows(seed, 200)
+    X[100::9] *= 20.0
+    watching = Detector(**setting, forgetting=forgetting, threshold=FalseAlarmRate(0.05))
+    accepted = [row for row in X if watching.observe(row).learned]
+    taught = Detector(**setting, forgetting=forgetting)
+    taught.learn_many(accepted)
+    assert 0 < len(accepted) < len(X)
+    assert watching.evidence.close_to(taught.evidence)
+    assert close(watching.score_many(X), taught.score_many(X))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    SETTINGS,
+    SEEDS,
+    st.lists(st.integers(0, 200), min_size=1, max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_merging_equals_having_learned_the_rows_of_all(
+    setting: dict[str, Any], seed: int, cuts: list[int], random: Any
+) -> None:
+    X = rows(seed, 220)
+    central = Detector(**setting)
+    central.learn_many(X[:200])
+    parts = np.split(X[:200], sorted(cuts))
+    random.shuffle(parts)
+    devices = []
+    for part in parts:
+        device = Detector(**setting)
+        device.learn_many(part)
+        devices.append(device)
+    contributions = [device.evidence for device in devices]
+    for own, device in enumerate(devices):
+        order = [other for other in range(len(devices)) if other != own]
+        random.shuffle(order)
+        for other in order:
+            device.merge(contributions[other])
+        assert close(device.score_many(X), central.score_many(X))
+        assert device.evidence == contributions[own]
+
+
+@settings(max_examples=30, deadline=None)
+@given(SETTINGS, FORGETTING, SEEDS, st.integers(1, 100), st.integers(1, 100))
+def test_merging_then_subtracting_gives_the_detector_back(
+    setting: dict[str, Any], forgetting: float, seed: int, first: int, second: int
+) -> None:
+    X = rows(seed, 120)
+    detector = Detector(**setting, forgetting=forgetting)
+    detector.learn_many(X)
+    scores, threshold = detector.score_many(X), detector.threshold
+    others = []
+    for count in (first, second):
+        other = Detector(**setting)
+        other.learn_many(rows(seed + count, count))
+        others.append(other.evidence)
+        detector.merge(other.evidence)
+    for other in others:
+        detector.subtract(other)
+    assert close(detector.score_many(X), scores)
+    assert detector.threshold == pytest.approx(threshold, rel=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LAYERS, SEEDS)
+def test_a_scaling_is_the_same_as_rows_scaled_beforehand(layer: HiddenLayer, seed: int) -> None:
+    X = rows(seed, 220)
+    inside, outside = Detector(layer, scaling=SCALING), Detector(layer)
+    scaled = (X + 2.0) / 5.0
+    here = [inside.observe(row) for row in X[:200]]
+    there = [outside.observe(row) for row in scaled[:200]]
+    assert close([verdict.score for verdict in here], [verdict.score for verdict in there])
+    assert [verdict.anomalous for verdict in here] == [verdict.anomalous for verdict in there]
+    assert close(inside.score_many(X), outside.score_many(scaled))
+    assert inside.threshold == pytest.approx(outside.threshold, rel=1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LAYERS, FORGETTING, SEEDS)
+def test_float32_does_the_same_to_its_precision(
+    layer: HiddenLayer, forgetting: float, seed: int
+) -> None:
+    X = rows(seed, 220)
+    # The ridge keeps the condition below 1e4, where float32 has three digits to spare.
+    single, double = (
+        Detector(layer, ridge=1.0, forgetting=forgetting, dtype=dtype) for dtype in ("f4", "f8")
+    )
+    for detector in (single, double):
+        detector.learn_many(X[:150])
+        for row in X[150:200]:
+            detector.learn_one(row)
+        detector.merge(detector.evidence)
+    assert single.evidence.U.dtype == np.float32
+    assert close(single.score_many(X), double.score_many(X), 1e-2)
+    assert close([single.score_one(row) for row in X], single.score_many(X), 1e-2)
+    assert single.threshold == pytest.approx(double.threshold, rel=1e-2)
+    verdict = single.observe(X[200])
+    assert (verdict.row.dtype, verdict.output.dtype) == (np.float32, np.float32)

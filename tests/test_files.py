@@ -1,0 +1,187 @@
+"""Files are whole or not there, whatever happens while they are written."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import BadFile, Detector, HiddenLayer
+from elmgrove.cooperation import Member
+from elmgrove.files import load_contribution, load_member, save
+
+LAYER = HiddenLayer(inputs=20, units=10, seed=1)
+
+
+def member(learned: int) -> Member:
+    made = Member("fan", Detector(LAYER))
+    made.detector.learn_many(np.random.default_rng(learned).normal(size=(learned, 20)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def old() -> Member:
+    return member(300)
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Reading back
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path, old: Member) -> None:
+    save(tmp_path / "fan.elm", old)
+    save(tmp_path / "fan.evidence", old.contribution())
+    assert names(tmp_path) == ["fan.elm", "fan.evidence"]
+    assert load_member(tmp_path / "fan.elm").to_bytes() == old.to_bytes()
+    assert load_contribution(tmp_path / "fan.evidence") == old.contribution()
+
+
+def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path: Path, old: Member) -> None:
+    path = tmp_path / "fan.elm"
+    for content in (old, member(5), old, old.contribution(), member(7)):
+        save(path, content)
+        assert path.read_bytes() == content.to_bytes()
+        assert names(tmp_path) == ["fan.elm"]
+
+
+def test_a_relative_path_will_do(
+    tmp_path: Path, old: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(Path("fan.elm"), old)
+    assert load_member(Path("fan.elm")).name == "fan"
+
+
+# Errors name the file
+
+
+@pytest.mark.parametrize("read", [load_member, load_contribution])
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"\x00" * 100])
+def test_a_bad_file_is_named(tmp_path: Path, read: object, content: bytes) -> None:
+    path = tmp_path / "fan [1].elm"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=r"fan \[1\]\.elm: not a file of Elmgrove's"):
+        read(path)
+
+
+def test_a_file_of_the_other_kind_is_named(tmp_path: Path, old: Member) -> None:
+    save(tmp_path / "fan.elm", old)
+    with pytest.raises(BadFile, match=r"fan\.elm: this holds 'elmgrove\.state'"):
+        load_contribution(tmp_path / "fan.elm")
+    save(tmp_path / "fan.evidence", old.contribution())
+    with pytest.raises(BadFile, match=r"fan\.evidence: this holds 'elmgrove\.evidence'"):
+        load_member(tmp_path / "fan.evidence")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        load_member(tmp_path / "fan.elm")
+    assert caught.value.filename == str(tmp_path / "fan.elm")
+
+
+@pytest.mark.parametrize("place", ["nowhere/fan.elm", "folder"])
+def test_a_place_that_can_not_be_written_is_named_and_left_alone(
+    tmp_path: Path, old: Member, place: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="directory") as caught:
+        save(tmp_path / place, old)
+    assert caught.value.filename == str(tmp_path / place)
+    assert names(tmp_path) == ["folder"]
+
+
+# Permissions
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o007, 0o660)])
+@pytest.mark.usefixtures("umask")
+def test_permissions_follow_the_umask(tmp_path: Path, old: Member, mask: int, mode: int) -> None:
+    os.umask(mask)
+    save(tmp_path / "fan.elm", old)
+    assert stat.S_IMODE((tmp_path / "fan.elm").stat().st_mode) == mode
+    assert os.umask(mask) == mask, "saving must leave the process's umask as it was"
+
+
+# Interrupted
+
+
+def run(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True
+    )
+
+
+DISK_FULL = """
+import resource, sys
+from pathlib import Path
+from elmgrove.files import load_member, save
+path = Path(sys.argv[1])
+member = load_member(path)
+member.detector.learn_many([[1.0] * 20] * 50)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    save(path, member)
+except OSError as error:
+    print(error.filename)
+"""
+
+
+def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, old: Member
+) -> None:
+    path = tmp_path / "fan.elm"
+    save(path, old)
+    assert path.stat().st_size > 4096
+    with run(DISK_FULL, str(path)) as process:
+        output, _ = process.communicate(timeout=60)
+    assert output.strip() == str(path)
+    assert path.read_bytes() == old.to_bytes()
+    assert names(tmp_path) == ["fan.elm"]
+
+
+SAVE_FOR_EVER = """
+import sys
+from pathlib import Path
+from elmgrove.files import load_member, save
+path = Path(sys.argv[1])
+member = load_member(path)
+while True:
+    member.detector.learn_many([[1.0] * 20])
+    save(path, member)
+    print("saved", flush=True)
+"""
+
+
+def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path: Path, old: Member) -> None:
+    path = tmp_path / "fan.elm"
+    save(path, old)
+    learned = old.detector.learned
+    for attempt in range(3):
+        with run(SAVE_FOR_EVER, str(path)) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "saved\n"
+            time.sleep(0.1 + 0.013 * attempt)
+            process.send_signal(signal.SIGKILL)
+        now = load_member(path).detector.learned
+        assert now > learned
+        learned = now
+    save(path, old)
+    assert path.read_bytes() == old.to_bytes()
+    left = set(names(tmp_path)) - {"fan.elm"}
+    assert all(name.startswith(".fan.elm.") for name in left), "what is left must not be seen"

@@ -1,0 +1,197 @@
+"""Strange rows wait, bounded, until they are promoted into the model or dropped."""
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
+from elmgrove.quarantine import Quarantine
+
+INPUTS = 12
+LAYER = HiddenLayer(INPUTS, 4, seed=1)
+
+
+class World:
+    """Normal rows of three hidden numbers, a new pattern of one, and noise of none."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self._mixing = self.rng.normal(size=(3, INPUTS))
+        self._direction = 3.0 * self.rng.normal(size=INPUTS)
+
+    def normal(self, rows: int) -> np.ndarray:
+        return self.rng.normal(size=(rows, 3)) @ self._mixing + self._jitter(rows)
+
+    def new(self, rows: int) -> np.ndarray:
+        return self.rng.uniform(2, 3, size=(rows, 1)) * self._direction + self._jitter(rows)
+
+    def noise(self, rows: int) -> np.ndarray:
+        return 10.0 * self.rng.normal(size=(rows, INPUTS))
+
+    def _jitter(self, rows: int) -> np.ndarray:
+        return 0.1 * self.rng.normal(size=(rows, INPUTS))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def watching(world: World, **settings: int) -> Detector:
+    detector = Detector(LAYER, threshold=FalseAlarmRate(0.01), **settings)
+    detector.learn_many(world.normal(1000))
+    return detector
+
+
+def flagged(detector: Detector, rows: np.ndarray) -> float:
+    return float(np.mean(detector.score_many(rows) > detector.threshold))
+
+
+# What waits
+
+
+def test_strange_rows_wait_and_normal_ones_do_not(world: World) -> None:
+    detector = watching(world)
+    strange = world.noise(5)
+    for row in strange:
+        detector.observe(row)
+        detector.observe(0.5 * world.normal(1)[0])
+    np.testing.assert_array_equal(detector.quarantine.rows(), strange)
+
+
+def test_only_the_last_ones_are_kept(world: World) -> None:
+    detector = watching(world, quarantine=8)
+    strange = world.noise(50)
+    for row in strange:
+        detector.observe(row)
+    assert len(detector.quarantine) == detector.quarantine.capacity == 8
+    np.testing.assert_array_equal(detector.quarantine.rows(), strange[-8:])
+    np.testing.assert_array_equal(detector.quarantine.rows(last=3), strange[-3:])
+
+
+def test_its_evidence_is_that_of_its_rows(world: World) -> None:
+    detector, other = watching(world), Detector(LAYER)
+    strange = world.noise(5)
+    for row in strange:
+        detector.observe(row)
+    other.learn_many(strange)
+    assert detector.quarantine.evidence(detector.model).close_to(other.evidence)
+
+
+def test_an_empty_quarantine_has_no_rows_and_no_evidence(world: World) -> None:
+    detector = watching(world)
+    assert detector.quarantine.rows().shape == (0, INPUTS)
+    assert detector.quarantine.evidence(detector.model).count == 0
+
+
+# What the user does
+
+
+def test_promoted_rows_are_learned_and_their_like_is_normal_from_then_on(world: World) -> None:
+    detector = watching(world)
+    rows = world.new(40)
+    assert all(detector.observe(row).anomalous for row in rows)
+    assert flagged(detector, world.new(200)) > 0.95
+    both = Detector(LAYER)
+    both.model.merge(detector.evidence)
+    both.learn_many(rows)
+    assert detector.promote() == 40
+    assert detector.evidence.close_to(both.evidence)
+    assert len(detector.quarantine) == 0
+    assert flagged(detector, rows) < 0.1
+    assert flagged(detector, world.new(200)) < 0.1
+    assert flagged(detector, world.noise(200)) > 0.95
+
+
+def test_promoting_nothing_changes_nothing(world: World) -> None:
+    detector = watching(world)
+    before, threshold = detector.evidence, detector.threshold
+    assert detector.promote() == 0
+    assert detector.evidence == before
+    assert detector.threshold == threshold
+
+
+def test_dropped_rows_leave_no_trace(world: World) -> None:
+    detector = watching(world)
+    before = detector.evidence
+    for row in world.new(40):
+        detector.observe(row)
+    detector.quarantine.clear()
+    assert detector.promote() == 0
+    assert detector.evidence == before
+    assert flagged(detector, world.new(200)) > 0.95
+
+
+# The rule
+
+
+def test_by_default_nothing_is_promoted_by_itself(world: World) -> None:
+    detector = watching(world)
+    assert detector.quarantine.promote_after is None
+    assert not any(detector.observe(row).promoted for row in world.new(600))
+
+
+def test_the_rule_promotes_a_new_pattern_once_there_are_enough_in_a_row(world: World) -> None:
+    detector = watching(world, promote_after=20)
+    promoted = [detector.observe(row).promoted for row in world.new(20)]
+    assert not any(promoted[:-1])
+    assert promoted[-1] >= 18
+    assert detector.learned == 1000 + promoted[-1]
+    assert flagged(detector, world.new(200)) < 0.1
+    assert flagged(detector, world.noise(200)) > 0.95
+
+
+def test_a_normal_row_in_between_starts_the_count_anew(world: World) -> None:
+    detector = watching(world, promote_after=20)
+    for _ in range(10):
+        for row in world.new(19):
+            assert detector.observe(row).promoted == 0
+        assert detector.observe(0.1 * world.normal(1)[0]).learned
+
+
+@pytest.mark.parametrize("promote_after", [2, 5, 20, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rule_never_promotes_independent_noise(promote_after: int, seed: int) -> None:
+    world = World(seed)
+    detector = watching(world, promote_after=promote_after)
+    verdicts = [detector.observe(row) for row in world.noise(300)]
+    assert all(verdict.anomalous for verdict in verdicts)
+    assert not any(verdict.promoted for verdict in verdicts)
+
+
+def test_the_rule_promotes_the_run_and_not_what_waited_before(world: World) -> None:
+    detector = watching(world, promote_after=20)
+    for row in world.noise(100):
+        detector.observe(row)
+        detector.observe(0.1 * world.normal(1)[0])
+    promoted = sum(detector.observe(row).promoted for row in world.new(20))
+    assert 0 < promoted <= 20
+    assert len(detector.quarantine) >= 100
+    assert flagged(detector, world.noise(200)) > 0.95
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3])
+def test_noise_within_a_new_pattern_is_not_promoted_with_it(world: World, share: float) -> None:
+    detector = watching(world, promote_after=20)
+    promoted = 0
+    for row in world.new(120):
+        strange = world.noise(1)[0] if world.rng.random() < share else row
+        promoted += detector.observe(strange).promoted
+    assert promoted > 0
+    assert flagged(detector, world.noise(200)) > 0.95
+    assert flagged(detector, world.new(200)) < 0.2
+
+
+# Settings and copies
+
+
+@pytest.mark.parametrize(("capacity", "after"), [(0, None), (-1, None), (8, 1), (8, 0), (8, 9)])
+def test_sizes_that_make_no_sense_are_refused(capacity: int, after: int | None) -> None:
+    with pytest.raises(BadInput, match="quarantine|promote_after"):
+        Quarantine(INPUTS, capacity, after)
+
+
+def test_it_keeps_its_own_copy_of_a_row() -> None:
+    quarantine, buffer = Quarantine(2, 4, None), np.array([1.0, 2.0])
+    quarantine.add(buffer)
+    buffer[:] = 9.0
+    assert quarantine.rows().tolist() == [[1.0, 2.0]]

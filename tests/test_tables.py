@@ -1,0 +1,339 @@
+"""Rows from files, or an error that names file, line and column."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import BadInput
+from elmgrove.tables import Table, read_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """Writes a file with this content, and reads it as a table."""
+
+    def read(content: str | bytes, name: str = "data.csv", **options: Any) -> Table:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return read_table(path, **options)
+
+    return read
+
+
+def npy(array: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+# Text
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["no mark", "byte order mark"])
+@pytest.mark.parametrize("named", [True, False])
+def test_every_way_to_write_a_table(
+    table: Any, delimiter: str, ending: str, mark: bytes, named: bool
+) -> None:
+    lines = ["Wärme,b,c"] * named + ["1,2.5,-3e2", "", '"4", 5 ,6', ""]
+    text = ending.join(lines).replace(",", delimiter)
+    read = table(mark + text.encode())
+    assert read.names == (("Wärme", "b", "c") if named else None)
+    assert read.rows.tolist() == [[1, 2.5, -300], [4, 5, 6]]
+    assert read.rows.dtype == np.float64
+    assert read.lines == ([2, 4] if named else [1, 3])
+    assert read.skipped == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_numbers_come_back_to_the_last_bit(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[float]]
+) -> None:
+    path = tmp_path_factory.mktemp("tables") / "data.csv"
+    path.write_text("".join(f"{a!r},{b!r}\n" for a, b in rows))
+    assert read_table(path).rows.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows", "lines"),
+    [
+        ("\n\na,b\n1,2\n", ("a", "b"), [[1, 2]], [4]),
+        ("\n1,2\n3,4\n", None, [[1, 2], [3, 4]], [2, 3]),
+        ("a,b\n   \n1,2\n\t\n", ("a", "b"), [[1, 2]], [3]),
+        ("a,b\n1,2", ("a", "b"), [[1, 2]], [2]),
+        ("x\n1\n\n2\n", ("x",), [[1], [2]], [2, 4]),
+        ("1\n2\n", None, [[1], [2]], [1, 2]),
+        (" a , b \n1,2\n", ("a", "b"), [[1, 2]], [2]),
+        ('"a,b",c\n1,2\n', ("a,b", "c"), [[1, 2]], [2]),
+        ('a,b\n"1\n",2\n3,4\n', ("a", "b"), [[1, 2], [3, 4]], [3, 4]),
+        ("a,b\n", ("a", "b"), [], []),
+        ("", None, [], []),
+        ("\n\n", None, [], []),
+    ],
+)
+def test_blank_lines_blanks_and_quotes(
+    table: Any, text: str, names: Any, rows: list[Any], lines: list[int]
+) -> None:
+    read = table(text)
+    assert read.names == names
+    assert read.rows.tolist() == rows
+    assert read.rows.ndim == 2
+    assert read.lines == lines
+
+
+def test_a_header_only_table_has_its_columns(table: Any) -> None:
+    assert table("a,b\n").rows.shape == (0, 2)
+
+
+# Columns
+
+
+def test_columns_are_picked_and_ordered_by_name(table: Any) -> None:
+    read = table("a,b,c\n1,2,3\n4,x,6\n", features=["c", "a"])
+    assert read.names == ("c", "a")
+    assert read.rows.tolist() == [[3, 1], [6, 4]]
+
+
+def test_columns_are_taken_as_they_stand_where_the_file_names_none(table: Any) -> None:
+    assert table("1,2\n", features=["c", "a"]).rows.tolist() == [[1, 2]]
+
+
+def test_columns_are_dropped_by_name_and_may_hold_anything(table: Any) -> None:
+    read = table("time,a,b\n12:30,1,2\n,3,4\n", drop=["time"])
+    assert read.names == ("a", "b")
+    assert read.rows.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "complaint"),
+    [
+        ("a,b\n1,2\n", {"features": ["a", "z"]}, r"no column 'z' among \['a', 'b'\]"),
+        ("a,b\n1,2\n", {"drop": ["z"]}, r"no column 'z' among \['a', 'b'\]"),
+        ("1,2\n", {"drop": ["a"]}, "without a line of names"),
+        ("a,b,a\n1,2,3\n", {}, "more than one column is called 'a'"),
+        ("a,b,a\n1,2,3\n", {"features": ["b", "a"]}, "more than one column is called 'a'"),
+        (",\n1,2\n", {}, "more than one column is called ''"),
+    ],
+)
+def test_columns_that_can_not_be_told_are_refused(
+    table: Any, text: str, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=rf"data\.csv: .*{complaint}"):
+        table(text, **options)
+
+
+def test_columns_of_one_name_may_be_dropped(table: Any) -> None:
+    assert table("a,b,a\n1,2,3\n", drop=["a"]).rows.tolist() == [[2]]
+
+
+# Bad cells and rows
+
+BAD = {
+    "a,b\n1,2\n3,\n": r"line 3, column 2 \('b'\): the value is missing",
+    "a,b\n1,2\n  ,4\n": r"line 3, column 1 \('a'\): the value is missing",
+    "1,2\n3,\n": r"line 2, column 2: the value is missing",
+    "a,b\n1,hot\n": r"line 2, column 2 \('b'\): 'hot' is not a finite number",
+    "a,b\n1,inf\n": r"line 2, column 2 \('b'\): 'inf' is not a finite number",
+    "a,b\n1,-Infinity\n": r"line 2, column 2 \('b'\): '-Infinity' is not a finite number",
+    "a,b\nnan,2\n": r"line 2, column 1 \('a'\): 'nan' is not a finite number",
+    "a,b\n1e999,2\n": r"line 2, column 1 \('a'\): '1e999' is not a finite number",
+    "a,b\n1_000,2\n": r"line 2, column 1 \('a'\): '1_000' is not a finite number",
+    "a;b\n1,5;2\n": r"line 2, column 1 \('a'\): '1,5' is not a finite number",
+    "a,b\n\n1,2,3\n": "line 3: expected 2 columns, got 3",
+    "a,b\n1\n": "line 2: expected 2 columns, got 1",
+    "1,2\n3\n": "line 2: expected 2 columns, got 1",
+    "time,1\n2,3\n": "line 1, column 1: 'time' is not a finite number",
+    'a,b\n1,"2\n3,4\n': r"line 3, column 2 \('b'\): .* is not a finite number",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_cell_is_named_by_file_line_and_column(table: Any, text: str) -> None:
+    with pytest.raises(BadInput, match=rf"data\.csv, {BAD[text]}"):
+        table(text)
+
+
+def test_a_column_that_was_moved_is_named_by_its_place_in_the_file(table: Any) -> None:
+    with pytest.raises(BadInput, match=r"line 2, column 3 \('c'\): 'x'"):
+        table("a,b,c\n1,2,x\n", features=["c", "a"])
+
+
+def test_bad_rows_are_left_out_and_listed_if_that_is_wanted(table: Any) -> None:
+    read = table("a,b\n1,\n2,3\nx,y\n4\n5,6\n", skip_bad=True)
+    assert read.rows.tolist() == [[2, 3], [5, 6]]
+    assert read.lines == [3, 6]
+    assert [text.partition(", ")[2][:6] for text in read.skipped] == ["line 2", "line 4", "line 5"]
+
+
+def test_a_table_of_nothing_but_bad_rows_keeps_its_width(table: Any) -> None:
+    read = table("a,b\nx,y\n", skip_bad=True)
+    assert read.rows.shape == (0, 2)
+    assert len(read.skipped) == 1
+
+
+# No table at all
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "temp °C,b\n1,2\n".encode("latin-1"),
+        b"a,b\n" + b"1,2\n" * 9000 + "°,3\n".encode("latin-1"),
+        "a,b\n1,2\n".encode("utf-16"),
+        b"PK\x03\x04\x14\x00\x06\x00\x08\x00\xff\xfe",
+        npy(np.ones((2, 2))),
+    ],
+    ids=["latin-1", "latin-1 far down", "utf-16", "a spreadsheet", "npy by another name"],
+)
+def test_what_is_no_text_in_utf8_is_refused(table: Any, content: bytes) -> None:
+    with pytest.raises(BadInput, match=r"data\.csv: not text in UTF-8"):
+        table(content)
+
+
+def test_a_quote_that_never_ends_is_refused(table: Any) -> None:
+    with pytest.raises(BadInput, match=r"data\.csv: .*quotation mark"):
+        table('a,b\n1,"2\n' + "3,4\n" * 50_000)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=80) | st.text(alphabet='01.,;\t"\n\r e-x_', max_size=80))
+def test_any_content_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes | str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    try:
+        read = read_table(path)
+    except BadInput:
+        return
+    assert np.isfinite(read.rows).all()
+    assert len(read.rows) == len(read.lines)
+
+
+def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path) -> None:
+    for name in ("data.csv", "data.npy"):
+        with pytest.raises(FileNotFoundError):
+            read_table(tmp_path / name)
+
+
+def test_progress_is_told_and_grows(table: Any) -> None:
+    heard: list[int] = []
+    text = "a,b\n" + "1,2\n" * 2000
+    table(text, progress=heard.append)
+    assert heard == sorted(set(heard))
+    assert len(heard) > 3
+    assert heard[-1] <= len(text)
+
+
+# NumPy's own format
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int16, np.uint8, bool])
+def test_numpy_files_of_any_real_dtype_are_read(table: Any, dtype: Any) -> None:
+    read = table(npy(np.array([[0, 1, 1], [1, 0, 1]], dtype)), "data.npy")
+    assert read.names is None
+    assert read.rows.tolist() == [[0, 1, 1], [1, 0, 1]]
+    assert read.rows.dtype == np.float64
+    assert read.lines == [0, 1]
+
+
+def test_numpy_files_may_be_shouted_turned_and_empty(table: Any) -> None:
+    assert table(npy(np.ones((2, 2))), "DATA.NPY").rows.shape == (2, 2)
+    turned = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    assert table(npy(turned), "data.npy").rows.tolist() == turned.tolist()
+    assert table(npy(np.ones((0, 3))), "data.npy").rows.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones(3),
+        np.array(1.0),
+        np.ones((1, 2, 3)),
+        np.ones((2, 2), complex),
+        np.array([["a", "b"]]),
+        np.array([[1, {}]], object),
+        np.zeros((2, 2), [("a", float)]),
+        np.zeros((2, 2), "M8[s]"),
+    ],
+    ids=["1-d", "0-d", "3-d", "complex", "text", "pickle", "records", "dates"],
+)
+def test_numpy_files_of_anything_else_are_refused(table: Any, array: Any) -> None:
+    with pytest.raises(BadInput, match=r"data\.npy: .*numbers"):
+        table(npy(array), "data.npy")
+
+
+def stated(shape: str) -> bytes:
+    """A .npy file that says it has this shape, and holds 480 bytes."""
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header = text.ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(480)
+
+
+def an_archive() -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, a=np.ones((2, 2)))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"a,b\n1,2\n",
+        an_archive(),
+        an_archive()[:50],
+        stated("(1000000000000, 3)"),
+        stated("(99999999999999999999999, 3)"),
+        stated("(-1, 3)"),
+        stated("(True, 3)"),
+        stated("(20, 3, "),
+        stated("(61, 1)"),
+        b"\x93NUMPY\x09\x00" + stated("(20, 3)")[8:],
+    ],
+    ids=[
+        "empty", "text", "archive", "half an archive", "huge", "beyond any size", "negative",
+        "no number", "no end", "one too many", "newer version",
+    ],
+)  # fmt: skip
+def test_damaged_numpy_files_are_refused(table: Any, content: bytes) -> None:
+    with pytest.raises(BadInput, match=r"data\.npy: not a \.npy file of numbers"):
+        table(content, "data.npy")
+
+
+def test_every_truncation_of_a_numpy_file_is_refused(table: Any) -> None:
+    blob = npy(np.ones((20, 3)))
+    for length in range(0, len(blob), 7):
+        with pytest.raises(BadInput):
+            table(blob[:length], "data.npy")
+
+
+def test_bad_values_in_numpy_files_are_named_or_left_out(table: Any) -> None:
+    rows = np.array([[1.0, 2.0], [3.0, np.nan], [np.inf, np.nan], [5.0, 6.0]])
+    with pytest.raises(BadInput, match=r"data\.npy, row 1, column 2: nan is not a finite number"):
+        table(npy(rows), "data.npy")
+    read = table(npy(rows), "data.npy", skip_bad=True)
+    assert read.rows.tolist() == [[1, 2], [5, 6]]
+    assert read.lines == [0, 3]
+    assert [text.partition(", ")[2][:15] for text in read.skipped] == [
+        "row 1, column 2",
+        "row 2, column 1",
+    ]
+
+
+def test_columns_of_numpy_files_have_no_names_to_drop_them_by(table: Any) -> None:
+    with pytest.raises(BadInput, match="without a line of names"):
+        table(npy(np.ones((2, 2))), "data.npy", drop=["a"])

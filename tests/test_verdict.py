@@ -1,0 +1,140 @@
+"""A verdict explains itself: which features are to blame, and by how much."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from elmgrove import Basis, Detector, HiddenLayer, Scaling, Verdict
+
+VALUES = arrays(np.float64, 4, elements=st.floats(-1e3, 1e3))
+
+
+def verdict(row: Any, output: Any, **basis: Any) -> Verdict:
+    row, output = np.array(row, float), np.array(output, float)
+    return Verdict(
+        score=float(np.mean((row - output) ** 2)),
+        threshold=1.0,
+        anomalous=True,
+        learned=False,
+        alarm=True,
+        state="watching",
+        promoted=0,
+        row=row,
+        output=output,
+        basis=Basis(HiddenLayer(len(row), 2), len(row), **basis),
+    )
+
+
+def low_rank(rows: int, inputs: int, seed: int = 0) -> np.ndarray:
+    """Rows that three hidden numbers explain, up to a little noise."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(3, inputs))
+    return rng.normal(size=(rows, 3)) @ mixing + 0.1 * rng.normal(size=(rows, inputs))
+
+
+# explain
+
+
+def test_the_shares_are_those_of_the_squared_error() -> None:
+    causes = verdict([1.0, 2.0, 3.0], [1.0, 4.0, 2.0]).explain(3)
+    assert causes == [
+        ("column 1", 0.8, 2.0, 4.0),
+        ("column 2", 0.2, 3.0, 2.0),
+        ("column 0", 0.0, 1.0, 1.0),
+    ]
+
+
+def test_features_have_their_names_where_there_are_names() -> None:
+    named = verdict([1.0, 2.0], [1.0, 4.0], features=("speed", "heat"))
+    assert named.explain(1)[0].feature == "heat"
+
+
+def test_values_are_in_the_units_of_the_row_not_of_the_model() -> None:
+    scaling = Scaling.minmax([0, 100], [10, 300])
+    (cause,) = verdict([0.5, 0.25], [0.5, 0.75], scaling=scaling).explain(1)
+    assert (cause.seen, cause.expected) == (150.0, 250.0)
+
+
+@given(VALUES, VALUES, st.integers(0, 6))
+def test_shares_are_sorted_and_sum_to_at_most_one(
+    row: np.ndarray, output: np.ndarray, k: int
+) -> None:
+    shares = [cause.share for cause in verdict(row, output).explain(k)]
+    assert len(shares) == min(k, 4)
+    assert shares == sorted(shares, reverse=True)
+    assert all(share >= 0 for share in shares)
+    assert sum(shares) <= 1.0 + 1e-12
+
+
+@given(VALUES, st.integers(0, 3))
+def test_all_features_together_explain_all_of_the_error(row: np.ndarray, column: int) -> None:
+    output = row.copy()
+    output[column] += 1.0
+    output[column - 1] -= 0.5
+    assert sum(cause.share for cause in verdict(row, output).explain(4)) == pytest.approx(1.0)
+
+
+def test_a_perfect_reconstruction_blames_nobody() -> None:
+    assert [cause.share for cause in verdict([1.0, 2.0], [1.0, 2.0]).explain()] == [0.0, 0.0]
+
+
+def test_explain_names_the_feature_that_was_tampered_with() -> None:
+    inputs = 40
+    X = low_rank(600 + inputs, inputs)
+    detector = Detector(HiddenLayer(inputs, 12, seed=1), features=[f"s{i}" for i in range(inputs)])
+    detector.learn_many(X[:600])
+    for column, row in enumerate(X[600:]):
+        tampered = row.copy()
+        tampered[column] += 10.0
+        verdict = detector.observe(tampered)
+        cause = verdict.explain(1)[0]
+        assert verdict.anomalous
+        assert cause.feature == f"s{column}"
+        assert cause.seen == tampered[column]
+
+
+# blame
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_blame_finds_the_culprit_where_the_error_shows_in_its_neighbours(dtype: Any) -> None:
+    inputs = 12
+    X = low_rank(600 + inputs, inputs)
+    detector = Detector(HiddenLayer(inputs, 4, seed=1), dtype=dtype)
+    detector.learn_many(X[:600])
+    elsewhere = 0
+    for column, row in enumerate(X[600:]):
+        tampered = row.copy()
+        tampered[column] += 10.0
+        culprit = detector.blame(tampered, 1)[0]
+        assert culprit.feature == f"column {column}"
+        assert 0.9 < culprit.share <= 1.0 + 1e-6
+        assert culprit.expected == pytest.approx(row[column], abs=2.0)
+        elsewhere += detector.observe(tampered).explain(1)[0].feature != culprit.feature
+    # Otherwise this would not show more than explain does.
+    assert elsewhere > 0
+
+
+def test_blame_speaks_of_the_model_as_it_is_now() -> None:
+    X = low_rank(200, 12)
+    detector = Detector(HiddenLayer(12, 4, seed=1))
+    detector.learn_many(X[:100])
+    before = detector.blame(X[0] + np.eye(12)[3])
+    detector.learn_many(low_rank(100, 12, seed=9))
+    assert detector.blame(X[0] + np.eye(12)[3]) != before
+
+
+# The value
+
+
+def test_a_verdict_is_a_value_that_does_not_change() -> None:
+    one, same = verdict([1.0, 2.0], [1.0, 4.0]), verdict([1.0, 2.0], [1.0, 4.0])
+    assert one == same
+    assert "row" not in repr(one)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.score = 0.0
