@@ -3,7 +3,7 @@
 import os
 import platform
 from datetime import datetime
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ def about() -> dict[str, Any]:
         "load before": round(os.getloadavg()[0], 2),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {d.name: d.version for d in distributions() if d.name in _PACKAGES},
         "blas": [
             f"{library['internal_api']} {library['version']} ({library['architecture']}, "
             f"{library['num_threads']} threads by default)"

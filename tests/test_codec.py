@@ -117,7 +117,7 @@ def test_every_flipped_bit_is_refused() -> None:
                 unseal("kind", bytes(altered))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_other_alteration_is_refused_or_changes_nothing(data: st.DataObject) -> None:
     """Nothing is changed by other blanks between header and tensors: they mean nothing."""
@@ -131,7 +131,7 @@ def test_any_other_alteration_is_refused_or_changes_nothing(data: st.DataObject)
     assert as_one(*read) == as_one(FIELDS, ARRAYS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=300), st.booleans())
 def test_random_bytes_are_refused(noise: bytes, with_length: bool) -> None:
     blob = len(noise).to_bytes(8, "little") + noise if with_length else noise

@@ -29,7 +29,7 @@ newest_of_all = [said(origin, 5) for origin in "abc"]
 some = st.lists(st.sampled_from(SAID), max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(some, st.randoms())
 def test_order_and_repetition_do_not_show(heard: list[Contribution], random: object) -> None:
     shuffled = [*heard, *heard]
@@ -39,7 +39,7 @@ def test_order_and_repetition_do_not_show(heard: list[Contribution], random: obj
     assert ledger.total() == other.total()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(some, some, some)
 def test_joining_ledgers_is_idempotent_commutative_and_associative(
     a: list[Contribution], b: list[Contribution], c: list[Contribution]

@@ -1,9 +1,10 @@
 """The laws of merging, on random layers, rows, splits, orders and repetitions.
 
-Two sums of the same terms in another order differ by a few ε in each entry. Solving multiplies
-that by the condition κ of U + λI. So the law is 1e-9 in float64 where κ ≤ 1e6 (ε κ is 2e-10
-there), and 64 ε κ in float32, where also each hidden output carries an error of a few ε that
-depends on how many rows BLAS computed at once.
+Two sums of the same terms in another order differ by a few ε of the sizes of the terms. Solving
+multiplies that by the condition of U + λI, and by how far the terms of V cancel: their product
+is κ here. So the law is 1e-9 in float64 where κ ≤ 1e6 (ε κ is 2e-10 there), and 64 ε κ in
+float32, where also each hidden output carries an error of a few ε that depends on how many rows
+BLAS computed at once.
 """
 
 from dataclasses import dataclass
@@ -90,8 +91,12 @@ def fleets(draw: st.DrawFn, dtypes: tuple[Any, ...] = DTYPES) -> Fleet:
 
 
 def condition(model: OSELM) -> float:
-    U = model.total.U.astype(np.float64)
-    return float(np.linalg.cond(U + model.ridge * np.eye(len(U))))
+    """κ: of the system, times what Σ |h||t| could be by Cauchy and Schwarz for each unit of V."""
+    total = model.total
+    U, V = total.U.astype(np.float64), np.abs(total.V).max()
+    assume(V > 0)
+    cancelled = np.sqrt(U.diagonal().max() * total.energy) / V
+    return float(np.linalg.cond(U + model.ridge * np.eye(len(U))) * max(cancelled, 1.0))
 
 
 def same_model(ours: OSELM, central: OSELM) -> bool:

@@ -194,3 +194,13 @@ def test_a_triangle_of_another_size_is_refused(shape: tuple[int, ...]) -> None:
     arrays = {"U": np.ones(shape), "V": np.ones((3, 6))}
     with pytest.raises(BadInput, match="upper triangle"):
         unpack_evidence(Basis(LAYER, 6), {"energy": 1.0, "count": 1.0}, arrays)
+
+
+def test_a_coarse_part_stays_known_as_coarse() -> None:
+    fine, coarse = Detector(LAYER), Detector(LAYER, dtype=np.float32)
+    fine.learn_many(normal_rows(1, 50))
+    coarse.learn_many(normal_rows(2, 50))
+    evidence = fine.evidence + coarse.evidence
+    restored = unpack_evidence(evidence.basis, *pack_evidence(evidence))
+    assert restored == evidence
+    assert restored.resolution == evidence.resolution == np.finfo(np.float32).eps

@@ -14,9 +14,9 @@ from elmgrove.sums import Sums
 Array = NDArray[Any]
 
 # Corrections of one w before P is computed anew: each makes the error smaller by P's own error.
-_REFINEMENTS = 2
-# Corrections in all before P is computed anew, per hidden unit: then that is the cheaper way.
-_PATIENCE = 0.5
+_REFINEMENTS = 8
+# Corrections in all after which a new P is the cheaper way, at least and per hidden unit.
+_PATIENCE = (16.0, 0.5)
 # The residual that rounding leaves at any rate, in machine epsilons.
 _ROUNDING = 64.0
 
@@ -27,7 +27,7 @@ class Inverse:
     P follows the sums by rank-one updates, equation (12) for one row, and so drifts away from
     them; with forgetting or a prior it also can't follow exactly. Therefore P only proposes:
     each w is put back into the equation, corrected by the residual while that is larger than
-    rounding explains, and where two corrections do not suffice P is computed anew by Cholesky.
+    rounding explains, and where a few corrections do not suffice P is computed anew by Cholesky.
     So the answer depends on the sums alone, not on the way that led to them.
     """
 
@@ -43,6 +43,7 @@ class Inverse:
         self._raised = ridge
         self._trace = 0.0
         self._corrections = 0
+        self._patience = _PATIENCE[0] + _PATIENCE[1] * len(sums.U)
         self._prior: Array | None = None
         self._resolution = sums.resolution
         #: How often P was computed anew, for whoever wants to watch the numerical health.
@@ -56,15 +57,14 @@ class Inverse:
 
     def solve(self, h: Array) -> Array:
         """w = (U + λI)⁻¹ h / scale, to rounding."""
-        if self._P is not None:
-            w = self._proposed(h)
-            for _ in range(_REFINEMENTS):
-                r, small = self._residual(h, w)
-                if small:
-                    return w
-                w = self._corrected(w, r)
-            if self._corrections < _PATIENCE * len(h) and self._residual(h, w)[1]:
+        if self._P is None or self._corrections > self._patience:
+            return self._solved_anew(h)
+        w = self._proposed(h)
+        for _ in range(_REFINEMENTS):
+            r, small = self._residual(h, w)
+            if small:
                 return w
+            w = self._corrected(w, r)
         return self._solved_anew(h)
 
     def follow(self, h: Array, w: Array) -> None:
