@@ -63,5 +63,5 @@ def test_the_alarm_is_the_literal_rule(
     ("k", "n", "cooldown"), [(0, 1, 0), (2, 1, 0), (-1, 3, 0), (1, 0, 0), (1, 1, -1)]
 )
 def test_a_rule_that_makes_no_sense_is_refused(k: int, n: int, cooldown: int) -> None:
-    with pytest.raises(BadInput, match="alarm|cool-down"):
+    with pytest.raises(BadInput, match=r"alarm|cool-down"):
         AlarmRule(k, n, cooldown)

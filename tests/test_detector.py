@@ -1,4 +1,4 @@
-"""The detector from outside: what it says, what it learns, what it refuses, what it leaves alone."""
+"""The detector from outside: what it says, learns, refuses, and leaves alone."""
 
 import math
 from collections.abc import Callable

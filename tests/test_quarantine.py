@@ -186,7 +186,7 @@ def test_noise_within_a_new_pattern_is_not_promoted_with_it(world: World, share:
 
 @pytest.mark.parametrize(("capacity", "after"), [(0, None), (-1, None), (8, 1), (8, 0), (8, 9)])
 def test_sizes_that_make_no_sense_are_refused(capacity: int, after: int | None) -> None:
-    with pytest.raises(BadInput, match="quarantine|promote_after"):
+    with pytest.raises(BadInput, match=r"quarantine|promote_after"):
         Quarantine(INPUTS, capacity, after)
 
 

@@ -137,9 +137,9 @@ def test_a_table_of_pandas_must_have_the_columns_in_order() -> None:
 @pytest.mark.parametrize("value", [1e12, -1e12, 1e39, 1e300])
 def test_a_value_that_is_huge_for_float32_is_refused_in_float32_only(value: float) -> None:
     bad = [1.0, value, 3.0]
-    with pytest.raises(BadInput, match="row 0, column 1: .*float32"):
+    with pytest.raises(BadInput, match=r"row 0, column 1: .*float32"):
         FLOAT32.one(bad)
-    with pytest.raises(BadInput, match="row 1, column 1: .*float32"):
+    with pytest.raises(BadInput, match=r"row 1, column 1: .*float32"):
         FLOAT32.many([GOOD, bad])
     if abs(value) < 1e70:
         ROWS.one(bad)
