@@ -153,7 +153,9 @@ def test_a_restored_ring_goes_on_as_the_saved_one() -> None:
     saved = ring(1.0, 3.0, 2.0, 5.0, 4.0, 1.5, 2.5)
     saved.refuse(5.5, threshold=5.0)
     restored = ring()
-    restored.restore(saved.rows, np.array(saved.scores), np.array(saved.strays))
+    restored.restore(
+        saved.rows, np.array(saved.scores), np.array(saved.strays), np.array(saved.stray_ages)
+    )
     for calibration in (saved, restored):
         calibration.accept(np.array([7.0, 7.0]), 3.5)
     assert restored.rows.tolist() == saved.rows.tolist()

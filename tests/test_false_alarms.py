@@ -64,7 +64,7 @@ def test_the_rate_holds_while_others_are_heard_again_and_again(rate: float) -> N
     other.learn_many(Machine(9).rows(1000))
     contributions = [None, other.evidence]
     flagged = []
-    for index, row in enumerate(Machine(0).rows(15000)):
+    for index, row in enumerate(Machine(0).rows(10000)):
         if index % 500 == 0:
             detector.received = contributions[index // 500 % 2]
         flagged.append(detector.observe(row).anomalous)
@@ -75,8 +75,8 @@ def test_the_rate_holds_while_others_are_heard_again_and_again(rate: float) -> N
 def test_the_rate_holds_where_a_user_teaches_between_rows(rate: float) -> None:
     machine, detector = Machine(0), made(rate)
     flagged = []
-    for index, row in enumerate(machine.rows(15000)):
-        if index % 150 == 0:
+    for index, row in enumerate(machine.rows(10000)):
+        if index % 100 == 0:
             detector.learn_one(machine.rows(1)[0])
         flagged.append(detector.observe(row).anomalous)
     require_rate(np.array(flagged), rate)

@@ -17,7 +17,9 @@ from elmgrove.threshold import Threshold, threshold_fields, threshold_from_field
 def calibrated(scores: list[float], strays: list[float] | None = None) -> Calibration:
     """A ring of rows with these scores, and strays as they would be restored from a file."""
     calibration = Calibration(max(512, len(scores)), 1, np.dtype(float))
-    calibration.restore(np.zeros((len(scores), 1)), np.array(scores), np.array(strays or []))
+    outside = np.array(strays or [])
+    rows = np.zeros((len(scores), 1))
+    calibration.restore(rows, np.array(scores), outside, np.zeros(len(outside), np.int64))
     return calibration
 
 

@@ -72,17 +72,23 @@ class Calibration:
         """The scores of recent rows that were refused by a little."""
         return [score for _, score in self._strays]
 
+    @property
+    def stray_ages(self) -> list[int]:
+        """How many rows ago each of them came."""
+        return [self._clock - when for when, _ in self._strays]
+
     def rescore(self, scores: Array) -> None:
         """New scores for ``rows``, in their order: the model is another one now."""
         self._scores = deque(scores.tolist())
         self.ordered = sorted(self._scores)
         self._strays.clear()
 
-    def restore(self, rows: Array, scores: Array, strays: Array) -> None:
-        """A ring as it was saved; strays count as refused just now."""
+    def restore(self, rows: Array, scores: Array, strays: Array, ages: Array) -> None:
+        """A ring as it was saved, and strays as old as they were."""
         self.extend(rows)
         self.rescore(scores)
-        self._strays.extend((self._clock, float(score)) for score in strays)
+        for score, age in zip(strays.tolist(), ages.tolist(), strict=True):
+            self._strays.append((self._clock - age, score))
 
     def _tick(self) -> None:
         self._clock += 1

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from elmgrove.errors import BadFile
+from elmgrove.errors import BadFile, BadInput
 
 Array = NDArray[Any]
 
@@ -53,11 +54,36 @@ def kind_of(blob: bytes) -> str:
     return str(_header(blob)["format"])
 
 
+@contextmanager
+def unpacking(what: str) -> Iterator[None]:
+    """Whatever goes wrong inside is the blob's fault: sealed, but not made by the rules."""
+    try:
+        yield
+    except Exception as error:
+        raise BadFile(f"sealed by Elmgrove, but not as {what} should be: {error}") from error
+
+
+def require_written_as(
+    blob: bytes, kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> None:
+    """Raises ``BadInput`` unless ``blob``, made anew, holds exactly what was read.
+
+    A field of the wrong type or an array of the wrong shape that nothing stumbled over would
+    be half a model; such a one is never written the way it was read.
+    """
+    if blob != seal(kind, fields, arrays):
+        raise BadInput("a field or an array does not fit the others")
+
+
 def _header(blob: bytes) -> dict[str, Any]:
     length = int.from_bytes(blob[:_LENGTH], "little")
     try:
-        header = json.loads(json.loads(blob[_LENGTH : _LENGTH + length])["__metadata__"][_KEY])
+        text = json.loads(blob[_LENGTH : _LENGTH + length])["__metadata__"][_KEY]
+        header = json.loads(text)
         header["format"], header["version"] + 0, header["sha256"], header["fields"]
+        # JSON has many ways to write one number, and some that are none (1e999): one is enough.
+        if text != _canonical(header):
+            raise ValueError("not as it was written")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadFile("not a file of Elmgrove's, or its beginning is damaged") from error
     return dict(header)

@@ -12,6 +12,7 @@ from elmgrove.basis import Basis
 from elmgrove.blame import Blame
 from elmgrove.blas import Blas, one_thread
 from elmgrove.calibration import Calibration
+from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import HiddenLayer
 from elmgrove.oselm import OSELM
@@ -74,7 +75,9 @@ class Detector:
         )
         self.basis = basis
         self.policy: Threshold = threshold or FalseAlarmRate()
-        self.warmup = 2 * layer.units if warmup is None else warmup
+        self.warmup = 2 * layer.units if warmup is None else int(warmup)
+        if self.warmup < 0:
+            raise BadInput(f"the warm-up can't be negative ({warmup})")
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(layer.inputs, quarantine, promote_after)
         self.calibration = Calibration(self.policy.capacity, layer.inputs, self.model.dtype)
@@ -209,9 +212,12 @@ class Detector:
         """Whether the scores in the ring were computed before the model last changed."""
         return self._stale
 
-    def resume(self, evidence: Evidence, *, learned: int, scores_known: bool) -> None:
-        """Puts saved evidence in the place of all that was learned here."""
+    def resume(
+        self, evidence: Evidence, received: Evidence | None, *, learned: int, scores_known: bool
+    ) -> None:
+        """Puts saved evidence, own and others', in the place of all that was known here."""
         self.model.replace(self.evidence, evidence)
+        self.model.prior = received
         self.learned = learned
         self._limit, self._stale = None, not scores_known
 

@@ -2,15 +2,54 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from elmgrove.codec import kind_of
 from elmgrove.cooperation import Contribution, Member
+from elmgrove.cooperation.member import KIND as STATE
 from elmgrove.errors import BadFile
 
 
 def save(path: Path, content: Member | Contribution) -> None:
     """Writes atomically: after a crash at any point the file is the old one or the new one."""
     blob = content.to_bytes()
+    try:
+        _replace(path, blob)
+    except OSError as error:
+        # The name that the user knows, not the temporary one, nor none as on a full disk.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def load_member(path: Path) -> Member:
+    """A device's state; an error names the file."""
+    with _naming(path):
+        return Member.from_bytes(path.read_bytes())
+
+
+def load_contribution(path: Path) -> Contribution:
+    """Evidence that somebody gave away; an error names the file."""
+    with _naming(path):
+        return Contribution.from_bytes(path.read_bytes())
+
+
+def load(path: Path) -> Member | Contribution:
+    """Whichever of the two the file holds; an error names the file."""
+    with _naming(path):
+        blob = path.read_bytes()
+        return (Member if kind_of(blob) == STATE else Contribution).from_bytes(blob)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BadFile as error:
+        raise BadFile(f"{path}: {error}") from error
+
+
+def _replace(path: Path, blob: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -23,22 +62,6 @@ def save(path: Path, content: Member | Contribution) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
-
-
-def load_member(path: Path) -> Member:
-    """A device's state; an error names the file."""
-    try:
-        return Member.from_bytes(path.read_bytes())
-    except BadFile as error:
-        raise BadFile(f"{path}: {error}") from error
-
-
-def load_contribution(path: Path) -> Contribution:
-    """Evidence that somebody gave away; an error names the file."""
-    try:
-        return Contribution.from_bytes(path.read_bytes())
-    except BadFile as error:
-        raise BadFile(f"{path}: {error}") from error
 
 
 def _umask() -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from elmgrove.alarm import AlarmRule
 from elmgrove.basis import Basis
 from elmgrove.detector import Detector
+from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.solver import epsilon, mirrored
 from elmgrove.threshold import threshold_fields, threshold_from_fields
@@ -29,6 +30,9 @@ def pack_evidence(evidence: Evidence) -> Packed:
 def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
     """The inverse of ``pack_evidence``."""
     units, upper = basis.layer.units, arrays["U"]
+    # Before anything of that size is made: the numbers may come from a stranger.
+    if upper.shape != (units * (units + 1) // 2,):
+        raise BadInput(f"{upper.shape} is not the upper triangle of {units} × {units}")
     U = np.zeros((units, units), upper.dtype)
     U[np.triu_indices(units)] = upper
     numbers = fields["energy"], fields["count"], fields.get("resolution", 0.0)
@@ -63,13 +67,16 @@ def pack_detector(detector: Detector) -> Packed:
         "ring": calibration.rows,
         "ring_scores": np.array(calibration.scores),
         "strays": np.array(calibration.strays),
+        "stray_ages": np.array(calibration.stray_ages, np.int64),
         "quarantine": quarantine.rows(),
     }
     return fields, arrays
 
 
-def unpack_detector(fields: dict[str, Any], arrays: dict[str, Array]) -> Detector:
-    """The inverse of ``pack_detector``."""
+def unpack_detector(
+    fields: dict[str, Any], arrays: dict[str, Array], received: Evidence | None = None
+) -> Detector:
+    """The inverse of ``pack_detector``, with what was received from others."""
     basis = Basis.from_fields(fields["basis"])
     detector = Detector(
         basis.layer,
@@ -86,12 +93,21 @@ def unpack_detector(fields: dict[str, Any], arrays: dict[str, Array]) -> Detecto
     )
     detector.resume(
         unpack_evidence(basis, fields["evidence"], arrays),
+        received,
         learned=fields["learned"],
         scores_known=fields["scores_known"],
     )
-    detector.alarm.recent.extend(fields["alarm_recent"])
+    if not 0 <= fields["alarm_quiet"] <= detector.alarm.rule.cooldown:
+        raise BadInput(f"a cool-down of {fields['alarm_quiet']} more rows")
+    if fields["quarantine_run"] < 0:
+        raise BadInput(f"a run of {fields['quarantine_run']} strange rows")
+    if arrays["ring_scores"].shape != (len(arrays["ring"]),):
+        raise BadInput("not one score for each recent row")
+    detector.alarm.recent.extend(map(bool, fields["alarm_recent"]))
     detector.alarm.quiet = fields["alarm_quiet"]
-    detector.calibration.restore(arrays["ring"], arrays["ring_scores"], arrays["strays"])
+    detector.calibration.restore(
+        arrays["ring"], arrays["ring_scores"], arrays["strays"], arrays["stray_ages"]
+    )
     for row in arrays["quarantine"]:
         detector.quarantine.add(row)
     detector.quarantine.run = fields["quarantine_run"]

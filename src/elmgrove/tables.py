@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from elmgrove.errors import BadInput
 
 Array = NDArray[np.float64]
 _DELIMITERS = ",;\t"
+_NO_NAMES = "{}: columns can't be dropped by name without a line of names"
 
 
 @dataclass
@@ -43,20 +44,39 @@ def read_table(
     by name, ``drop`` leaves some out. A bad row is an error, or with ``skip_bad`` left out and
     listed. ``progress`` hears how many bytes were read so far.
     """
-    if path.suffix == ".npy":
-        return _read_npy(path)
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return _read_csv(file, path, features, drop, skip_bad, progress)
-
-
-def _read_npy(path: Path) -> Table:
+    if path.suffix.lower() == ".npy":
+        return _read_npy(path, drop, skip_bad)
     try:
-        rows = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise BadInput(f"{path}: not a .npy file of numbers ({error})") from error
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return _read_csv(file, path, features, drop, skip_bad, progress)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not text in UTF-8; save it as a CSV file in UTF-8") from error
+    except csv.Error as error:
+        raise BadInput(f"{path}: {error}; is there a quotation mark without its pair?") from error
+
+
+def _read_npy(path: Path, drop: Sequence[str], skip_bad: bool) -> Table:
+    with path.open("rb") as file:
+        try:
+            rows = np.lib.format.read_array(file, allow_pickle=False)
+        except Exception as error:  # a damaged header fails in a dozen ways
+            raise BadInput(f"{path}: not a .npy file of numbers ({error})") from error
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise BadInput(f"{path}: expected rows × columns of numbers, not {rows.shape} {rows.dtype}")
-    return Table(None, rows.astype(np.float64), list(range(len(rows))))
+    if drop:
+        raise BadInput(_NO_NAMES.format(path))
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float64)
+    # From the last to the first, so that of several bad cells in a row the first is named.
+    bad = dict(np.argwhere(~np.isfinite(rows))[::-1].tolist())
+    skipped = [
+        f"{path}, row {row}, column {column + 1}: {rows[row, column]} is not a finite number"
+        for row, column in reversed(bad.items())
+    ]
+    if skipped and not skip_bad:
+        raise BadInput(f"{skipped[0]}; skip bad rows")
+    lines = [row for row in range(len(rows)) if row not in bad]
+    return Table(None, rows[lines], lines, skipped)
 
 
 def _read_csv(
@@ -67,7 +87,9 @@ def _read_csv(
     skip_bad: bool,
     progress: Callable[[int], None] | None,
 ) -> Table:
-    first = file.readline()
+    blank, first = 0, file.readline()
+    while first and not first.strip():
+        blank, first = blank + 1, file.readline()
     delimiter = max(_DELIMITERS, key=first.count)
     header = next(csv.reader([first], delimiter=delimiter), [])
     has_names = bool(header) and not any(_number(cell) is not None for cell in header)
@@ -76,7 +98,7 @@ def _read_csv(
         file.seek(0)
     table = Table(columns.names, np.empty((0, 0)), [])
     values: list[list[float]] = []
-    for line, cells in _records(file, delimiter, 1 if has_names else 0, progress):
+    for line, cells in _records(file, delimiter, blank + 1 if has_names else 0, progress):
         try:
             values.append(columns.numbers(line, cells))
             table.lines.append(line)
@@ -105,7 +127,7 @@ def _records(
     for count, cells in enumerate(reader):
         if progress is not None and count % 256 == 0:
             progress(read)
-        if cells:
+        if "".join(cells).strip() or len(cells) > 1:
             yield reader.line_num + offset, cells
 
 
@@ -121,11 +143,14 @@ class _Columns:
         drop: Sequence[str],
     ) -> None:
         if drop and not has_names:
-            raise BadInput(f"{path}: columns can't be dropped by name without a line of names")
+            raise BadInput(_NO_NAMES.format(path))
         wanted = features if features and has_names else [c for c in header if c not in drop]
         missing = sorted({*wanted, *drop} - set(header)) if has_names else []
         if missing:
             raise BadInput(f"{path}: no column {', '.join(map(repr, missing))} among {header}")
+        twice = [name for name in wanted if header.count(name) > 1] if has_names else []
+        if twice:
+            raise BadInput(f"{path}: more than one column is called {twice[0]!r}")
         self._path = path
         self._width = len(header)
         self.kept = [header.index(c) for c in wanted] if has_names else list(range(self._width))
@@ -150,8 +175,9 @@ class _Columns:
         )
 
 
-def _number(cell: Any) -> float | None:
+def _number(cell: str) -> float | None:
+    # Python reads 1_000 as a number; in a table that is a name.
     try:
-        return float(cell)
+        return None if "_" in cell else float(cell)
     except ValueError:
         return None

@@ -48,8 +48,9 @@ def main() -> None:
     """Runs the command line."""
     try:
         app()
-    except (ElmgroveError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(_text(error))}", soft_wrap=True)
+    except (ElmgroveError, OSError, MemoryError) as error:
+        console = Console(stderr=True, emoji=False)
+        console.print(f"[bold red]Error:[/] {escape(_text(error))}", soft_wrap=True)
         sys.exit(1)
 
 

@@ -59,6 +59,8 @@ def demo(
 
     Normal are the digits that some device has learned; the others are anomalies. Each device is
     tested on both before and after it has heard from its peers.
+
+    Example: [bold]elmgrove demo --devices 3 --output demo[/]
     """
     extra("matplotlib", "demo")
     data, console = Digits.load(seed), Console()

@@ -26,6 +26,8 @@ def share(
     """
     contribution = load_member(state).contribution()
     path = output or Path(f"{contribution.origin}.evidence")
+    if path.exists() and path.samefile(state):
+        raise BadInput(f"{path} is the state itself; evidence in its place would destroy it")
     save(path, contribution)
     notes.print(f"Wrote {path}: {contribution.origin}, {contribution.epoch} rows learned.")
 

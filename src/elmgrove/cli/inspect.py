@@ -8,12 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.codec import kind_of
 from elmgrove.cooperation import Contribution, Member
-from elmgrove.cooperation.member import KIND as STATE
-from elmgrove.errors import BadFile
 from elmgrove.evidence import Evidence
-from elmgrove.files import load_contribution, load_member
+from elmgrove.files import load
 
 
 def inspect(
@@ -26,21 +23,15 @@ def inspect(
 
     Example: [bold]elmgrove inspect fan-1.elm[/]
     """
-    try:
-        kind = kind_of(file.read_bytes())
-    except BadFile as error:
-        raise BadFile(f"{file}: {error}") from error
-    if kind == STATE:
-        facts = _member_facts(load_member(file))
-    else:
-        facts = _contribution_facts(load_contribution(file))
+    held = load(file)
+    facts = _member_facts(held) if isinstance(held, Member) else _contribution_facts(held)
     if as_json:
         Console().print_json(json.dumps(facts))
         return
     grid = Grid(title=str(file), show_header=False)
     for name, value in facts.items():
         grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
-    Console().print(grid)
+    Console(markup=False, emoji=False).print(grid)
 
 
 def _member_facts(member: Member) -> dict[str, Any]:

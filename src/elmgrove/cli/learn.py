@@ -8,6 +8,7 @@ import typer
 from elmgrove.cli import settings
 from elmgrove.cli.options import Data, SkipBad, State, notes, read, tracked
 from elmgrove.cooperation import Member
+from elmgrove.errors import BadInput
 from elmgrove.files import load_member, save
 from elmgrove.tables import Table
 
@@ -48,7 +49,7 @@ def learn(
     if state.exists():
         settings.refuse_settings(context, f"{state} exists and keeps the settings it was made with")
         member = load_member(state)
-        table = read(data, member.detector.basis.features, (), skip_bad)
+        table = read(data, member.detector.basis, (), skip_bad)
     else:
         if like is not None:
             settings.refuse_settings(
@@ -56,9 +57,12 @@ def learn(
                 f"--like takes this from {like}",
                 ("name", "like", "ridge", "forgetting", "rate", "threshold", "sigma"),
             )
-        table = read(data, chosen.features, drop or (), skip_bad)
+        table = read(data, chosen.given, drop or (), skip_bad)
+        if len(table.rows) == 0:
+            raise BadInput(f"{data}: no rows to learn from")
         member = chosen.start(state, table)
     learned = _gated(member, table) if gate else _trusted(member, table)
+    member.detector.score_many(table.rows[:1])  # a model without a solution is not saved
     save(state, member)
     _report(member, state, learned, len(table.rows) - learned)
 

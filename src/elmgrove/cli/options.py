@@ -8,10 +8,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from elmgrove.basis import Basis
+from elmgrove.errors import BadInput
 from elmgrove.tables import Table, read_table
 
 #: What is said about the work, as opposed to its result, goes to standard error.
-notes = Console(stderr=True, soft_wrap=True, highlight=False)
+#: Names and paths are printed as they are, whatever brackets they hold.
+notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 State = Annotated[
     Path,
@@ -54,18 +57,24 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
         yield from progress.track(items, description=text)
 
 
-def read(data: Path, features: Sequence[str] | None, drop: Sequence[str], skip_bad: bool) -> Table:
-    """The rows of a file, with a progress bar, saying what ``--skip-bad`` left out."""
+def read(data: Path, basis: Basis | None, drop: Sequence[str], skip_bad: bool) -> Table:
+    """The rows of a file, as the basis wants them where there is one; with a progress bar.
+
+    Says what ``--skip-bad`` left out.
+    """
     with bar() as progress:
         task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)
         table = read_table(
             data,
-            features=features,
+            features=None if basis is None else basis.features,
             drop=drop,
             skip_bad=skip_bad,
             progress=lambda done: progress.update(task, completed=done),
         )
+    columns = table.rows.shape[1]
+    if basis is not None and columns != basis.layer.inputs:
+        raise BadInput(f"{data}: {columns} columns, where {basis.layer.inputs} were learned")
     if table.skipped:
         first = f"The first: {table.skipped[0]}"
-        notes.print(f"Left out {len(table.skipped)} bad rows. {first}", markup=False)
+        notes.print(f"Left out {len(table.skipped)} bad rows. {first}")
     return table

@@ -65,7 +65,7 @@ def score(
     Example: [bold]elmgrove score new.csv --state fan-1.elm[/]
     """
     detector = load_member(state).detector
-    table = read(data, detector.basis.features, (), skip_bad)
+    table = read(data, detector.basis, (), skip_bad)
     rows = _scored(detector, table, explain)
     WRITERS[style](rows, worst, sys.stdout)
     found = sum(row.anomalous for row in rows)
@@ -95,7 +95,7 @@ def _write_table(rows: list[Scored], worst: int, out: TextIO) -> None:
         because = ", ".join(_because(cause) for cause in row.causes)
         yes = "yes" if row.anomalous else "no"
         grid.add_row(str(row.line), f"{row.score:.4g}", times, yes, because)
-    Console(file=out).print(grid)
+    Console(file=out, markup=False, emoji=False).print(grid)
 
 
 def _because(cause: Cause) -> str:

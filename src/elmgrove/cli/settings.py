@@ -1,18 +1,17 @@
 """The settings of a new device: options of ``elmgrove learn``, and the member they make."""
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from elmgrove.basis import Basis
-from elmgrove.codec import kind_of
 from elmgrove.cooperation import Member
-from elmgrove.cooperation.member import KIND as STATE
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
-from elmgrove.files import load_contribution, load_member
+from elmgrove.files import load
 from elmgrove.hidden import ACTIVATIONS, HiddenLayer, suggested_units
 from elmgrove.scaling import KINDS, Scaling
 from elmgrove.tables import Table
@@ -73,7 +72,7 @@ class Settings:
 
     def start(self, state: Path, table: Table) -> Member:
         """A device that has learned nothing yet, made for rows like these."""
-        basis = _basis_of(self.like) if self.like else self._basis(table)
+        basis = self.given or self._basis(table)
         detector = Detector(
             basis.layer,
             features=basis.features,
@@ -84,15 +83,16 @@ class Settings:
         )
         return Member(self.name or state.stem, detector)
 
-    @property
-    def features(self) -> tuple[str, ...] | None:
-        """The columns to read, where another file fixes them."""
-        return _basis_of(self.like).features if self.like else None
+    @cached_property
+    def given(self) -> Basis | None:
+        """The basis that another file fixes."""
+        if self.like is None:
+            return None
+        held = load(self.like)
+        return held.detector.basis if isinstance(held, Member) else held.evidence.basis
 
     def _basis(self, table: Table) -> Basis:
         inputs = table.rows.shape[1]
-        if len(table.rows) == 0:
-            raise BadInput("no rows to learn from")
         units = self.units or suggested_units(inputs)
         layer = HiddenLayer(inputs, units, self.activation, self.weights, self.seed)
         return Basis(layer, inputs, table.names, Scaling.fitted(self.scaling, table.rows))
@@ -120,9 +120,3 @@ def refuse_settings(context: typer.Context, because: str, allowed: tuple[str, ..
 def _typed(source: str) -> bool:
     # By name: releases of Typer bring the enumeration from different packages.
     return source == "COMMANDLINE"
-
-
-def _basis_of(path: Path) -> Basis:
-    if kind_of(path.read_bytes()) == STATE:
-        return load_member(path).detector.basis
-    return load_contribution(path).evidence.basis

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from elmgrove.basis import Basis
-from elmgrove.codec import seal, unseal
-from elmgrove.errors import BadFile, BadInput, ElmgroveError
+from elmgrove.codec import require_written_as, seal, unpacking, unseal
+from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.packing import pack_evidence, unpack_evidence
 
@@ -26,8 +26,8 @@ class Contribution:
     def __post_init__(self) -> None:
         if not self.origin or not self.origin.isprintable() or len(self.origin) > 200:
             raise BadInput(f"an origin is a name of 1 to 200 printable characters: {self.origin!r}")
-        if self.epoch < 0:
-            raise BadInput(f"an epoch can't be negative ({self.epoch})")
+        if type(self.epoch) is not int or self.epoch < 0:
+            raise BadInput(f"an epoch is a number of rows, not {self.epoch!r}")
 
     def to_bytes(self) -> bytes:
         """The file format of evidence to give away."""
@@ -46,8 +46,8 @@ class Contribution:
     def from_bytes(cls, blob: bytes) -> "Contribution":
         """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
         fields, arrays = unseal(KIND, blob)
-        try:
+        with unpacking("evidence"):
             evidence = unpack_evidence(Basis.from_fields(fields["basis"]), fields, arrays)
-            return cls(fields["origin"], fields["epoch"], evidence)
-        except (KeyError, TypeError, ValueError, AttributeError, ElmgroveError) as error:
-            raise BadFile(f"sealed by Elmgrove, but not as evidence should be: {error}") from error
+            made = cls(fields["origin"], fields["epoch"], evidence)
+            require_written_as(made.to_bytes(), KIND, fields, arrays)
+        return made

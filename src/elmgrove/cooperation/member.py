@@ -3,11 +3,11 @@
 from typing import Any
 
 from elmgrove.basis import Basis
-from elmgrove.codec import seal, unseal
+from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.ledger import Ledger
 from elmgrove.detector import Detector
-from elmgrove.errors import BadFile, BadInput, ElmgroveError
+from elmgrove.errors import BadInput
 from elmgrove.packing import Array, pack_detector, pack_evidence, unpack_detector, unpack_evidence
 
 KIND = "elmgrove.state"
@@ -23,10 +23,15 @@ class Member:
     def __init__(self, name: str, detector: Detector, ledger: Ledger | None = None) -> None:
         self.name = name
         self.detector = detector
-        self.ledger = ledger or Ledger()
+        self.ledger = Ledger() if ledger is None else ledger
         self.contribution()  # refuses a name that can't serve as an origin
-        if len(self.ledger):
-            self.detector.received = self.ledger.total()
+        if name in self.ledger:
+            raise BadInput(f"{name!r} can't have heard from itself")
+        total = self.ledger.total()
+        if detector.received is None and total is not None:
+            detector.received = total
+        elif detector.received != total:
+            raise BadInput("the detector took in evidence that the ledger does not know")
 
     def contribution(self) -> Contribution:
         """What this device gives to others."""
@@ -42,9 +47,11 @@ class Member:
             raise BadInput(f"{self.name!r} can't merge its own evidence: it has learned it already")
         self.detector.basis.require(contribution.evidence.basis)
         contribution.evidence.require_admissible(f"the evidence of {contribution.origin!r}")
-        if not self.ledger.join(contribution):
+        ledger = Ledger(self.ledger)
+        if not ledger.join(contribution):
             return False
-        self.detector.received = self.ledger.total()
+        self.detector.received = ledger.total()
+        self.ledger = ledger
         return True
 
     def forget(self, origin: str) -> bool:
@@ -68,15 +75,15 @@ class Member:
     def from_bytes(cls, blob: bytes) -> "Member":
         """The inverse of ``to_bytes``; ``BadFile`` for anything else, never half a model."""
         fields, arrays = unseal(KIND, blob)
-        try:
-            detector = unpack_detector(fields["detector"], arrays)
-            heard = [
-                _heard(detector.basis, entry, index, arrays)
-                for index, entry in enumerate(fields["heard"])
-            ]
-            return cls(fields["name"], detector, Ledger(heard))
-        except (KeyError, TypeError, ValueError, AttributeError, ElmgroveError) as error:
-            raise BadFile(f"sealed by Elmgrove, but not as a state should be: {error}") from error
+        with unpacking("a state"):
+            basis = Basis.from_fields(fields["detector"]["basis"])
+            ledger = Ledger(
+                _heard(basis, entry, index, arrays) for index, entry in enumerate(fields["heard"])
+            )
+            detector = unpack_detector(fields["detector"], arrays, ledger.total())
+            made = cls(fields["name"], detector, ledger)
+            require_written_as(made.to_bytes(), KIND, fields, arrays)
+        return made
 
 
 def _heard(
