@@ -19,7 +19,10 @@ SIZES = (16, 64, 128, 256)
 def main(
     units: Annotated[
         list[int],
-        typer.Option(help="Hidden units; may be repeated. 16, 64, 128 and 256 unless stated.", default_factory=lambda: list(SIZES)),
+        typer.Option(
+            help="Hidden units; may be repeated. 16, 64, 128 and 256 unless stated.",
+            default_factory=lambda: list(SIZES),
+        ),
     ],
     quick: Annotated[bool, typer.Option(help="Fewer rounds: a minute, and less steady.")] = False,
 ) -> None:

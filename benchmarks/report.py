@@ -29,6 +29,8 @@ def print_report(results: Results, units: list[int], about: dict[str, Any], out:
     for name, value in about.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         out.print(f"{name}: {', '.join(text) if isinstance(text, list) else text}")
+    if about["load before"] > 0.5:
+        out.print("The machine was not idle, which hurts most with more than one thread.")
     out.print(_LEGEND)
     for peer, failure in results.failures.items():
         out.print(f"{peer} does not run here: {failure}")

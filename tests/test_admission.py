@@ -103,7 +103,7 @@ CORRUPTIONS = {
     "infinite count": (dataclasses.replace(GOOD, count=np.inf), "not finite"),
     "negative energy": (dataclasses.replace(GOOD, energy=-1.0), r"energy \(-1\).*negative"),
     "negative count": (dataclasses.replace(GOOD, count=-2.0), r"count \(-2\).*negative"),
-    "unsymmetric": (corrupted(GOOD, "U", (1, 2), GOOD.U[1, 2] + 0.1), "not symmetric"),
+    "unsymmetric": (corrupted(GOOD, "U", (1, 2), GOOD.U[1, 2] + 1.0), "not symmetric"),
     "negative diagonal": (corrupted(GOOD, "U", (2, 2), -0.5), r"negative diagonal entry \(-0.5\)"),
     "indefinite": (
         corrupted(corrupted(GOOD, "U", (0, 1), BEYOND), "U", (1, 0), BEYOND),
@@ -125,6 +125,12 @@ def test_each_corruption_fails_with_its_own_reason(evidence: Evidence, reason: s
     others = {text for _, text in CORRUPTIONS.values()} - {reason}
     assert verdict.reason
     assert not any(text in verdict.reason for text in others)
+
+
+@pytest.mark.parametrize("name", ["unsymmetric", "negative diagonal", "indefinite", "V without U"])
+def test_a_large_claimed_count_does_not_excuse_corruption(name: str) -> None:
+    evidence, _ = CORRUPTIONS[name]
+    assert not dataclasses.replace(evidence, count=1e30).admissible()
 
 
 @pytest.mark.parametrize(

@@ -152,13 +152,17 @@ def test_of_many_rows_the_last_ones_are_kept() -> None:
 def test_a_restored_ring_goes_on_as_the_saved_one() -> None:
     saved = ring(1.0, 3.0, 2.0, 5.0, 4.0, 1.5, 2.5)
     saved.refuse(5.5, threshold=5.0)
+    saved.accept(np.full(WIDTH, 9.0), 2.0)
     restored = ring()
     restored.restore(
         saved.rows, np.array(saved.scores), np.array(saved.strays), np.array(saved.stray_ages)
     )
-    for calibration in (saved, restored):
-        calibration.accept(np.array([7.0, 7.0]), 3.5)
-    assert restored.rows.tolist() == saved.rows.tolist()
-    assert restored.scores == saved.scores
-    assert restored.ordered == saved.ordered
-    assert restored.strays == saved.strays == [5.5]
+    assert restored.strays == [5.5]
+    for score in (3.5, 1.0, 4.0, 2.0, 3.0):
+        for calibration in (saved, restored):
+            calibration.accept(np.full(WIDTH, score), score)
+        assert restored.rows.tolist() == saved.rows.tolist()
+        assert restored.scores == saved.scores
+        assert restored.ordered == saved.ordered
+        assert restored.strays == saved.strays
+    assert saved.strays == []

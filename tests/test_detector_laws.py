@@ -170,6 +170,24 @@ def test_merging_then_subtracting_gives_the_detector_back(
 
 
 @settings(max_examples=25, deadline=None)
+@given(LAYERS, st.sampled_from([1e-3, 1.0]), FORGETTING, SEEDS)
+def test_the_threshold_comes_from_models_that_never_saw_the_row_they_judge(
+    layer: HiddenLayer, ridge: float, forgetting: float, seed: int
+) -> None:
+    X, rate = rows(seed, 59), 0.05
+    detector = Detector(layer, ridge=ridge, forgetting=forgetting, threshold=FalseAlarmRate(rate))
+    detector.learn_many(X)
+    H, weights = layer(X), forgetting ** np.arange(58, -1, -1.0)
+    scores = []
+    for row in range(59):
+        W = np.where(np.arange(59) == row, 0.0, weights)[:, np.newaxis] * H
+        beta = np.linalg.solve(W.T @ H + ridge * np.eye(layer.units), W.T @ X)
+        scores.append(np.mean((X[row] - H[row] @ beta) ** 2))
+    # 5 % of 59 + 1 rows are 3
+    assert detector.threshold == pytest.approx(sorted(scores)[-3], rel=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
 @given(LAYERS, SEEDS)
 def test_a_scaling_is_the_same_as_rows_scaled_beforehand(layer: HiddenLayer, seed: int) -> None:
     X = rows(seed, 220)

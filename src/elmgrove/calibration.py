@@ -44,10 +44,9 @@ class Calibration:
         insort(self.ordered, score)
 
     def refuse(self, score: float, threshold: float) -> None:
-        """Remembers a row that was refused by no more than half its distance from the median."""
+        """Remembers a row that was refused by a little."""
         self._tick()
-        median = self.ordered[len(self.ordered) // 2] if self.ordered else threshold
-        if score <= threshold + 0.5 * (threshold - median):
+        if score <= self._reach(threshold):
             self._strays.append((self._clock, score))
 
     def extend(self, rows: Array) -> None:
@@ -81,7 +80,14 @@ class Calibration:
         """New scores for ``rows``, in their order: the model is another one now."""
         self._scores = deque(scores.tolist())
         self.ordered = sorted(self._scores)
-        self._strays.clear()
+        if self._strays:
+            # No rows are left of them to score, only where they stood: above all accepted ones,
+            # by a little. Without them each rescoring would lower the threshold.
+            top = self.ordered[-1]
+            reach = self._reach(top)
+            self._strays = deque(
+                (when, min(max(score, top), reach)) for when, score in self._strays
+            )
 
     def restore(self, rows: Array, scores: Array, strays: Array, ages: Array) -> None:
         """A ring as it was saved, and strays as old as they were."""
@@ -89,6 +95,10 @@ class Calibration:
         self.rescore(scores)
         for score, age in zip(strays.tolist(), ages.tolist(), strict=True):
             self._strays.append((self._clock - age, score))
+
+    def _reach(self, limit: float) -> float:
+        """How far above a limit a row is still refused by a little: as the median lies below."""
+        return 2.0 * limit - self.ordered[len(self.ordered) // 2] if self.ordered else limit
 
     def _tick(self) -> None:
         self._clock += 1

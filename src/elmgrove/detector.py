@@ -166,8 +166,7 @@ class Detector:
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
-        rows = self.quarantine.rows()
-        self.quarantine.clear()
+        rows = self.quarantine.release()
         self._learn_scaled(rows)
         return len(rows)
 
@@ -195,6 +194,9 @@ class Detector:
         given. Merging adds: the same evidence twice counts twice. ``Member`` keeps contributions
         apart by origin, so that a newer one replaces the older.
         """
+        self.basis.require(evidence.basis)
+        # The sum could hide what the part is not.
+        evidence.require_admissible("this evidence can't be merged")
         self.received = evidence if self.received is None else self.received + evidence
 
     def subtract(self, evidence: Evidence) -> None:
@@ -245,7 +247,10 @@ class Detector:
     def _refused(self, x: Array, score: float, threshold: float) -> int:
         self.calibration.refuse(score, threshold)
         self.quarantine.add(x)
-        return self.promote() if self.quarantine.explains_itself(self.model, threshold) else 0
+        rows = self.quarantine.release_new_normal(self.model, threshold)
+        if len(rows):
+            self._learn_scaled(rows)
+        return len(rows)
 
     def _learn_scaled(self, X: Array) -> None:
         self.model.learn_many(X, X)

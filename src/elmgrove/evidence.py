@@ -21,8 +21,9 @@ class Evidence:
 
     Adding two evidences equals having seen the rows of both, whatever the order or the split;
     the ridge is not in U but added once, when solving. Arrays are copied and read-only.
-    ``count`` is fractional where old rows were forgotten. ``resolution`` is the machine epsilon of
-    the coarsest dtype that went into the sums: a float32 part stays coarse in a float64 sum.
+    ``count`` is fractional where old rows were forgotten. ``resolution`` is how coarse U is, as a
+    share of its size: the machine epsilon, but a float32 part stays as coarse as it was in a
+    float64 sum, and so does what is left of a large sum when most was taken out.
 
     Evidence is not private by itself: from two states of it that are a few rows apart the
     rows between them can be computed.
@@ -60,9 +61,9 @@ class Evidence:
             basis=parts[0].basis,
             U=U,
             V=V,
-            energy=float(sum(s * part.energy for s, part in zip(signs, parts, strict=True))),
-            count=float(sum(s * part.count for s, part in zip(signs, parts, strict=True))),
-            resolution=max(part.resolution for part in parts),
+            energy=_total([s * part.energy for s, part in zip(signs, parts, strict=True)]),
+            count=_total([s * part.count for s, part in zip(signs, parts, strict=True)]),
+            resolution=_resolution(U, parts),
         )
         return made
 
@@ -158,3 +159,22 @@ class Evidence:
         verdict = self.admissible()
         if not verdict:
             raise NotAdmissible(f"{what}: {verdict.reason}")
+
+
+def _resolution(U: Array, parts: Iterable[Evidence]) -> float:
+    """What rounding left in the parts is in U as well, however small U became."""
+    size = _size(U)
+    coarse = max(part.resolution * _size(part.U) for part in parts)
+    if coarse >= size:
+        return 1.0 if coarse > 0 else epsilon(U.dtype)
+    return max(coarse / size, epsilon(U.dtype))
+
+
+def _total(values: list[float]) -> float:
+    """The sum; nothing where rounding alone makes it less than that."""
+    total = float(sum(values))
+    return 0.0 if -1e-12 * max(values) < total < 0.0 else total
+
+
+def _size(U: Array) -> float:
+    return float(np.abs(U.diagonal()).max())

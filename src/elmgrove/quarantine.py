@@ -68,18 +68,33 @@ class Quarantine:
         """What the rows add up to in the basis of ``model``."""
         return self._learned(model, self.rows()).evidence
 
-    def explains_itself(self, model: OSELM, threshold: float) -> bool:
-        """Whether the present run is long enough and coherent enough to be a new normal.
+    def release(self) -> Array:
+        """Takes all rows out."""
+        rows = self.rows()
+        self.clear()
+        return rows
+
+    def release_new_normal(self, model: OSELM, threshold: float) -> Array:
+        """Takes those rows of the present run out that make a new normal: none, or most of it.
 
         Each row is judged by the model plus the other rows of the run, without itself: else
-        fewer rows than hidden units would always explain themselves.
+        fewer rows than hidden units would always explain themselves. Older rows stay, and so do
+        rows of the run that the others do not explain: they have nothing to do with it.
         """
         wanted = self.promote_after
         if wanted is None or self.run == 0 or self.run % wanted:
-            return False
-        run = self.rows(min(self.run, len(self)))
+            return self.rows()[:0]
+        size = min(self.run, len(self))
+        run = self.rows(size)
         scores = self._learned(model, run).leave_one_out(run, run) / run.shape[1]
-        return bool(np.median(scores) <= threshold)
+        normal = scores <= threshold
+        if normal.mean() < 0.5:
+            return self.rows()[:0]
+        kept = [*self.rows()[:-size], *run[~normal]]
+        self.clear()
+        self._rows.extend(kept)
+        promoted: Array = run[normal]
+        return promoted
 
     @staticmethod
     def _learned(model: OSELM, rows: Array) -> OSELM:

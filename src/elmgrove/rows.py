@@ -44,7 +44,8 @@ class Rows:
         X = np.ascontiguousarray(self._converted(X, 2))
         flat = X.reshape(-1)
         energy = float(self._blas.dot(flat, flat)) if flat.size else 0.0
-        if not energy <= self._limit:
+        # Many rows may add up to more than one row may have.
+        if not energy <= self._limit and not np.einsum("ij,ij->i", X, X).max() <= self._limit:
             self._refuse(X)
         return X, energy
 
@@ -63,7 +64,7 @@ class Rows:
                 self._refuse_text(X, dimensions)
             with np.errstate(over="ignore"):
                 made = made.astype(self.dtype, copy=False)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             self._refuse_text(X, dimensions)
             raise BadInput(f"not rows of numbers: {error}") from error
         if made.ndim != dimensions or made.shape[-1] != self.width:
@@ -83,7 +84,7 @@ class Rows:
         if not finite.all():
             row, column = (int(i) for i in np.argwhere(~finite)[0])
             raise BadInput(
-                f"row {row}, {self.name(column)}: {X[row, column]} is not a finite number",
+                f"row {row}, {self.name(column)}: {X[row, column]} is not a finite {self.dtype}",
                 row,
                 column,
             )
@@ -104,7 +105,19 @@ class Rows:
             if len(cells) != self.width:
                 raise BadInput(f"row {row}: expected {self.width} columns, got {len(cells)}", row)
             for column, cell in enumerate(cells):
-                if not isinstance(cell, Real | Decimal) and cell is not None:
+                if not _is_number(cell):
                     raise BadInput(
-                        f"row {row}, {self.name(column)}: {cell!r} is not a number", row, column
+                        f"row {row}, {self.name(column)}: {cell!r:.60} is not a number",
+                        row,
+                        column,
                     )
+
+
+def _is_number(cell: Any) -> bool:
+    if isinstance(cell, np.timedelta64) or not isinstance(cell, Real | Decimal | None):
+        return False
+    try:
+        float(cell or 0.0)
+    except OverflowError:
+        return False
+    return True

@@ -33,6 +33,8 @@ class Scaling:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise BadInput(f"scaling must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        for name in ("shift", "scale"):
+            object.__setattr__(self, name, _floats(getattr(self, name)))
         if len(self.shift) != len(self.scale) or (self.kind == "none") != (not self.shift):
             raise BadInput(f"scaling {self.kind!r} needs a shift and a scale for each column")
         for column, (shift, scale) in enumerate(zip(self.shift, self.scale, strict=True)):
@@ -98,4 +100,5 @@ class Scaling:
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+    # + 0.0 makes -0.0 into 0.0: what is equal has the same fingerprint.
+    return tuple(float(value) + 0.0 for value in values)

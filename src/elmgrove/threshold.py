@@ -50,9 +50,7 @@ class FalseAlarmRate:
         if len(strays) > expected + 3.0 * math.sqrt(expected):
             return accepted[-1]
         above = math.floor(expected + 1e-9)
-        if not strays:
-            return accepted[-above]
-        return sorted(accepted[-above - 1 :] + strays)[-1 - above]
+        return sorted(accepted[-above:] + strays)[-above]
 
 
 @dataclass(frozen=True)
