@@ -76,7 +76,7 @@ def _spectral_reason(
     except SingularSystem:
         return "U is not positive semidefinite"
     # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
-    explained = float(np.vdot(V.astype(np.float64), factor.solve(V)))
+    explained = float(np.einsum("ij,ij->", V, factor.solve(V)))
     if explained > energy * (1.0 + np.sqrt(tolerance)):
         return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
     return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.fingerprint import differences, fingerprint
-from elmgrove.hidden import HiddenLayer
+from elmgrove.hidden import HiddenLayer, whole_number
 from elmgrove.scaling import Scaling
 
 
@@ -23,8 +23,7 @@ class Basis:
     scaling: Scaling = field(default_factory=Scaling)
 
     def __post_init__(self) -> None:
-        if self.outputs < 1:
-            raise BadInput(f"outputs must be at least 1, not {self.outputs}")
+        object.__setattr__(self, "outputs", whole_number("outputs", self.outputs, 1))
         if self.features is not None and len(self.features) != self.layer.inputs:
             raise BadInput(
                 f"{len(self.features)} feature names for {self.layer.inputs} inputs of the layer"

@@ -253,7 +253,7 @@ class Detector:
         return len(rows)
 
     def _learn_scaled(self, X: Array) -> None:
-        self.model.learn_many(X, X)
+        self.model.absorb_many(X, X)
         self.calibration.extend(X)
         self._changed(len(X))
 

@@ -34,6 +34,13 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 BOUNDS: dict[str, float | None] = {"identity": None, "sigmoid": 1.0, "relu": None, "tanh": 1.0}
 
 
+def whole_number(name: str, value: Any, least: int) -> int:
+    """The value as an int, or ``BadInput``: a float or a bool here is a mistake."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
+
+
 def suggested_units(inputs: int) -> int:
     """Hidden units for a detector when nobody says: a quarter of many inputs, half of few.
 
@@ -67,12 +74,10 @@ class HiddenLayer:
 
     def __post_init__(self) -> None:
         for name in ("inputs", "units", "seed"):
-            value, least = getattr(self, name), 0 if name == "seed" else 1
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
-            object.__setattr__(self, name, int(value))
+            least = 0 if name == "seed" else 1
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         for name, known in (("activation", ACTIVATIONS), ("weights", DISTRIBUTIONS)):
-            if getattr(self, name) not in known:
+            if getattr(self, name) not in tuple(known):
                 raise BadInput(
                     f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}"
                 )

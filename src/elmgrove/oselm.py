@@ -62,6 +62,7 @@ class OSELM:
         self._b = layer.b.astype(self.dtype)
         self._activate = layer.activate if layer.activation != "identity" else None
         self._prior: Evidence | None = None
+        self._prior_V: Array | None = None
         self._sums = Sums(self.basis, self.forgetting, self.dtype)
         self._inverse = Inverse(self._sums, self.ridge)
         self._beta: Array | None = None
@@ -82,10 +83,7 @@ class OSELM:
         T, _ = self._targets.many(T)
         if len(X) != len(T):
             raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
-        for start in range(0, len(X), _BLOCK):
-            H, block = self.hidden_many(X[start : start + _BLOCK]), T[start : start + _BLOCK]
-            self._sums.add_rows(H, block, float(np.vdot(block, block)))
-        self._expire()
+        self.absorb_many(X, T)
 
     def predict_one(self, x: Any) -> Array:
         """The outputs for one row; never learns."""
@@ -93,15 +91,14 @@ class OSELM:
         with one_thread:
             h = self.hidden_one(x)
             if self._beta is not None:
-                y: Array = self._blas.gemv(1.0, self._beta.T, h)
+                y: Array = self._blas.gemv(1.0, self._beta, h, trans=1)
                 return y
             return self.output_one(self.solve_one(h))
 
     def predict_many(self, X: Any) -> Array:
         """The outputs for each row; never learns."""
         X, _ = self._inputs.many(X)
-        # Equation (1): y = G(xα + b) β
-        return self.hidden_many(X) @ self.beta
+        return self.output_many(self.hidden_many(X))
 
     # E²LM: the three operations, and evidence of others that stays theirs
 
@@ -121,6 +118,8 @@ class OSELM:
             self.basis.require(prior.basis)
             prior.require_admissible("this evidence can't serve as a prior")
         self._prior = prior
+        # In the layout that BLAS takes without a copy for each row.
+        self._prior_V = None if prior is None else np.asfortranarray(prior.V, self.dtype)
         self._expire()
 
     @property
@@ -181,7 +180,7 @@ class OSELM:
         age = np.arange(len(X) - 1, -1, -1.0)
         leverage = np.einsum("ij,ji->i", H, W) * self.forgetting**age
         left = np.maximum(1.0 - leverage, np.sqrt(np.finfo(self.dtype).eps))
-        R = T - H @ self.beta
+        R = T - self.output_many(H)
         errors: Array = np.einsum("ij,ij->i", R, R).astype(np.float64) / left**2
         return errors
 
@@ -194,7 +193,8 @@ class OSELM:
 
     def hidden_many(self, X: Array) -> Array:
         """H of rows that are known to be good."""
-        H: Array = X @ self._alpha_t.T
+        # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
+        H: Array = self._blas.gemm(1.0, self._alpha_t, X.T).T
         H += self._b
         return H if self._activate is None else self._activate(H)
 
@@ -205,16 +205,28 @@ class OSELM:
     def output_one(self, w: Array) -> Array:
         """y = hβ = wᵀV, without β."""
         y: Array = self._blas.gemv(1.0, self._sums.V, w, trans=1)
-        if self._prior is not None:
-            prior = self._prior.V.astype(self.dtype, copy=False).T
-            y = self._blas.gemv(1.0 / self._sums.scale, prior, w, beta=1.0, y=y, overwrite_y=1)
+        if self._prior_V is not None:
+            share = 1.0 / self._sums.scale
+            y = self._blas.gemv(share, self._prior_V, w, trans=1, beta=1.0, y=y, overwrite_y=1)
         return y
+
+    def output_many(self, H: Array) -> Array:
+        """Equation (1): y = G(xα + b) β."""
+        Y: Array = self._blas.gemm(1.0, self.beta, H.T, trans_a=1).T
+        return Y
 
     def absorb(self, h: Array, w: Array, t: Array, energy: float) -> None:
         """Adds the row to the sums, and lets P follow."""
         self._sums.add_row(h, t, energy)
         self._inverse.follow(h, w)
         self._beta = None
+
+    def absorb_many(self, X: Array, T: Array) -> None:
+        """Adds rows that are known to be good to the sums; P follows when asked for."""
+        for start in range(0, len(X), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            self._sums.add_rows(self.hidden_many(X[block]), T[block])
+        self._expire()
 
     def _expire(self) -> None:
         self._inverse.expire(self._prior)

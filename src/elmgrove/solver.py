@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
+from elmgrove.blas import one_thread
 from elmgrove.errors import SingularSystem
 
 Matrix = NDArray[np.float64]
@@ -40,8 +41,10 @@ class Factor:
             raise SingularSystem("the sums hold values that are not finite; they were not learned")
         A[np.diag_indices_from(A)] += ridge
         norm = _norm1(A)
-        self._C, failed = dpotrf(A, lower=0, clean=0, overwrite_a=1)
-        reciprocal = 0.0 if failed else float(dpocon(self._C, norm, uplo="U")[0])
+        # A matrix of this size is factored sooner by one thread than by several.
+        with one_thread:
+            self._C, failed = dpotrf(A, lower=0, clean=0, overwrite_a=1)
+            reciprocal = 0.0 if failed else float(dpocon(self._C, norm, uplo="U")[0])
         if not reciprocal > epsilon(np.float64):
             raise SingularSystem(
                 f"the system of {len(A)} hidden units with ridge {ridge:g} is singular "
@@ -50,12 +53,14 @@ class Factor:
 
     def solve(self, B: NDArray[Any]) -> Matrix:
         """(U + λI)⁻¹ B."""
-        X: Matrix = dpotrs(self._C, B, lower=0)[0]
+        with one_thread:
+            X: Matrix = dpotrs(self._C, B, lower=0)[0]
         return X
 
     def inverse(self) -> Matrix:
         """(U + λI)⁻¹, upper triangle only: the rest is not meant to be read."""
-        P: Matrix = dpotri(self._C, lower=0)[0]
+        with one_thread:
+            P: Matrix = dpotri(self._C, lower=0)[0]
         return P
 
 

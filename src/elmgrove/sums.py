@@ -44,19 +44,19 @@ class Sums:
         self.energy += energy
         self.count += 1.0
 
-    def add_rows(self, H: Array, T: Array, energy: float) -> None:
+    def add_rows(self, H: Array, T: Array) -> None:
         """The same for many rows at once, in their order."""
         rows = len(H)
         if self.forgetting < 1.0:
             # Row i of k is followed by k − 1 − i others; √φ on each side of both products.
             root = np.sqrt(self.forgetting ** np.arange(rows - 1, -1, -1.0)).astype(H.dtype)
             H, T = H * root[:, None], T * root[:, None]
-            energy = float(np.vdot(T, T))
             self._age(rows)
         weight = 1.0 / self.scale
         self.U = self._blas.syrk(weight, H.T, beta=1.0, c=self.U, overwrite_c=1)
         self.V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self.V, overwrite_c=1)
-        self.energy += energy
+        flat = T.reshape(-1)
+        self.energy += float(self._blas.dot(flat, flat))
         self.count += self._weight_of(rows)
 
     def load(self, evidence: Evidence) -> None:
