@@ -194,6 +194,8 @@ def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
     for part in parts:
         model.merge(part)
     most = np.abs(model.evidence.U).max()
+    # a device whose hidden outputs were all but 0 would be lost in the rounding of the others
+    assume(all(np.abs(part.U).max() > 1e-6 * most for part in parts if part.count))
     for part in parts:
         model.subtract(part)
     assert model.evidence.count == 0

@@ -21,13 +21,22 @@ class Admission(NamedTuple):
         return self.admissible
 
 
+class Size(NamedTuple):
+    """How large the sums are that rounding is a share of, and their resolution."""
+
+    U: float
+    energy: float
+    rows: float
+    resolution: float
+
+
 def judge(
     U: Array,
     V: Array,
     energy: float,
     count: float,
     bound: float | None,
-    resolution: float,
+    size: Size,
     tolerance: float | None,
 ) -> Admission:
     """Every sum over rows passes; what fails can't be a sum over rows.
@@ -37,23 +46,26 @@ def judge(
     if tolerance is None:
         # Rounding of the sum as a share of its largest entry: equal rows round alike each time,
         # so it grows with their number. But a number is only claimed, and excuses only so much.
-        tolerance = min((64.0 * len(U) + count) * resolution, resolution**0.4)
-    if resolution > 0.01:
-        # All rows were taken out again: what is left is their rounding.
-        return Admission(True)
-    reason = _first_reason(U, V, energy, count, bound, tolerance)
+        tolerance = min((64.0 * len(U) + size.rows) * size.resolution, size.resolution**0.4)
+    reason = _first_reason(U, V, energy, count, bound, size, tolerance)
     return Admission(reason is None, reason or "")
 
 
 def _first_reason(
-    U: Array, V: Array, energy: float, count: float, bound: float | None, tolerance: float
+    U: Array,
+    V: Array,
+    energy: float,
+    count: float,
+    bound: float | None,
+    size: Size,
+    tolerance: float,
 ) -> str | None:
     if not (np.isfinite(U).all() and np.isfinite(V).all() and np.isfinite([energy, count]).all()):
         return "U, V, energy or count is not finite"
-    if energy < 0 or count < 0:
+    if energy < -tolerance * max(size.energy, 0.0) or count < -tolerance * max(size.rows, 0.0):
         return f"energy ({energy:g}) and count ({count:g}) can't be negative"
     diagonal = U.diagonal().astype(np.float64)
-    slack = tolerance * float(np.abs(U).max())
+    slack = tolerance * size.U
     if np.abs(U - U.T).max() > slack:
         return "U is not symmetric"
     if diagonal.min() < -slack:
@@ -63,20 +75,18 @@ def _first_reason(
             f"U has a diagonal entry of {diagonal.max():g}, but {count:g} rows of hidden outputs "
             f"up to {bound:g} can't give more than {count * bound**2:g}"
         )
-    if diagonal.max() <= 0:
+    if slack == 0.0:
         return None if not V.any() else "V is not 0 though U is"
-    return _spectral_reason(U, V, energy, slack, tolerance)
+    return _spectral_reason(U, V, energy + np.sqrt(tolerance) * size.energy, energy, slack)
 
 
-def _spectral_reason(
-    U: Array, V: Array, energy: float, slack: float, tolerance: float
-) -> str | None:
+def _spectral_reason(U: Array, V: Array, most: float, energy: float, slack: float) -> str | None:
     try:
         factor = Factor(U, slack)
     except SingularSystem:
         return "U is not positive semidefinite"
     # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
     explained = float(np.einsum("ij,ij->", V, factor.solve(V)))
-    if explained > energy * (1.0 + np.sqrt(tolerance)):
+    if explained > most:
         return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
     return None

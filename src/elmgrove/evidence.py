@@ -1,13 +1,13 @@
 """Evidence: what a set of rows says about the model, in a form that can be added."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.admission import Admission, judge
+from elmgrove.admission import Admission, Size, judge
 from elmgrove.basis import Basis
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.solver import Factor, epsilon, regularized
@@ -21,9 +21,8 @@ class Evidence:
 
     Adding two evidences equals having seen the rows of both, whatever the order or the split;
     the ridge is not in U but added once, when solving. Arrays are copied and read-only.
-    ``count`` is fractional where old rows were forgotten. ``resolution`` is how coarse U is, as a
-    share of its size: the machine epsilon, but a float32 part stays as coarse as it was in a
-    float64 sum, and so does what is left of a large sum when most was taken out.
+    ``count`` is fractional where old rows were forgotten. ``resolution`` is the machine epsilon of
+    the coarsest dtype that went into the sums: a float32 part stays coarse in a float64 sum.
 
     Evidence is not private by itself: from two states of it that are a few rows apart the
     rows between them can be computed.
@@ -49,7 +48,10 @@ class Evidence:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "energy", float(self.energy))
         object.__setattr__(self, "count", float(self.count))
-        object.__setattr__(self, "resolution", max(self.resolution, epsilon(self.U.dtype)))
+        # One of the two that there are: a sender can't make itself excused from everything.
+        coarse = self.resolution > epsilon(np.float64)
+        least = epsilon(np.float32) if coarse else epsilon(self.U.dtype)
+        object.__setattr__(self, "resolution", least)
 
     @classmethod
     def _adopt(cls, parts: Sequence["Evidence"], U: Array, V: Array, signs: Sequence[int]) -> Self:
@@ -63,7 +65,7 @@ class Evidence:
             V=V,
             energy=_total([s * part.energy for s, part in zip(signs, parts, strict=True)]),
             count=_total([s * part.count for s, part in zip(signs, parts, strict=True)]),
-            resolution=_resolution(U, parts),
+            resolution=max(part.resolution for part in parts),
         )
         return made
 
@@ -142,15 +144,36 @@ class Evidence:
             self.energy - 2.0 * float(np.vdot(beta, self.V)) + float(np.vdot(beta, self.U @ beta))
         )
 
-    def admissible(self, tolerance: float | None = None) -> Admission:
-        """Whether some set of rows could have produced this, up to rounding."""
+    def without(self, other: "Evidence") -> "Evidence":
+        """self - other, refused unless other's rows can be among the rows behind this one.
+
+        The difference carries the rounding of the whole, so that is the measure; and loosely,
+        since after several differences it is the rounding of the largest whole.
+        """
+        rest = self - other
+        verdict = rest.admissible(float(np.sqrt(self.resolution)), self)
+        if not verdict:
+            raise NotAdmissible(f"what would be left was never learned here: {verdict.reason}")
+        if rest.count <= 1e-9 * self.count:
+            # No rows are left, so what is left is rounding.
+            return Evidence.zero(self.basis, self.U.dtype)
+        return replace(rest, energy=max(rest.energy, 0.0))
+
+    def admissible(
+        self, tolerance: float | None = None, whole: "Evidence | None" = None
+    ) -> Admission:
+        """Whether some set of rows could have produced this, up to rounding.
+
+        For what is a difference, rounding is a share of the sizes in the ``whole``.
+        """
+        whole = self if whole is None else whole
         return judge(
             self.U,
             self.V,
             self.energy,
             self.count,
             self.basis.layer.bound,
-            self.resolution,
+            Size(float(np.abs(whole.U).max()), whole.energy, whole.count, self.resolution),
             tolerance,
         )
 
@@ -161,20 +184,7 @@ class Evidence:
             raise NotAdmissible(f"{what}: {verdict.reason}")
 
 
-def _resolution(U: Array, parts: Iterable[Evidence]) -> float:
-    """What rounding left in the parts is in U as well, however small U became."""
-    size = _size(U)
-    coarse = max(part.resolution * _size(part.U) for part in parts)
-    if coarse >= size:
-        return 1.0 if coarse > 0 else epsilon(U.dtype)
-    return max(coarse / size, epsilon(U.dtype))
-
-
 def _total(values: list[float]) -> float:
     """The sum; nothing where rounding alone makes it less than that."""
     total = float(sum(values))
     return 0.0 if -1e-12 * max(values) < total < 0.0 else total
-
-
-def _size(U: Array) -> float:
-    return float(np.abs(U.diagonal()).max())

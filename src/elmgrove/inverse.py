@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from elmgrove.blas import Blas
 from elmgrove.errors import SingularSystem
 from elmgrove.evidence import Evidence
-from elmgrove.solver import epsilon, regularized
+from elmgrove.solver import epsilon, regularized, visible
 from elmgrove.sums import Sums
 
 Array = NDArray[Any]
@@ -56,7 +56,7 @@ class Inverse:
         self._P = None
 
     def solve(self, h: Array) -> Array:
-        """w = (U + λI)⁻¹ h / scale, to rounding."""
+        """w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
             return self._solved_anew(h)
         w = self._proposed(h)
@@ -76,6 +76,19 @@ class Inverse:
         # P ← P − P hᵀ (1 + h P hᵀ)⁻¹ h P
         self._P = self._blas.syr(-1.0 / pivot, w, a=self._P, overwrite_a=1)
         self._trace += self._blas.dot(h, h) / self._sums.scale
+        if self._outgrown():
+            self._P = None
+
+    def _outgrown(self) -> bool:
+        """Whether the sums have grown so much that λ, raised to be visible, no longer is.
+
+        Then P holds 1 / λ beside entries that its rounding covers, and no residual shows it.
+        """
+        limit, scale = 2.0 * self._raised, self._sums.scale
+        # trace U ≥ the largest entry, and mostly that is enough to know
+        if limit == 0.0 or visible(self._trace * scale, self._resolution) <= limit:
+            return False
+        return visible(float(self._sums.U.diagonal().max()) * scale, self._resolution) > limit
 
     def _proposed(self, h: Array) -> Array:
         w: Array = self._blas.symv(1.0, self._P, h)
@@ -102,6 +115,7 @@ class Inverse:
         w = self._proposed(h)
         w = self._corrected(w, self._residual(h, w)[0])
         if not np.isfinite(self._blas.dot(w, w)):
+            self._P = None
             raise SingularSystem(
                 f"no finite solution in {self._dtype}: the ridge {self._ridge:g} is too small "
                 "for sums of this size, or the inputs need scaling"
@@ -115,7 +129,8 @@ class Inverse:
         if self._prior is not None:
             U += self._prior
         factor = regularized(U, self._ridge, self._resolution)
-        self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
+        with np.errstate(over="ignore"):
+            self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
         self._raised = factor.ridge
         self._trace = (float(U.trace()) + len(U) * factor.ridge) / sums.scale
         self._corrections = 0

@@ -54,6 +54,8 @@ class OSELM:
         basis: Basis | None = None,
     ) -> None:
         self.basis = Basis(layer, outputs) if basis is None else basis
+        if (self.basis.layer, self.basis.outputs) != (layer, outputs):
+            raise BadInput("layer and outputs differ from those of the basis")
         self.ridge, self.forgetting, self.dtype = _checked(ridge, forgetting, dtype)
         self._inputs = Rows(layer.inputs, self.dtype, self.basis.features)
         self._targets = Rows(self.basis.outputs, self.dtype)
@@ -79,10 +81,7 @@ class OSELM:
 
     def learn_many(self, X: Any, T: Any) -> None:
         """Learns rows in their order: the same as ``learn_one`` for each, much faster."""
-        X, _ = self._inputs.many(X)
-        T, _ = self._targets.many(T)
-        if len(X) != len(T):
-            raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
+        X, T = self._pairs(X, T)
         self.absorb_many(X, T)
 
     def predict_one(self, x: Any) -> Array:
@@ -144,8 +143,7 @@ class OSELM:
                 self.basis.require(part.basis)
                 part.require_admissible(f"{what} is not admissible")
         if old is not None:
-            changed = changed - old
-            changed.require_admissible("what would be left was never learned here")
+            changed = changed.without(old)
         self._sums.load(changed if new is None else changed + new)
         self._expire()
 
@@ -160,7 +158,8 @@ class OSELM:
     def beta(self) -> Array:
         """The output weights, computed from the evidence when it has changed."""
         if self._beta is None:
-            self._beta = self.total.solve(self.ridge)
+            self._beta = self.total.solve(self.ridge).astype(self.dtype, copy=False)
+            self._beta.setflags(write=False)
         return self._beta
 
     @property
@@ -173,8 +172,7 @@ class OSELM:
 
         Exact and without training: the residual grows by 1 / (1 − hᵀPh·φ^age) (Allen's PRESS).
         """
-        X, _ = self._inputs.many(X)
-        T, _ = self._targets.many(T)
+        X, T = self._pairs(X, T)
         H = self.hidden_many(X)
         W = self.total.factor(self.ridge).solve(H.T.astype(np.float64))
         age = np.arange(len(X) - 1, -1, -1.0)
@@ -227,6 +225,13 @@ class OSELM:
             block = slice(start, start + _BLOCK)
             self._sums.add_rows(self.hidden_many(X[block]), T[block])
         self._expire()
+
+    def _pairs(self, X: Any, T: Any) -> tuple[Array, Array]:
+        X, _ = self._inputs.many(X)
+        T, _ = self._targets.many(T)
+        if len(X) != len(T):
+            raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
+        return X, T
 
     def _expire(self) -> None:
         self._inverse.expire(self._prior)

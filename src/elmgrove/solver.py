@@ -64,6 +64,11 @@ class Factor:
         return P
 
 
+def visible(largest: float, resolution: float) -> float:
+    """The least ridge that shows beside the largest entry of sums of this resolution."""
+    return _VISIBLE * resolution * largest
+
+
 def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
     """The factor of U + λI for sums that were rounded to ``resolution``.
 
@@ -72,7 +77,7 @@ def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
     direction each time, and then the ridge is raised until it covers the error.
     """
     largest = float(U.diagonal().max())
-    raised = max(ridge, _VISIBLE * resolution * largest) if ridge > 0 else 0.0
+    raised = max(ridge, visible(largest, resolution)) if ridge > 0 else 0.0
     while True:
         try:
             return Factor(U, raised)
