@@ -210,7 +210,7 @@ def test_what_was_never_merged_cannot_be_taken_out() -> None:
     other.learn_many(normal(200, seed=5))
     for _ in range(2):
         before = state(detector)
-        with pytest.raises(NotAdmissible, match="never merged"):
+        with pytest.raises(NotAdmissible, match="never learned here"):
             detector.subtract(other.evidence)
         assert state(detector) == before
         detector.merge(taught(100).evidence)

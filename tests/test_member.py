@@ -373,7 +373,7 @@ def test_the_golden_file_is_a_device_in_the_middle_of_its_work() -> None:
     assert detector.received is not None
     assert detector.received.U.tolist() == (H.T @ H).tolist()
     assert detector.received.V.tolist() == (H.T @ X).tolist()
-    assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.0)
+    assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.25)
     assert (detector.model.ridge, detector.model.forgetting) == (0.25, 0.5)
     assert detector.calibration.rows.tolist() == X.tolist()
     assert detector.quarantine.rows().tolist() == ARRAYS["quarantine"].tolist()
