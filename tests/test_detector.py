@@ -216,13 +216,17 @@ def test_what_was_never_merged_cannot_be_taken_out() -> None:
         detector.merge(taught(100).evidence)
 
 
-def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_to() -> None:
+@pytest.mark.parametrize("resolution", [0.0, 1.0])
+def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_to(
+    resolution: float,
+) -> None:
     detector = taught()
     detector.merge(detector.evidence)
     before = state(detector)
     honest = detector.evidence
+    # Neither does it help to claim that all of it may be rounding.
     minus = Evidence(
-        honest.basis, -0.1 * honest.U, -0.1 * honest.V, -0.1 * honest.energy, -0.1 * honest.count
+        honest.basis, -0.1 * honest.U, -0.1 * honest.V, -0.1 * honest.energy, -30.0, resolution
     )
     with pytest.raises(NotAdmissible):
         detector.merge(minus)

@@ -83,11 +83,8 @@ class Rows:
         finite = np.isfinite(X)
         if not finite.all():
             row, column = (int(i) for i in np.argwhere(~finite)[0])
-            raise BadInput(
-                f"row {row}, {self.name(column)}: {X[row, column]} is not a finite {self.dtype}",
-                row,
-                column,
-            )
+            what = f"{X[row, column]} is not a finite number in {self.dtype}"
+            raise BadInput(f"row {row}, {self.name(column)}: {what}", row, column)
         row, column = (int(i) for i in np.unravel_index(np.abs(X).argmax(), X.shape))
         raise BadInput(
             f"row {row}, {self.name(column)}: {X[row, column]:g} is too large for {self.dtype}; "
