@@ -205,6 +205,22 @@ def test_several_can_be_taken_out_again_in_any_order() -> None:
         np.testing.assert_allclose(detector.score_many(rows), alone, rtol=1e-9)
 
 
+def test_a_little_may_be_left_when_a_lot_is_taken_out() -> None:
+    """Fewer rows than hidden units, with the rounding of many rows on them; then more comes."""
+    for seed in range(5):
+        large, little, detector = Detector(LAYER), Detector(LAYER), taught()
+        large.learn_many(normal(50000, seed))
+        little.learn_many(normal(2, seed=9))
+        detector.merge(large.evidence)
+        detector.merge(little.evidence)
+        detector.subtract(large.evidence)
+        detector.merge(little.evidence)
+        expected = taught()
+        expected.learn_many(np.vstack([normal(2, seed=9)] * 2))
+        rows = normal(320)[300:]
+        np.testing.assert_allclose(detector.score_many(rows), expected.score_many(rows), rtol=1e-8)
+
+
 def test_what_was_never_merged_cannot_be_taken_out() -> None:
     detector, other = taught(), Detector(LAYER)
     other.learn_many(normal(200, seed=5))

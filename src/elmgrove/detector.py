@@ -197,13 +197,15 @@ class Detector:
         self.basis.require(evidence.basis)
         # The sum could hide what the part is not.
         evidence.require_admissible("this evidence can't be merged")
-        self.received = evidence if self.received is None else self.received + evidence
+        self.model.rest_on(evidence if self.received is None else self.received + evidence)
+        self._changed(0)
 
     def subtract(self, evidence: Evidence) -> None:
         """Takes evidence that was merged out again."""
         self.basis.require(evidence.basis)
         held = Evidence.zero(self.basis) if self.received is None else self.received
-        self.received = held.without(evidence)
+        self.model.rest_on(held.without(evidence))
+        self._changed(0)
 
     # Going on from a saved state
 

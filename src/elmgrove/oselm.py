@@ -1,5 +1,6 @@
 """OS-ELM: a network that learns row by row in closed form, on top of evidence."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,8 @@ class OSELM:
     def predict_many(self, X: Any) -> Array:
         """The outputs for each row; never learns."""
         X, _ = self._inputs.many(X)
-        return self.output_many(self.hidden_many(X))
+        with _threads(len(X)):
+            return self.output_many(self.hidden_many(X))
 
     # E²LM: the three operations, and evidence of others that stays theirs
 
@@ -116,6 +118,13 @@ class OSELM:
         if prior is not None:
             self.basis.require(prior.basis)
             prior.require_admissible("this evidence can't serve as a prior")
+        self.rest_on(prior)
+
+    def rest_on(self, prior: Evidence | None) -> None:
+        """The same for sums and differences of what was found admissible.
+
+        A little that is left of a lot carries the rounding of the lot, and would not be found so.
+        """
         self._prior = prior
         # In the layout that BLAS takes without a copy for each row.
         self._prior_V = None if prior is None else np.asfortranarray(prior.V, self.dtype)
@@ -173,6 +182,10 @@ class OSELM:
         Exact and without training: the residual grows by 1 / (1 − hᵀPh·φ^age) (Allen's PRESS).
         """
         X, T = self._pairs(X, T)
+        with _threads(len(X)):
+            return self._left_out(X, T)
+
+    def _left_out(self, X: Array, T: Array) -> Array:
         H = self.hidden_many(X)
         W = self.total.factor(self.ridge).solve(H.T.astype(np.float64))
         age = np.arange(len(X) - 1, -1, -1.0)
@@ -221,9 +234,10 @@ class OSELM:
 
     def absorb_many(self, X: Array, T: Array) -> None:
         """Adds rows that are known to be good to the sums; P follows when asked for."""
-        for start in range(0, len(X), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            self._sums.add_rows(self.hidden_many(X[block]), T[block])
+        with _threads(len(X)):
+            for start in range(0, len(X), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                self._sums.add_rows(self.hidden_many(X[block]), T[block])
         self._expire()
 
     def _pairs(self, X: Any, T: Any) -> tuple[Array, Array]:
@@ -236,6 +250,11 @@ class OSELM:
     def _expire(self) -> None:
         self._inverse.expire(self._prior)
         self._beta = None
+
+
+def _threads(rows: int) -> AbstractContextManager[None]:
+    """One thread for what takes a few milliseconds: there, waiting for a second one costs more."""
+    return one_thread if rows <= _BLOCK else nullcontext()
 
 
 def _checked(ridge: float, forgetting: float, dtype: Any) -> tuple[float, float, np.dtype[Any]]:

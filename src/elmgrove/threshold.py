@@ -15,12 +15,13 @@ class FalseAlarmRate:
     """The share of normal rows that may be flagged, chosen by the user.
 
     The threshold is the score that this share of recent normal rows exceeds. It needs at least
-    1 / rate - 1 of them, so before that there are no alarms. It holds while normal rows stay
-    alike: over long normal streams 1 to 2 times the stated rate was measured.
+    1 / rate - 1 of them, so before that there are no alarms. Over long streams of normal rows 0.7
+    to 1.3 times the stated rate was measured, and up to 2.7 times where scores have heavy tails.
 
     Rows refused by a little count as normal ones as long as chance explains their number (up to
     three standard deviations above what the rate predicts). When there are more, something is
-    wrong with the rows and not with the threshold: then they do not count.
+    wrong with the rows and not with the threshold: then they do not count. Anomalies that come
+    often and lie only a few times above the threshold can still walk it up, a little with each.
 
     >>> FalseAlarmRate(0.01).minimum
     99
