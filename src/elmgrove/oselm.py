@@ -215,7 +215,7 @@ class OSELM:
 
     def output_one(self, w: Array) -> Array:
         """y = hβ = wᵀV, without β."""
-        y: Array = self._blas.gemv(1.0, self._sums.V, w, trans=1)
+        y = self._sums.outputs(w)
         if self._prior_V is not None:
             share = 1.0 / self._sums.scale
             y = self._blas.gemv(share, self._prior_V, w, trans=1, beta=1.0, y=y, overwrite_y=1)

@@ -12,6 +12,9 @@ from elmgrove.solver import epsilon, mirrored
 
 Array = NDArray[Any]
 
+# Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
+_WAITING = 16
+
 
 class Sums:
     """U, V, energy and count of the rows learned so far, older rows counting φ times less each.
@@ -26,7 +29,10 @@ class Sums:
         self.basis = basis
         self.forgetting = forgetting
         self.U: Array = np.zeros((units, units), dtype, order="F")
-        self.V: Array = np.zeros((units, basis.outputs), dtype, order="F")
+        self._V: Array = np.zeros((units, basis.outputs), dtype, order="F")
+        self._H: Array = np.empty((units, _WAITING), dtype, order="F")
+        self._T: Array = np.empty((basis.outputs, _WAITING), dtype, order="F")
+        self._waiting = 0
         self.scale = 1.0
         self.energy = 0.0
         self.count = 0.0
@@ -40,9 +46,28 @@ class Sums:
             self._age(1)
         weight = 1.0 / self.scale
         self.U = self._blas.syr(weight, h, a=self.U, overwrite_a=1)
-        self.V = self._blas.ger(weight, h, t, a=self.V, overwrite_a=1)
+        self._H[:, self._waiting] = h if weight == 1.0 else weight * h
+        self._T[:, self._waiting] = t
+        self._waiting += 1
+        if self._waiting == _WAITING:
+            self._settle()
         self.energy += energy
         self.count += 1.0
+
+    @property
+    def V(self) -> Array:
+        """Σ hᵀt / scale, over all rows."""
+        self._settle()
+        return self._V
+
+    def outputs(self, w: Array) -> Array:
+        """wᵀV, without adding the waiting rows to V first."""
+        gemv, k = self._blas.gemv, self._waiting
+        y: Array = gemv(1.0, self._V, w, trans=1)
+        if k:
+            shares = gemv(1.0, self._H[:, :k], w, trans=1)
+            y = gemv(1.0, self._T[:, :k], shares, beta=1.0, y=y, overwrite_y=1)
+        return y
 
     def add_rows(self, H: Array, T: Array) -> None:
         """The same for many rows at once, in their order."""
@@ -54,7 +79,7 @@ class Sums:
             self._age(rows)
         weight = 1.0 / self.scale
         self.U = self._blas.syrk(weight, H.T, beta=1.0, c=self.U, overwrite_c=1)
-        self.V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self.V, overwrite_c=1)
+        self._V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
         flat = T.reshape(-1)
         self.energy += float(self._blas.dot(flat, flat))
         self.count += self._weight_of(rows)
@@ -62,7 +87,8 @@ class Sums:
     def load(self, evidence: Evidence) -> None:
         """Puts this evidence in the place of all that was learned."""
         self.U = np.asfortranarray(evidence.U, self.U.dtype).copy(order="F")
-        self.V = np.asfortranarray(evidence.V, self.V.dtype).copy(order="F")
+        self._V = np.asfortranarray(evidence.V, self.U.dtype).copy(order="F")
+        self._waiting = 0
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
         self.resolution = max(evidence.resolution, epsilon(self.U.dtype))
 
@@ -85,8 +111,15 @@ class Sums:
         self.count *= faded
         if self.scale < self._smallest:
             self.U *= self.scale
-            self.V *= self.scale
+            self._settle()
+            self._V *= self.scale
             self.scale = 1.0
+
+    def _settle(self) -> None:
+        if self._waiting:
+            H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
+            self._V = self._blas.gemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
+            self._waiting = 0
 
     def _weight_of(self, rows: int) -> float:
         """1 + φ + … + φ^(rows − 1)."""
