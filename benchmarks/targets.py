@@ -1,4 +1,4 @@
-"""What issue 2 asks for at Ñ = 128, each as a ratio within one run."""
+"""What the project promises at Ñ = 128, each as a ratio within one run."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
