@@ -134,6 +134,26 @@ def test_a_stream_in_another_unit_predicts_as_a_fresh_solution_does(scale: float
     assert np.abs(running - fresh).max() <= 1e-8 * np.abs(fresh).max()
 
 
+@pytest.mark.parametrize("forgetting", [1.0, 0.99, 0.9, 0.5])
+@pytest.mark.parametrize("activation", ["identity", "sigmoid", "relu", "tanh"])
+def test_float32_predicts_as_a_fresh_solution_does_from_the_first_row_on(
+    activation: str, forgetting: float
+) -> None:
+    # Few rows, more units than directions, quick forgetting: P is wrong after every row, and a
+    # correction by a wrong P may grow instead of shrinking.
+    for seed in range(8):
+        layer = HiddenLayer(INPUTS, 12, activation, seed=seed)
+        model = OSELM(layer, INPUTS, forgetting=forgetting, dtype=np.float32)
+        rows = stream(seed, 40, np.float32)
+        for i, row in enumerate(rows[:-5]):
+            model.learn_one(row, row)
+            running = np.array([model.predict_one(rows[j]) for j in (i, i + 5)])
+            fresh = model.predict_many(rows[[i, i + 5]])
+            known, unknown = np.abs(running - fresh).max(axis=1) / np.abs(rows).max()
+            assert known < 0.01
+            assert unknown < 0.1
+
+
 def test_one_row_costs_no_new_inverse_as_a_rule() -> None:
     # A refresh costs as much as dozens of rows; a stream that needs one each time is too slow.
     for settings in ({}, {"forgetting": 0.999}, {"forgetting": 0.99, "ridge": 10.0}):

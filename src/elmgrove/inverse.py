@@ -18,7 +18,7 @@ _REFINEMENTS = 8
 # Corrections in all after which a new P is the cheaper way, at least and per hidden unit.
 _PATIENCE = (16.0, 0.5)
 # The residual that rounding leaves at any rate, in machine epsilons.
-_ROUNDING = 64.0
+_ROUNDING = 4.0
 
 
 class Inverse:
@@ -42,6 +42,7 @@ class Inverse:
         self._P: Array | None = None
         self._raised = ridge
         self._trace = 0.0
+        self._scale = 1.0
         self._corrections = 0
         self._patience = _PATIENCE[0] + _PATIENCE[1] * len(sums.U)
         self._prior: Array | None = None
@@ -59,18 +60,23 @@ class Inverse:
         """w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
             return self._solved_anew(h)
-        w = self._proposed(h)
+        w, before = self._proposed(h), np.inf
         for _ in range(_REFINEMENTS):
-            r, small = self._residual(h, w)
+            r, size, small = self._residual(h, w)
             if small:
                 return w
-            w = self._corrected(w, r)
+            if not size < before:
+                # P is worse than none: w would grow until its own rounding covered the residual.
+                break
+            w, before = self._corrected(w, r), size
         return self._solved_anew(h)
 
     def follow(self, h: Array, w: Array) -> None:
         """Equation (12) for one row, after ``Sums.add_row``: the inverse is a reciprocal."""
         pivot = self._sums.scale + self._blas.dot(h, w)
-        if not 0.0 < pivot < np.inf or self._P is None:
+        # A scale that grew was multiplied into the sums: P and its trace are of another unit now.
+        rescaled, self._scale = self._sums.scale > self._scale, self._sums.scale
+        if not 0.0 < pivot < np.inf or self._P is None or rescaled:
             self._P = None
             return
         # P ← P − P hᵀ (1 + h P hᵀ)⁻¹ h P
@@ -99,8 +105,8 @@ class Inverse:
         better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w, overwrite_y=1)
         return better
 
-    def _residual(self, h: Array, w: Array) -> tuple[Array, bool]:
-        """h − (U + λI) w, and whether rounding explains it (so NaN is never small)."""
+    def _residual(self, h: Array, w: Array) -> tuple[Array, float, bool]:
+        """h − (U + λI) w, its square, and whether rounding explains it (NaN is never small)."""
         call, scale = self._blas, self._sums.scale
         r = call.symv(-1.0, self._sums.U, w, beta=1.0, y=h)
         r = call.axpy(w, r, a=-self._raised / scale)
@@ -108,7 +114,8 @@ class Inverse:
             r = call.symv(-1.0 / scale, self._prior, w, beta=1.0, y=r, overwrite_y=1)
         # ‖r‖² ≤ (ε^⅔ ‖h‖)², or the rounding of U w: about (ε ‖U‖ ‖w‖)², where trace U ≥ ‖U‖
         least = self._rounding * self._trace * self._trace * call.dot(w, w)
-        return r, call.dot(r, r) <= self._tolerance * call.dot(h, h) + least
+        size = call.dot(r, r)
+        return r, size, size <= self._tolerance * call.dot(h, h) + least
 
     def _solved_anew(self, h: Array) -> Array:
         self._refresh()
@@ -133,5 +140,6 @@ class Inverse:
             self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
         self._raised = factor.ridge
         self._trace = (float(U.trace()) + len(U) * factor.ridge) / sums.scale
+        self._scale = sums.scale
         self._corrections = 0
         self.refreshes += 1
