@@ -69,7 +69,7 @@ def test_a_mismatch_names_every_field_that_differs() -> None:
     with pytest.raises(Mismatch) as caught:
         BASIS.require(other)
     assert str(caught.value).split("\n  ")[1:] == [
-        "features[0]: 'temperature' here, 'speed' there",
+        "features[0]: 'temperature' here, 'speed' there (and 1 more)",
         "layer.seed: 7 here, 9 there",
         "scaling.kind: 'minmax' here, 'none' there",
         "scaling.scale: 2 values here, 0 values there",

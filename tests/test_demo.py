@@ -29,8 +29,8 @@ def test_every_device_tells_strange_digits_better_after_cooperating(
     assert len(numbers["before"]) == len(numbers["after"]) == 4
     for before, after in zip(numbers["before"], numbers["after"], strict=True):
         assert 0 < before["auc"] < after["auc"] <= 1
-        assert after["fleet"] < before["fleet"]
-        assert after["fleet"] < after["unknown"]
+        assert after["peers"] < before["peers"]
+        assert after["peers"] < after["unknown"]
 
 
 def test_the_merged_models_equal_central_training(demo: tuple[Path, str]) -> None:

@@ -50,7 +50,7 @@ def test_a_nested_field_is_named_by_its_path() -> None:
 
 def test_a_list_is_named_by_its_first_entry_that_differs() -> None:
     assert differences({"features": ["a", "b", "c"]}, {"features": ["a", "x", "y"]}) == [
-        "features[1]: 'b' here, 'x' there"
+        "features[1]: 'b' here, 'x' there (and 1 more)"
     ]
 
 

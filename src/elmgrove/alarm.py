@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from elmgrove.errors import BadInput
+from elmgrove.hidden import whole_number
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,12 @@ class AlarmRule:
     cooldown: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k <= self.n:
+        for name, least in (("k", 1), ("n", 1), ("cooldown", 0)):
+            object.__setattr__(
+                self, name, whole_number(f"the alarm's {name}", getattr(self, name), least)
+            )
+        if self.k > self.n:
             raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")
-        if self.cooldown < 0:
-            raise BadInput(f"the cool-down can't be negative ({self.cooldown})")
 
 
 class Alarm:

@@ -22,7 +22,6 @@ class Blas:
     gemv: Callable[..., Any]
     symv: Callable[..., Any]
     syr: Callable[..., Any]
-    ger: Callable[..., Any]
     syrk: Callable[..., Any]
     gemm: Callable[..., Any]
 

@@ -12,9 +12,8 @@ from elmgrove.basis import Basis
 from elmgrove.blame import Blame
 from elmgrove.blas import Blas, one_thread
 from elmgrove.calibration import Calibration
-from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
-from elmgrove.hidden import HiddenLayer
+from elmgrove.hidden import HiddenLayer, whole_number
 from elmgrove.oselm import OSELM
 from elmgrove.quarantine import Quarantine
 from elmgrove.rows import Rows
@@ -75,15 +74,15 @@ class Detector:
         )
         self.basis = basis
         self.policy: Threshold = threshold or FalseAlarmRate()
-        self.warmup = 2 * layer.units if warmup is None else int(warmup)
-        if self.warmup < 0:
-            raise BadInput(f"the warm-up can't be negative ({warmup})")
+        self.warmup = 2 * layer.units if warmup is None else whole_number("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(layer.inputs, quarantine, promote_after)
         self.calibration = Calibration(self.policy.capacity, layer.inputs, self.model.dtype)
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self._rows = Rows(layer.inputs, self.model.dtype, names)
+        # Rows are scaled before they are rounded: a large mean would swallow what differs.
+        self._raw = Rows(layer.inputs, np.float64, names)
         self._blas = Blas(self.model.dtype)
         self._blame: Blame | None = None
         self._limit: float | None = None
@@ -134,7 +133,8 @@ class Detector:
             w = model.solve_one(h)
             y = model.output_one(w)
             score = self._error(x - y)
-            strange = score > threshold
+            # Written so that a score that is no number would be strange.
+            strange = not score <= threshold
             if not strange:
                 model.absorb(h, w, x, energy)
         self._limit = None
@@ -266,12 +266,13 @@ class Detector:
         return float(self._blas.dot(r, r)) / self._rows.width
 
     def _prepared(self, row: Any) -> tuple[Array, float]:
+        if self.basis.scaling.kind != "none":
+            return self._rows.one(self.basis.scaling(self._raw.one(row)[0]))
         x, energy = self._rows.one(row)
-        if self.basis.scaling.kind == "none":
-            # The caller may use its buffer again.
-            return x.copy(), energy
-        return self._rows.one(self.basis.scaling(x))
+        # The caller may use its buffer again.
+        return x.copy(), energy
 
     def _prepared_many(self, rows: Any) -> Array:
-        X, _ = self._rows.many(rows)
-        return X if self.basis.scaling.kind == "none" else self._rows.many(self.basis.scaling(X))[0]
+        if self.basis.scaling.kind != "none":
+            rows = self.basis.scaling(self._raw.many(rows)[0])
+        return self._rows.many(rows)[0]

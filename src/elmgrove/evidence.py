@@ -150,6 +150,7 @@ class Evidence:
         The difference carries the rounding of the whole, so that is the measure; and loosely,
         since after several differences it is the rounding of the largest whole.
         """
+        other.require_admissible("the evidence to take out is not admissible")
         rest = self - other
         verdict = rest.admissible(float(np.sqrt(self.resolution)), self)
         if not verdict:

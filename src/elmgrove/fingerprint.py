@@ -29,8 +29,9 @@ def _difference(path: str, here: Any, there: Any) -> list[str]:
     if isinstance(here, Mapping) and isinstance(there, Mapping):
         return differences(here, there, f"{path}.")
     if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
-        at = next(i for i, (a, b) in enumerate(zip(here, there, strict=True)) if a != b)
-        return [f"{path}[{at}]: {_short(here[at])} here, {_short(there[at])} there"]
+        at = [i for i, (a, b) in enumerate(zip(here, there, strict=True)) if a != b]
+        more = f" (and {len(at) - 1} more)" if len(at) > 1 else ""
+        return [f"{path}[{at[0]}]: {_short(here[at[0]])} here, {_short(there[at[0]])} there{more}"]
     return [f"{path}: {_short(here)} here, {_short(there)} there"]
 
 

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from elmgrove.blas import Blas
 from elmgrove.errors import SingularSystem
-from elmgrove.evidence import Evidence
 from elmgrove.solver import epsilon, regularized, visible
 from elmgrove.sums import Sums
 
@@ -50,10 +49,10 @@ class Inverse:
         #: How often P was computed anew, for whoever wants to watch the numerical health.
         self.refreshes = 0
 
-    def expire(self, prior: Evidence | None) -> None:
-        """The sums changed by more than one row, or the prior did."""
-        self._prior = None if prior is None else np.asfortranarray(prior.U, self._dtype)
-        self._resolution = max(self._sums.resolution, 0.0 if prior is None else prior.resolution)
+    def expire(self, prior: Array | None, resolution: float) -> None:
+        """The sums changed by more than one row, or the prior's U and its resolution did."""
+        self._prior = prior
+        self._resolution = max(self._sums.resolution, resolution)
         self._P = None
 
     def solve(self, h: Array) -> Array:

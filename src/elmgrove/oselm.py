@@ -13,8 +13,8 @@ from elmgrove.evidence import Evidence
 from elmgrove.hidden import HiddenLayer
 from elmgrove.inverse import Inverse
 from elmgrove.rows import Rows
-from elmgrove.solver import mirrored
-from elmgrove.sums import Sums
+from elmgrove.solver import mirrored, require_ridge
+from elmgrove.sums import Sums, in_dtype
 
 Array = NDArray[Any]
 
@@ -29,8 +29,9 @@ class OSELM:
     So it works from the very first row, ``learn_many`` equals a loop of ``learn_one``, and
     merging equals having learned the other's rows. It needs inputs of a sensible scale (around
     1) and a ridge above 0 until there are more rows than units. One row costs about
-    (3·outputs + inputs + 4·units)·units multiplications, and memory for
-    (inputs + outputs + 2·units)·units numbers, whatever the number of rows.
+    (inputs + 2·outputs + 3·units)·units multiplications, and memory for
+    (inputs + outputs + 2·units)·units numbers, whatever the number of rows. A ``basis`` names the
+    features and their scaling in the evidence; rows come scaled.
 
     ``forgetting`` below 1 makes each row count that much less with every later one; since the
     ridge does not fade, directions that are no longer seen fall back to 0 instead of growing
@@ -65,6 +66,7 @@ class OSELM:
         self._b = layer.b.astype(self.dtype)
         self._activate = layer.activate if layer.activation != "identity" else None
         self._prior: Evidence | None = None
+        self._prior_U: Array | None = None
         self._prior_V: Array | None = None
         self._sums = Sums(self.basis, self.forgetting, self.dtype)
         self._inverse = Inverse(self._sums, self.ridge)
@@ -125,9 +127,12 @@ class OSELM:
 
         A little that is left of a lot carries the rounding of the lot, and would not be found so.
         """
-        self._prior = prior
-        # In the layout that BLAS takes without a copy for each row.
-        self._prior_V = None if prior is None else np.asfortranarray(prior.V, self.dtype)
+        prior_U, prior_V = (
+            (None, None)
+            if prior is None
+            else (in_dtype(prior.U, self.dtype), in_dtype(prior.V, self.dtype))
+        )
+        self._prior, self._prior_U, self._prior_V = prior, prior_U, prior_V
         self._expire()
 
     @property
@@ -248,7 +253,8 @@ class OSELM:
         return X, T
 
     def _expire(self) -> None:
-        self._inverse.expire(self._prior)
+        coarsest = 0.0 if self._prior is None else self._prior.resolution
+        self._inverse.expire(self._prior_U, coarsest)
         self._beta = None
 
 
@@ -258,8 +264,7 @@ def _threads(rows: int) -> AbstractContextManager[None]:
 
 
 def _checked(ridge: float, forgetting: float, dtype: Any) -> tuple[float, float, np.dtype[Any]]:
-    if not 0.0 <= ridge < np.inf:
-        raise BadInput(f"ridge must be a finite number of at least 0, not {ridge!r}")
+    require_ridge(ridge)
     if not 0.0 < forgetting <= 1.0:
         raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
     if np.dtype(dtype) not in (np.float64, np.float32):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
+from elmgrove.hidden import whole_number
 from elmgrove.oselm import OSELM
 
 Array = NDArray[Any]
@@ -24,13 +25,11 @@ class Quarantine:
     """
 
     def __init__(self, width: int, capacity: int, promote_after: int | None) -> None:
-        if capacity < 1:
-            raise BadInput(f"the quarantine needs room for at least one row, not {capacity}")
-        if promote_after is not None and not 2 <= promote_after <= capacity:
-            raise BadInput(
-                f"promote_after must lie between 2 and the quarantine's capacity {capacity}, "
-                f"not {promote_after}"
-            )
+        capacity = whole_number("quarantine", capacity, 1)
+        if promote_after is not None:
+            promote_after = whole_number("promote_after", promote_after, 2)
+            if promote_after > capacity:
+                raise BadInput(f"promote_after {promote_after} is more than the {capacity} kept")
         self.promote_after = promote_after
         self._width = width
         self._rows: deque[Array] = deque(maxlen=capacity)
@@ -86,7 +85,9 @@ class Quarantine:
             return self.rows()[:0]
         size = min(self.run, len(self))
         run = self.rows(size)
-        scores = self._learned(model, run).leave_one_out(run, run) / run.shape[1]
+        trial = self._learned(model, run)
+        trial.rest_on(model.total)
+        scores = trial.leave_one_out(run, run) / run.shape[1]
         normal = scores <= threshold
         if normal.mean() < 0.5:
             return self.rows()[:0]
@@ -106,5 +107,4 @@ class Quarantine:
             basis=model.basis,
         )
         trial.learn_many(rows, rows)
-        trial.prior = model.total
         return trial

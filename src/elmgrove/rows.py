@@ -54,7 +54,7 @@ class Rows:
         return f"column {column}" + (f" ({self.names[column]!r})" if self.names else "")
 
     def _converted(self, X: Any, dimensions: int) -> Array:
-        self._require_order(getattr(X, "columns", None))
+        self._require_order(getattr(X, "columns" if dimensions == 2 else "index", None))
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         try:
@@ -73,11 +73,13 @@ class Rows:
             raise BadInput(f"expected {what} of {self.width} columns, got {shape}")
         return made
 
-    def _require_order(self, columns: Any) -> None:
-        """A table with names must have them in our order."""
-        if columns is None or self.names is None or list(columns) == list(self.names):
+    def _require_order(self, labels: Any) -> None:
+        """A table or a series with names must have them in our order."""
+        if labels is None or callable(labels) or self.names is None:
             return
-        raise BadInput(f"expected columns {list(self.names)}, got {list(columns)}")
+        found = list(labels)
+        if all(isinstance(label, str) for label in found) and found != list(self.names):
+            raise BadInput(f"expected columns {list(self.names)}, got {found}")
 
     def _refuse(self, X: Array) -> NoReturn:
         finite = np.isfinite(X)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
 from elmgrove.blas import one_thread
-from elmgrove.errors import SingularSystem
+from elmgrove.errors import BadInput, SingularSystem
 
 Matrix = NDArray[np.float64]
 
@@ -69,6 +69,12 @@ def visible(largest: float, resolution: float) -> float:
     return _VISIBLE * resolution * largest
 
 
+def require_ridge(ridge: float) -> None:
+    """Raises ``BadInput`` unless this can serve as λ."""
+    if not 0.0 <= ridge < np.inf:
+        raise BadInput(f"ridge must be a finite number of at least 0, not {ridge!r}")
+
+
 def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
     """The factor of U + λI for sums that were rounded to ``resolution``.
 
@@ -76,6 +82,7 @@ def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
     would regularize nothing. That suffices for rows that differ; equal rows round in the same
     direction each time, and then the ridge is raised until it covers the error.
     """
+    require_ridge(ridge)
     largest = float(U.diagonal().max())
     raised = max(ridge, visible(largest, resolution)) if ridge > 0 else 0.0
     while True:

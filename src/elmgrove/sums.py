@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
 from elmgrove.blas import Blas
+from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.solver import epsilon, mirrored
 
@@ -14,6 +15,15 @@ Array = NDArray[Any]
 
 # Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
 _WAITING = 16
+
+
+def in_dtype(part: Array, dtype: np.dtype[Any]) -> Array:
+    """A copy in the layout that BLAS takes; refused where the dtype's range does not reach."""
+    with np.errstate(over="ignore"):
+        copied: Array = np.array(part, dtype, order="F")
+    if not np.isfinite(copied).all():
+        raise BadInput(f"this evidence holds values beyond the range of {dtype}")
+    return copied
 
 
 class Sums:
@@ -56,9 +66,12 @@ class Sums:
 
     @property
     def V(self) -> Array:
-        """Σ hᵀt / scale, over all rows."""
-        self._settle()
-        return self._V
+        """Σ hᵀt / scale, over all rows; reading it changes nothing, from any thread."""
+        if not self._waiting:
+            return self._V
+        H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
+        V: Array = self._blas.gemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V)
+        return V
 
     def outputs(self, w: Array) -> Array:
         """wᵀV, without adding the waiting rows to V first."""
@@ -86,8 +99,7 @@ class Sums:
 
     def load(self, evidence: Evidence) -> None:
         """Puts this evidence in the place of all that was learned."""
-        self.U = np.asfortranarray(evidence.U, self.U.dtype).copy(order="F")
-        self._V = np.asfortranarray(evidence.V, self.U.dtype).copy(order="F")
+        self.U, self._V = (in_dtype(part, self.U.dtype) for part in (evidence.U, evidence.V))
         self._waiting = 0
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
         self.resolution = max(evidence.resolution, epsilon(self.U.dtype))

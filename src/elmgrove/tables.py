@@ -42,7 +42,7 @@ def read_table(
 
     A first line that holds no number at all is a header. ``features`` picks and orders columns
     by name, ``drop`` leaves some out. A bad row is an error, or with ``skip_bad`` left out and
-    listed. ``progress`` hears how many bytes were read so far.
+    listed. ``progress`` hears how many characters were read so far.
     """
     if path.suffix.lower() == ".npy":
         return _read_npy(path, drop, skip_bad)
@@ -171,7 +171,7 @@ class _Columns:
         what = "the value is missing" if not cell.strip() else f"{cell!r} is not a finite number"
         raise BadInput(
             f"{self._path}, line {line}, column {index + 1}{name}: {what}; "
-            "drop the column, or skip bad rows"
+            "--drop leaves a named column out, --skip-bad a row"
         )
 
 

@@ -1,4 +1,4 @@
-"""The command ``elmgrove``: one file a command."""
+"""The command ``elmgrove``."""
 
 from elmgrove.cli.app import main
 

@@ -44,7 +44,7 @@ class Result:
     """One device on the test rows: mean loss by kind of digit, and ROC-AUC."""
 
     own: float
-    fleet: float
+    peers: float
     unknown: float
     auc: float
 
@@ -136,15 +136,16 @@ def _draw(before: list[Result], after: list[Result], path: Path) -> None:
     names = [f"device-{digit}" for digit in range(len(before))]
     place = np.arange(len(names))
     for shift, label, results in ((-0.2, "before", before), (0.2, "after", after)):
-        left.bar(place + shift, [r.fleet for r in results], 0.4, label=label)
+        left.bar(place + shift, [r.peers for r in results], 0.4, label=label)
         right.bar(place + shift, [r.auc for r in results], 0.4, label=label)
     left.axhline(np.mean([r.unknown for r in after]), color="grey", linestyle="--")
     left.set_title("Loss on the peers' digits\n(dashed: on digits that nobody knows, after)")
-    right.set_title("ROC-AUC: digits that somebody knows\nagainst digits that nobody knows")
+    right.set_title("ROC-AUC: digits that somebody knows\nagainst unknown ones (dashed: chance)")
     right.axhline(0.5, color="grey", linestyle="--")
-    for axes in (left, right):
+    right.set_ylim(0, 1)
+    for axes, label in ((left, "mean loss"), (right, "ROC-AUC")):
         axes.set_xticks(place, names)
-        axes.set_ylim(0, axes.get_ylim()[1] * 1.25)
-        axes.legend(loc="upper right", ncols=2)
+        axes.set_ylabel(label)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

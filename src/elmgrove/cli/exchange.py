@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.cli.options import SavedState, notes
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, Mismatch
 from elmgrove.files import load_contribution, load_member, save
 
 
@@ -47,11 +47,14 @@ def merge(
     """
     member = load_member(state)
     heard = [load_contribution(path) for path in evidence]
-    news = [member.hear(contribution) for contribution in heard]
+    try:
+        news = [member.hear(contribution) for contribution in heard]
+    except Mismatch as error:
+        raise Mismatch(f"{error}\n  States that shall merge are made with: learn --like") from error
     if any(news):
         save(state, member)
     for contribution, new in zip(heard, news, strict=True):
-        outcome = "merged" if new else "nothing new"
+        outcome = "merged" if new else "nothing new, so it was left out"
         notes.print(f"{contribution.origin}, {contribution.epoch} rows learned: {outcome}.")
     others = ", ".join(held.origin for held in member.ledger)
     notes.print(f"{member.name} now rests on its own rows and those of {others}.")

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -19,6 +20,7 @@ from elmgrove.files import load_member
 from elmgrove.tables import Table
 from elmgrove.verdict import Cause
 
+Array = NDArray[Any]
 ANOMALIES_FOUND = 3
 
 
@@ -66,31 +68,39 @@ def score(
     """
     detector = load_member(state).detector
     table = read(data, detector.basis, (), skip_bad)
-    rows = _scored(detector, table, explain)
-    WRITERS[style](rows, worst, sys.stdout)
-    found = sum(row.anomalous for row in rows)
+    scores = detector.score_many(table.rows)
+    shown = np.argsort(-scores)[:worst] if style is Format.table else np.arange(len(scores))
+    WRITERS[style](_scored(detector, table, scores, shown, explain), sys.stdout)
+    found = int((scores > detector.threshold).sum())
     if detector.state == "learning":
         notes.print("This state is still learning: it has no threshold yet and flags nothing.")
     else:
-        notes.print(f"{found} of {len(rows)} rows are anomalous.")
+        notes.print(f"{found} of {len(scores)} rows are anomalous.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
 
-def _scored(detector: Detector, table: Table, explain: int) -> list[Scored]:
-    scores, limit = detector.score_many(table.rows), detector.threshold
-    rows = list(zip(table.lines, scores, table.rows, strict=True))
+def _scored(
+    detector: Detector, table: Table, scores: Array, shown: Array, explain: int
+) -> list[Scored]:
+    limit = detector.threshold
     return [
-        Scored(line, float(s), limit, bool(s > limit), detector.blame(row, explain))
-        for line, s, row in tracked(rows, "Explaining")
+        Scored(
+            table.lines[i],
+            float(scores[i]),
+            limit,
+            bool(scores[i] > limit),
+            detector.blame(table.rows[i], explain) if explain else [],
+        )
+        for i in tracked(shown.tolist(), "Explaining")
     ]
 
 
-def _write_table(rows: list[Scored], worst: int, out: TextIO) -> None:
-    grid = Grid(title=f"The {min(worst, len(rows))} strangest of {len(rows)} rows")
+def _write_table(rows: list[Scored], out: TextIO) -> None:
+    grid = Grid(title=f"The {len(rows)} strangest rows")
     for heading in ("line", "score", "× threshold", "anomalous", "because of"):
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
-    for row in sorted(rows, key=lambda row: -row.score)[:worst]:
+    for row in rows:
         times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
         because = ", ".join(_because(cause) for cause in row.causes)
         yes = "yes" if row.anomalous else "no"
@@ -102,7 +112,7 @@ def _because(cause: Cause) -> str:
     return f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g}) {cause.share:.0%}"
 
 
-def _write_csv(rows: list[Scored], worst: int, out: TextIO) -> None:
+def _write_csv(rows: list[Scored], out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["line", "score", "threshold", "anomalous", "causes"])
     for row in rows:
@@ -110,7 +120,7 @@ def _write_csv(rows: list[Scored], worst: int, out: TextIO) -> None:
         writer.writerow([row.line, row.score, row.threshold, int(row.anomalous), causes])
 
 
-def _write_jsonl(rows: list[Scored], worst: int, out: TextIO) -> None:
+def _write_jsonl(rows: list[Scored], out: TextIO) -> None:
     for row in rows:
         limit = row.threshold if np.isfinite(row.threshold) else None
         fields = {"line": row.line, "score": row.score, "threshold": limit}
@@ -118,7 +128,7 @@ def _write_jsonl(rows: list[Scored], worst: int, out: TextIO) -> None:
         out.write(json.dumps({**fields, "anomalous": row.anomalous, "causes": causes}) + "\n")
 
 
-WRITERS: dict[Format, Callable[[list[Scored], int, TextIO], None]] = {
+WRITERS: dict[Format, Callable[[list[Scored], TextIO], None]] = {
     Format.table: _write_table,
     Format.csv: _write_csv,
     Format.jsonl: _write_jsonl,

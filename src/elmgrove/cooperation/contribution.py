@@ -15,8 +15,9 @@ KIND = "elmgrove.evidence"
 class Contribution:
     """Evidence with the name of the device it comes from and how far that device was.
 
-    ``epoch`` is the number of rows the device had learned. Of two contributions of one origin
-    the one with the higher epoch holds all that the other does.
+    ``epoch`` is the number of rows the device had learned. Of two contributions of one origin the
+    one with the higher epoch is the newer. A device that starts anew under its old name is taken
+    for an old version of itself until it has learned more rows than before.
     """
 
     origin: str

@@ -48,17 +48,17 @@ class Member:
         self.detector.basis.require(contribution.evidence.basis)
         contribution.evidence.require_admissible(f"the evidence of {contribution.origin!r}")
         ledger = Ledger(self.ledger)
-        if not ledger.join(contribution):
-            return False
-        self.detector.received = ledger.total()
-        self.ledger = ledger
-        return True
+        return ledger.join(contribution) and self._rest_on(ledger)
 
     def forget(self, origin: str) -> bool:
         """Takes all that came from an origin out again; says whether there was anything."""
-        if not self.ledger.leave(origin):
-            return False
-        self.detector.received = self.ledger.total()
+        ledger = Ledger(self.ledger)
+        return ledger.leave(origin) and self._rest_on(ledger)
+
+    def _rest_on(self, ledger: Ledger) -> bool:
+        # The model first: if it refuses, the ledger stays as it was.
+        self.detector.received = ledger.total()
+        self.ledger = ledger
         return True
 
     def to_bytes(self) -> bytes:
