@@ -75,10 +75,14 @@ def half_space_trees(units: int) -> Cases:
         trees.learn_one(x)
         return float(trees.score_one(x))
 
+    def from_array(x: Matrix) -> float:
+        return both(dict(zip(names, x.tolist(), strict=True)))
+
     return {
         "HalfSpaceTrees learn": Case(row, trees.learn_one),
         "HalfSpaceTrees score": Case(row, trees.score_one),
         "HalfSpaceTrees both": Case(row, both),
+        "HalfSpaceTrees both, from an array": Case(_as(lambda x: x), from_array),
     }
 
 

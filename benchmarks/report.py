@@ -16,12 +16,17 @@ _SAME_WORK = {
     "Detector.learn_one": ("HalfSpaceTrees learn",),
     "Detector.score_one": ("literal score", "pyoselm score", "PyTorch score"),
     "Detector.score_one again": ("HalfSpaceTrees score",),
-    "Detector.observe": ("Detector.observe after merging", "HalfSpaceTrees both"),
+    "Detector.observe": (
+        "Detector.observe after merging",
+        "HalfSpaceTrees both, from an array",
+        "HalfSpaceTrees both",
+    ),
 }
 _LEGEND = """
 literal: equation (12) in NumPy as it is written; careful: the same, grouped by hand into cheaper
 products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, relu, sigmoid, Adam, one row
-a step, float32. HalfSpaceTrees: River's defaults. Medians; the ratios are to the call above."""
+a step, float32. HalfSpaceTrees: River's defaults, on ready-made
+dicts or making them of the same arrays. Medians; the ratios are to the call above."""
 
 
 def print_report(results: Results, units: list[int], about: dict[str, Any], out: Console) -> None:

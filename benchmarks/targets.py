@@ -74,6 +74,7 @@ def slowdown(machine: str) -> Callable[[Results, str], float | None]:
 
 
 TRAIN, SCORE, OBSERVE = "OSELM.learn_one", "Detector.score_one", "Detector.observe"
+TREES, TREES_ALONE = "HalfSpaceTrees both, from an array", "HalfSpaceTrees both"
 ONE_ROW = (TRAIN, "Detector.learn_one", SCORE, "Detector.score_one again", OBSERVE)
 
 TARGETS = [
@@ -81,7 +82,8 @@ TARGETS = [
     Target("training one row: PyTorch / ours", 20, True, ratio(["PyTorch learn"], [TRAIN])),
     Target("training one row: pyoselm / ours", 30, True, ratio(["pyoselm learn"], [TRAIN])),
     Target("observe / (scoring + training)", 1.5, False, ratio([OBSERVE], [SCORE, TRAIN])),
-    Target("observe / HalfSpaceTrees", 1.2, False, ratio([OBSERVE], ["HalfSpaceTrees both"])),
+    Target("observe / HalfSpaceTrees from the same array", 1.2, False, ratio([OBSERVE], [TREES])),
+    Target("observe / HalfSpaceTrees from a dict", 1.2, False, ratio([OBSERVE], [TREES_ALONE])),
     Target("OSELM.learn_many: share of GEMM", 0.65, True, share("OSELM.learn_many")),
     Target("Detector.learn_many: share of GEMM", 0.65, True, share("Detector.learn_many")),
     Target("1000 contributions / bare sum", 1.5, False, ratio(["merge 1000"], ["add 1000"])),
