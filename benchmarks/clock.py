@@ -31,14 +31,15 @@ def batch(case: Case, seconds: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Timing:
-    """Median and 99th percentile of many calls, in µs."""
+    """Median, 99th percentile and mean of many calls, in µs."""
 
     median: float
     p99: float
+    mean: float
     calls: int
 
     @classmethod
     def of(cls, times: list[float]) -> "Timing":
         """The summary of these times."""
         median, p99 = np.percentile(times, [50, 99])
-        return cls(float(median), float(p99), len(times))
+        return cls(float(median), float(p99), float(np.mean(times)), len(times))
