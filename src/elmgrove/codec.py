@@ -60,6 +60,7 @@ def unpacking(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # Fields from a stranger can make the constructors fail in any way there is.
         raise BadFile(f"sealed by Elmgrove, but not as {what} should be: {error}") from error
 
 

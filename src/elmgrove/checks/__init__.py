@@ -34,6 +34,7 @@ def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) ->
         try:
             law(trial)
         except Exception as error:
+            # A detector that breaks in any way breaks the law under which it did.
             raise AssertionError(f"{law.__name__}: {error}") from error
     return [law.__name__ for law in LAWS]
 
