@@ -74,8 +74,8 @@ def test_the_sum_is_the_same_to_the_last_bit_in_any_order() -> None:
 
 def test_who_left_leaves_no_trace() -> None:
     ledger = Ledger(newest_of_all)
-    assert ledger.leave("b")
-    assert not ledger.leave("b")
+    assert ledger.forget("b")
+    assert not ledger.forget("b")
     assert "b" not in ledger
     assert "a" in ledger
     assert len(ledger) == 2
@@ -86,7 +86,7 @@ def test_who_left_leaves_no_trace() -> None:
 
 def test_who_left_may_come_back_with_less() -> None:
     ledger = Ledger(newest_of_all)
-    ledger.leave("b")
+    ledger.forget("b")
     assert ledger.join(said("b", 1))
 
 

@@ -15,7 +15,11 @@ from elmgrove.errors import BadFile
 
 def save(path: Path, content: Member | Contribution) -> None:
     """Writes atomically: after a crash at any point the file is the old one or the new one."""
-    blob = content.to_bytes()
+    write(path, content.to_bytes())
+
+
+def write(path: Path, blob: bytes) -> None:
+    """Puts bytes into a file, atomically."""
     try:
         _replace(path, blob)
     except OSError as error:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
-from elmgrove.errors import BadInput
+from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.evidence import Evidence
 from elmgrove.packing import pack_evidence, unpack_evidence
 
@@ -15,9 +15,9 @@ KIND = "elmgrove.evidence"
 class Contribution:
     """Evidence with the name of the device it comes from and how far that device was.
 
-    ``epoch`` is the number of rows the device had learned. Of two contributions of one origin the
-    one with the higher epoch is the newer. A device that starts anew under its old name is taken
-    for an old version of itself until it has learned more rows than before.
+    Of two contributions of one origin the one with the higher epoch is the newer. The epoch is
+    the number of rows the device had learned, plus a lead: a device that finds a newer version
+    of itself in the world (its state was lost or restored) takes the lead over that one.
     """
 
     origin: str
@@ -25,10 +25,8 @@ class Contribution:
     evidence: Evidence
 
     def __post_init__(self) -> None:
-        if not self.origin or not self.origin.isprintable() or len(self.origin) > 200:
-            raise BadInput(f"an origin is a name of 1 to 200 printable characters: {self.origin!r}")
-        if type(self.epoch) is not int or self.epoch < 0:
-            raise BadInput(f"an epoch is a number of rows, not {self.epoch!r}")
+        require_origin(self.origin)
+        require_epoch(self.epoch)
 
     def to_bytes(self) -> bytes:
         """The file format of evidence to give away."""

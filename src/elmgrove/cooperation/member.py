@@ -1,75 +1,219 @@
-"""A member: a detector with a name, and what it heard from others, kept apart by origin."""
+"""A member: a detector with a name, what it heard from others, and what it gave away."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.contribution import Contribution
+from elmgrove.cooperation.departure import Departure, Entry
+from elmgrove.cooperation.guard import least_new_rows
 from elmgrove.cooperation.ledger import Ledger
+from elmgrove.cooperation.merged import Merged
+from elmgrove.cooperation.state import (
+    pack_ledger,
+    pack_merged,
+    pack_part,
+    unpack_ledger,
+    unpack_merged,
+    unpack_part,
+)
 from elmgrove.detector import Detector
-from elmgrove.errors import BadInput
-from elmgrove.packing import Array, pack_detector, pack_evidence, unpack_detector, unpack_evidence
+from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.evidence import Evidence
+from elmgrove.packing import pack_detector, unpack_detector
 
 KIND = "elmgrove.state"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a device last gave away, and how many rows it had learned then."""
+
+    learned: int
+    evidence: Evidence
 
 
 class Member:
     """One device of a federation.
 
-    Its model is always its own evidence plus the newest of each origin it heard from. It gives
-    away its own evidence only, so whatever goes round in circles is never counted twice.
+    Its model is always its own evidence plus what it heard: either the newest of each origin,
+    or one sum over the others, never both, since the sum may hold an origin's rows already. It
+    gives away its own evidence only, so whatever goes round in circles is never counted twice.
+
+    ``offer`` keeps the upload guard: what is given away covers enough new rows that they can't be
+    computed from the difference. ``notes`` are for whoever keeps the member, and saved with it.
     """
 
-    def __init__(self, name: str, detector: Detector, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        detector: Detector,
+        ledger: Ledger | None = None,
+        merged: Merged | None = None,
+    ) -> None:
         self.name = name
         self.detector = detector
         self.ledger = Ledger() if ledger is None else ledger
+        self.merged = merged
+        self.published: Published | None = None
+        #: Added to the rows learned, it makes the epoch.
+        self.lead = 0
+        self.notes: dict[str, Any] = {}
         self.contribution()  # refuses a name that can't serve as an origin
-        if name in self.ledger:
+        if self.ledger.get(name) is not None:
             raise BadInput(f"{name!r} can't have heard from itself")
-        total = self.ledger.total()
+        if merged is not None and len(self.ledger):
+            raise BadInput("a member hears from each device or rests on a sum, not both")
+        total = _received(self.ledger, merged)
         if detector.received is None and total is not None:
             detector.received = total
         elif detector.received != total:
             raise BadInput("the detector took in evidence that the ledger does not know")
 
-    def contribution(self) -> Contribution:
-        """What this device gives to others."""
-        return Contribution(self.name, self.detector.learned, self.detector.evidence)
+    # Giving
 
-    def hear(self, contribution: Contribution) -> bool:
-        """Takes a contribution in, if it is newer than the last of that origin; says whether.
+    def contribution(self) -> Contribution:
+        """What this device learned itself up to now. ``offer`` is what may be given away."""
+        return Contribution(self.name, self.lead + self.detector.learned, self.detector.evidence)
+
+    @property
+    def shared(self) -> Contribution | None:
+        """What others may know of this device: what it last offered."""
+        if self.published is None:
+            return None
+        return Contribution(self.name, self.lead + self.published.learned, self.published.evidence)
+
+    def offer(self, *, guarded: bool = True) -> Contribution | None:
+        """What to give away now: all that was learned, if the guard lets it, else as before.
+
+        None if nothing was ever given away and the guard does not let it. Save the member
+        before sending what this returns: a device that forgot what it sent can't keep the guard.
+        """
+        if self.rows_missing(guarded=guarded) == 0:
+            self.published = Published(self.detector.learned, self.detector.evidence)
+        return self.shared
+
+    def rows_missing(self, *, guarded: bool = True) -> int:
+        """How many more rows must be learned before something new can be offered."""
+        before = 0 if self.published is None else self.published.learned
+        new = self.detector.learned - before
+        if not guarded or (new == 0 and self.published is not None):
+            return 0
+        return max(least_new_rows(self.detector.basis) - new, 0)
+
+    def depart(self) -> Departure:
+        """The word that this device leaves; what it offers afterwards joins it again."""
+        departure = Departure(self.name, self.contribution().epoch + 1)
+        self.outrank(departure.epoch)
+        return departure
+
+    def outrank(self, epoch: int) -> None:
+        """Makes sure that whatever is offered from now on is newer than ``epoch``."""
+        before = 0 if self.published is None else self.published.learned
+        self.lead = max(self.lead, epoch + 1 - before)
+
+    # Hearing
+
+    def hear(self, entry: Entry) -> bool:
+        """Takes an entry in, if it is newer than the last of that origin; says whether.
 
         A mismatch, evidence that is not admissible and one's own name are errors that change
         nothing.
         """
-        if contribution.origin == self.name:
+        if entry.origin == self.name:
             raise BadInput(f"{self.name!r} can't merge its own evidence: it has learned it already")
-        self.detector.basis.require(contribution.evidence.basis)
-        contribution.evidence.require_admissible(f"the evidence of {contribution.origin!r}")
-        ledger = Ledger(self.ledger)
-        return ledger.join(contribution) and self._rest_on(ledger)
+        self._require_separate()
+        self._require_fitting(entry)
+        ledger = Ledger(self.ledger.entries)
+        return ledger.join(entry) and self._stand_on(ledger)
+
+    def meet(
+        self, entries: Iterable[Entry], only: Collection[str] | None = None
+    ) -> list[ElmgroveError]:
+        """Takes in all that an exchange holds, in one step; what does not fit is left out.
+
+        An entry of one's own name that is not what was last offered shows that the world knows
+        another version of this device: the next offer will replace it. With ``only``, the model
+        rests on these origins afterwards and no others. Gives the reasons for what was left out.
+        """
+        self._require_separate()
+        ledger, refused = Ledger(self.ledger.entries), list[ElmgroveError]()
+        for entry in entries:
+            if entry.origin == self.name:
+                self._recognize(entry)
+                continue
+            try:
+                self._require_fitting(entry)
+            except ElmgroveError as error:
+                refused.append(error)
+            else:
+                ledger.join(entry)
+        for held in list(ledger):
+            if only is not None and held.origin not in only:
+                ledger.forget(held.origin)
+        if ledger.entries != self.ledger.entries:
+            self._stand_on(ledger)
+        return refused
+
+    def rest_on(self, merged: Merged | None) -> None:
+        """Lets one sum over the others take the place of all that was heard; None of nothing."""
+        if merged is not None:
+            self.detector.basis.require(merged.evidence.basis)
+            merged.evidence.require_admissible(f"the sum of {merged.federation!r}")
+        ledger = Ledger(self.ledger.departures)
+        self.detector.received = _received(ledger, merged)
+        self.ledger, self.merged = ledger, merged
 
     def forget(self, origin: str) -> bool:
         """Takes all that came from an origin out again; says whether there was anything."""
-        ledger = Ledger(self.ledger)
-        return ledger.leave(origin) and self._rest_on(ledger)
+        ledger = Ledger(self.ledger.entries)
+        return ledger.forget(origin) and self._stand_on(ledger)
 
-    def _rest_on(self, ledger: Ledger) -> bool:
+    def _recognize(self, entry: Entry) -> None:
+        if entry != self.shared:
+            self.outrank(entry.epoch)
+
+    def _require_separate(self) -> None:
+        if self.merged is not None:
+            raise BadInput(
+                f"{self.name!r} rests on the sum of {self.merged.federation!r}, which may hold the "
+                "same rows; forget that one first"
+            )
+
+    def _require_fitting(self, entry: Entry) -> None:
+        if isinstance(entry, Contribution):
+            self.detector.basis.require(entry.evidence.basis)
+            entry.evidence.require_admissible(f"the evidence of {entry.origin!r}")
+
+    def _stand_on(self, ledger: Ledger) -> bool:
         # The model first: if it refuses, the ledger stays as it was.
         self.detector.received = ledger.total()
         self.ledger = ledger
         return True
 
+    # On disk
+
     def to_bytes(self) -> bytes:
         """The file format of a device's full state."""
         fields, arrays = pack_detector(self.detector)
-        heard: list[dict[str, Any]] = []
-        for index, held in enumerate(self.ledger):
-            numbers, parts = pack_evidence(held.evidence)
-            heard.append({"origin": held.origin, "epoch": held.epoch, **numbers})
-            arrays |= {f"heard.{index}.{name}": array for name, array in parts.items()}
-        return seal(KIND, {"name": self.name, "detector": fields, "heard": heard}, arrays)
+        known, parts = pack_ledger(self.ledger)
+        known |= {"name": self.name, "detector": fields}
+        arrays |= parts
+        if self.merged is not None:
+            more, parts = pack_merged(self.merged)
+            known |= more
+            arrays |= parts
+        if self.published is not None:
+            numbers, parts = pack_part("published", self.published.evidence)
+            known["published"] = {"learned": self.published.learned, **numbers}
+            arrays |= parts
+        if self.lead:
+            known["lead"] = self.lead
+        if self.notes:
+            known["notes"] = self.notes
+        return seal(KIND, known, arrays)
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Member":
@@ -77,17 +221,21 @@ class Member:
         fields, arrays = unseal(KIND, blob)
         with unpacking("a state"):
             basis = Basis.from_fields(fields["detector"]["basis"])
-            ledger = Ledger(
-                _heard(basis, entry, index, arrays) for index, entry in enumerate(fields["heard"])
-            )
-            detector = unpack_detector(fields["detector"], arrays, ledger.total())
-            made = cls(fields["name"], detector, ledger)
+            ledger = unpack_ledger(basis, fields, arrays)
+            merged = unpack_merged(basis, fields, arrays)
+            detector = unpack_detector(fields["detector"], arrays, _received(ledger, merged))
+            made = cls(fields["name"], detector, ledger, merged)
+            if "published" in fields:
+                evidence = unpack_part(basis, "published", fields["published"], arrays)
+                made.published = Published(fields["published"]["learned"], evidence)
+            made.lead = fields.get("lead", 0)
+            made.notes = fields.get("notes", {})
             require_written_as(made.to_bytes(), KIND, fields, arrays)
         return made
 
 
-def _heard(
-    basis: Basis, entry: dict[str, Any], index: int, arrays: dict[str, Array]
-) -> Contribution:
-    parts = {name: arrays[f"heard.{index}.{name}"] for name in ("U", "V")}
-    return Contribution(entry["origin"], entry["epoch"], unpack_evidence(basis, entry, parts))
+def _received(ledger: Ledger, merged: Merged | None) -> Evidence | None:
+    """What a model rests on beside its own rows."""
+    if merged is None:
+        return ledger.total()
+    return merged.evidence if merged.devices else None

@@ -1,0 +1,79 @@
+"""Who explains whom: how well each device's model fits each other's rows, without the rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.cooperation.contribution import Contribution
+from elmgrove.evidence import Evidence
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """``error[i, j]``: mean squared error of i's model on the rows behind j's evidence.
+
+    The diagonal is what each model leaves unexplained of its own rows. NaN where a device has
+    no rows to be judged on.
+    """
+
+    names: tuple[str, ...]
+    error: Matrix
+
+    @property
+    def strangeness(self) -> Matrix:
+        """For each model: how many times worse it explains the others than they do themselves.
+
+        The median over the others, so that a single strange device makes only itself strange.
+        """
+        own = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
+        ratio = self.error / own
+        np.fill_diagonal(ratio, np.nan)
+        usable = np.isfinite(ratio).any(axis=1)
+        strangeness = np.ones(len(ratio))
+        strangeness[usable] = np.nanmedian(ratio[usable], axis=1)
+        return strangeness
+
+
+def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
+    """Every model on every evidence: energy − 2 tr(βᵀV) + tr(βᵀUβ), for all pairs at once."""
+    evidences = [contribution.evidence for contribution in contributions]
+    for evidence in evidences[1:]:
+        evidences[0].basis.require(evidence.basis)
+    betas = [np.asarray(evidence.solve(ridge), np.float64) for evidence in evidences]
+    # tr(βᵀUβ) = ⟨ββᵀ, U⟩ makes one matrix product of all pairs.
+    fit = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
+    size = (
+        _rows([beta @ beta.T for beta in betas]) @ _rows([evidence.U for evidence in evidences]).T
+    )
+    energy = np.array([evidence.energy for evidence in evidences])
+    values = np.array([evidence.count * evidence.basis.outputs for evidence in evidences])
+    squared = np.maximum(energy - 2.0 * fit + size, 0.0)
+    error = np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
+    return Judgement(tuple(c.origin for c in contributions), error)
+
+
+def expected_error(own: Evidence, others: Evidence | None, ridge: float) -> float:
+    """My expected error a value if my model rested on ``others`` as well, from sums alone.
+
+    Generalized cross-validation (Golub, Heath and Wahba 1979) on one's own rows:
+    RSS / (n (1 − df/n)²), where df = tr(U_own (U + λI)⁻¹) is how far one's own n rows decide
+    the fit. Infinite where they decide it entirely: n rows that n parameters remember.
+    """
+    if own.count <= 0:
+        return np.inf
+    whole = own if others is None else own + others
+    factor = whole.factor(ridge)
+    freedom = 1.0 - float(np.trace(factor.solve(own.U))) / own.count
+    # Half a row's worth: below that, nothing is left to tell fitting from remembering.
+    if freedom * own.count < 0.5:
+        return np.inf
+    residual = max(own.error_of(factor.solve(whole.V)), 0.0)
+    return residual / (own.count * own.basis.outputs * freedom**2)
+
+
+def _rows(matrices: Sequence[Matrix]) -> Matrix:
+    return np.stack([np.asarray(matrix, np.float64).ravel() for matrix in matrices])

@@ -1,0 +1,52 @@
+"""A merged sum: what all others of a federation learned, as one."""
+
+from dataclasses import dataclass
+
+from elmgrove.basis import Basis
+from elmgrove.codec import require_written_as, seal, unpacking, unseal
+from elmgrove.cooperation.origin import require_epoch, require_origin
+from elmgrove.evidence import Evidence
+from elmgrove.packing import pack_evidence, unpack_evidence
+
+KIND = "elmgrove.merged"
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The sum over a federation's devices, but for the one it is meant for.
+
+    It costs the same however many devices there are, and tells nothing of each. ``revision``
+    numbers the states of the federation; ``devices`` says how many are in the sum.
+    """
+
+    federation: str
+    revision: int
+    devices: int
+    evidence: Evidence
+
+    def __post_init__(self) -> None:
+        require_origin(self.federation)
+        require_epoch(self.revision)
+        require_epoch(self.devices)
+
+    def to_bytes(self) -> bytes:
+        """The format in which a server sends it."""
+        numbers, arrays = pack_evidence(self.evidence)
+        fields = {
+            "federation": self.federation,
+            "revision": self.revision,
+            "devices": self.devices,
+            "basis": self.evidence.basis.fields,
+            **numbers,
+        }
+        return seal(KIND, fields, arrays)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "Merged":
+        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        fields, arrays = unseal(KIND, blob)
+        with unpacking("a merged sum"):
+            evidence = unpack_evidence(Basis.from_fields(fields["basis"]), fields, arrays)
+            made = cls(fields["federation"], fields["revision"], fields["devices"], evidence)
+            require_written_as(made.to_bytes(), KIND, fields, arrays)
+        return made

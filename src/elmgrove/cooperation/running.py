@@ -1,0 +1,111 @@
+"""A sum over many devices that is kept ready while they come, change and go."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
+from elmgrove.evidence import Evidence
+from elmgrove.packing import pack_evidence, unpack_evidence
+from elmgrove.solver import epsilon
+
+Vector = NDArray[np.float64]
+
+#: A sum in two float64 rounds by this share of the largest value that went in, at each step.
+STEP = 2.0**-104
+#: What may have been lost to rounding before the sum is to be taken afresh.
+TOLERANCE = 1e-12
+
+
+class RunningSum:
+    """Σ evidence over devices, each step in the time of one addition, however many there are.
+
+    Values are held as pairs of float64 (a sum and what it rounded away, 106 bits together), so
+    taking out what was put in leaves the rest as if it had never been there, to far less than
+    the rounding of a single sum. ``worn`` tells when that no longer holds, after very many steps
+    or after something huge came and went: then take the sum afresh.
+    """
+
+    def __init__(self, basis: Basis) -> None:
+        self.basis = basis
+        units, outputs = basis.layer.units, basis.outputs
+        self._triangle = units * (units + 1) // 2
+        size = self._triangle + units * outputs + 2
+        # U's triangle, V, energy, count: one vector, so that each step is a few passes over it.
+        self._parts = np.array([0, self._triangle, size - 2, size - 1])
+        self._clear(size)
+
+    def _clear(self, size: int) -> None:
+        self._high, self._low = np.zeros(size), np.zeros(size)
+        self._peak = np.zeros(len(self._parts))
+        self._steps = 0
+        self._coarse = 0
+        self.devices = 0
+
+    def add(self, evidence: Evidence) -> None:
+        """A device came."""
+        self._step(evidence, 1)
+
+    def remove(self, evidence: Evidence) -> None:
+        """A device that was added goes."""
+        self._step(evidence, -1)
+
+    @property
+    def worn(self) -> bool:
+        """Whether rounding may have become visible."""
+        lost = self._steps * STEP * self._peak
+        return bool((lost > TOLERANCE * self._largest(self._high)).any())
+
+    def evidence(self, without: Evidence | None = None) -> Evidence:
+        """The sum now, but for one device that is in it."""
+        high, devices, coarse = self._high, self.devices, self._coarse
+        if without is not None:
+            high = _added(self._high, self._low, -self._vector(without))[0]
+            devices, coarse = devices - 1, coarse - _is_coarse(without)
+        if devices == 0:
+            return Evidence.zero(self.basis)
+        units, outputs = self.basis.layer.units, self.basis.outputs
+        arrays = {
+            "U": high[: self._triangle],
+            "V": high[self._triangle : -2].reshape(units, outputs),
+        }
+        fields: dict[str, Any] = {"energy": max(high[-2], 0.0), "count": max(high[-1], 0.0)}
+        if coarse:
+            fields["resolution"] = epsilon(np.float32)
+        return unpack_evidence(self.basis, fields, arrays)
+
+    def _step(self, evidence: Evidence, sign: int) -> None:
+        self.basis.require(evidence.basis)
+        vector = self._vector(evidence)
+        self._high, self._low = _added(self._high, self._low, sign * vector)
+        self._peak = np.maximum(self._peak, self._largest(vector))
+        self._peak = np.maximum(self._peak, self._largest(self._high))
+        self._steps += 1
+        self._coarse += sign * _is_coarse(evidence)
+        self.devices += sign
+        if self.devices == 0:
+            self._clear(len(vector))
+
+    def _vector(self, evidence: Evidence) -> Vector:
+        _, arrays = pack_evidence(evidence)
+        numbers = [evidence.energy, evidence.count]
+        return np.concatenate([arrays["U"], arrays["V"].ravel(), numbers], dtype=np.float64)
+
+    def _largest(self, vector: Vector) -> Vector:
+        """The largest entry of U, of V, energy and count."""
+        largest: Vector = np.maximum.reduceat(np.abs(vector), self._parts)
+        return largest
+
+
+def _is_coarse(evidence: Evidence) -> int:
+    return int(evidence.resolution > epsilon(np.float64))
+
+
+def _added(high: Vector, low: Vector, x: Vector) -> tuple[Vector, Vector]:
+    """(high + low) + x, with what each addition rounds away (Knuth's TwoSum) carried along."""
+    total = high + x
+    moved = total - high
+    lost = (high - (total - moved)) + (x - moved) + low
+    rounded = total + lost
+    return rounded, lost - (rounded - total)

@@ -1,0 +1,114 @@
+"""Whom to merge: each a small rule over what others contributed. None of them needs a row."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from elmgrove.cooperation.contribution import Contribution
+from elmgrove.cooperation.judgement import expected_error, judge
+from elmgrove.errors import BadInput
+from elmgrove.evidence import Evidence
+
+#: Chooses among what others contributed, given one's own evidence and the ridge.
+Rule = Callable[[Evidence, float, Sequence[Contribution]], list[Contribution]]
+
+
+def everyone(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+    """All of them."""
+    return list(others)
+
+
+def named(names: Collection[str]) -> Rule:
+    """Those that somebody chose (Ito 2021, §4.2: a device picks its partners)."""
+    wanted = frozenset(names)
+    if not wanted:
+        raise BadInput("name at least one device to merge")
+
+    def rule(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+        return [other for other in others if other.origin in wanted]
+
+    return rule
+
+
+def quality(limit: float = 3.0) -> Rule:
+    """Leaves out those whose model explains the others' rows far worse than usual.
+
+    After Qin et al. 2020 (selective model aggregation), where a server tests models on data
+    of its own; here the others' evidence takes the place of that data. ``limit`` counts robust
+    standard deviations above the median, on a log scale. Needs at least four others: of fewer,
+    none can be told to be the odd one out.
+    """
+    if not limit > 0:
+        raise BadInput(f"the limit of quality must be above 0, not {limit}")
+
+    def rule(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+        if len(others) < 4:
+            return list(others)
+        strangeness = np.log(np.maximum(judge(others, ridge).strangeness, 1e-300))
+        middle = np.median(strangeness)
+        # 1.4826 makes the median deviation a standard one; log 1.1 stands for "all alike".
+        spread = max(1.4826 * float(np.median(np.abs(strangeness - middle))), np.log(1.1))
+        kept = strangeness <= middle + limit * spread
+        return [other for other, keep in zip(others, kept, strict=True) if keep]
+
+    return rule
+
+
+def benefit(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+    """Only what lowers one's own expected error, most helpful first.
+
+    A device with few rows gains from almost anyone; one with many only from its like. Merging
+    by benefit does not teach what peers know and this device never met: take everyone for that.
+    With no rows of one's own there is nothing to judge by, and everyone is taken.
+    """
+    if own.count <= 0:
+        return list(others)
+    chosen: list[Contribution] = []
+    total: Evidence | None = None
+    best = expected_error(own, None, ridge)
+    alone = {other.origin: expected_error(own, other.evidence, ridge) for other in others}
+    for other in sorted(others, key=lambda other: alone[other.origin]):
+        tried = other.evidence if total is None else total + other.evidence
+        error = expected_error(own, tried, ridge)
+        if error < best:
+            chosen.append(other)
+            total, best = tried, error
+    return sorted(chosen, key=lambda other: other.origin)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it takes to fetch something, or what may be spent on it."""
+
+    seconds: float = math.inf
+    bytes: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not (self.seconds >= 0 and self.bytes >= 0):
+            raise BadInput(f"a cost can't be negative: {self.seconds} s, {self.bytes} bytes")
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.seconds + other.seconds, self.bytes + other.bytes)
+
+    def share(self, budget: "Cost") -> float:
+        """The larger part that this is of its budget; at most 1 if it can be afforded."""
+        pairs = ((self.seconds, budget.seconds), (self.bytes, budget.bytes))
+        return max(
+            cost / limit if limit else (math.inf if cost > 0 else 0.0) for cost, limit in pairs
+        )
+
+
+def within(budget: Cost, costs: Mapping[str, Cost]) -> list[str]:
+    """The most devices that can be had within a time and a number of bytes.
+
+    After FedCS (Nishio and Yonetani 2019): cheapest first while the budget lasts. Where one of
+    the two limits decides, no choice has more devices; where both do, it is a good one.
+    """
+    chosen, spent = list[str](), Cost(0.0, 0.0)
+    for name in sorted(costs, key=lambda name: (costs[name].share(budget), name)):
+        if (spent + costs[name]).share(budget) <= 1.0:
+            chosen.append(name)
+            spent += costs[name]
+    return sorted(chosen)

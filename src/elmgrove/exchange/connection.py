@@ -1,0 +1,91 @@
+"""From a URL and a name to a device that cooperates."""
+
+from pathlib import Path
+from typing import Any
+
+from elmgrove.cooperation import Charter, Cost, Member, Rule, everyone
+from elmgrove.errors import BadInput
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.interface import Exchange, Unauthorized
+from elmgrove.exchange.session import Session
+from elmgrove.files import load_member, save, write
+
+
+def connect(
+    url: str,
+    name: str,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+    state: str | Path | None = None,
+    ca: str | None = None,
+    rule: Rule = everyone,
+    budget: Cost | None = None,
+    guarded: bool = True,
+    **settings: Any,
+) -> Session:
+    """A session with the exchange at ``url``, for the device of this name.
+
+    ``url`` is a server's with the federation's name at its end (``https://host:8470/fans``) or a
+    folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
+    beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
+    ``key``. With ``state``, the device goes on from that file and is saved to it before anything
+    leaves it; without, it lives in memory. ``settings`` are the detector's, for a new device:
+    layer, scaling and ridge are the federation's.
+    """
+    path = None if state is None else Path(state)
+    exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
+    try:
+        member = _member(path, name, exchange.charter, settings)
+        return Session(
+            member,
+            exchange,
+            rule=rule,
+            budget=budget,
+            guarded=guarded,
+            save=(lambda member: None) if path is None else (lambda member: save(path, member)),
+        )
+    except BaseException:
+        exchange.close()
+        raise
+
+
+def keyfile(state: Path | None) -> Path | None:
+    """Where a device keeps its key."""
+    return None if state is None else state.with_suffix(".key")
+
+
+def open_exchange(
+    url: str,
+    name: str,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+    keyfile: Path | None = None,
+    ca: str | None = None,
+) -> Exchange:
+    """The exchange behind a URL or a path; joins it first where that has not been done."""
+    if not url.startswith(("http://", "https://")):
+        return FolderExchange(Path(url.removeprefix("folder:")))
+    # httpx takes a while to load, and a folder needs none of it.
+    from elmgrove.exchange.http import HttpExchange, enrol
+
+    if key is None and keyfile is not None and keyfile.exists():
+        key = keyfile.read_text(encoding="utf-8").strip()
+    if key is None and token is not None:
+        key = enrol(url, token, name, ca=ca)
+        if keyfile is not None:
+            keyfile.touch(mode=0o600)
+            write(keyfile, key.encode())
+    if key is None:
+        raise Unauthorized(f"to join {url}, {name!r} needs a token (or the key it was given)")
+    return HttpExchange(url, key, ca=ca)
+
+
+def _member(path: Path | None, name: str, charter: Charter, settings: dict[str, Any]) -> Member:
+    if path is None or not path.exists():
+        return charter.start(name, **settings)
+    member = load_member(path)
+    if member.name != name:
+        raise BadInput(f"{path} is the state of {member.name!r}, not of {name!r}")
+    return member

@@ -1,0 +1,181 @@
+"""A session: one device and its exchange, in step with each other."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Self
+
+from elmgrove.cooperation import (
+    Contribution,
+    Cost,
+    Entry,
+    Member,
+    Merged,
+    Outdated,
+    Rule,
+    everyone,
+    within,
+)
+from elmgrove.detector import Detector
+from elmgrove.errors import ElmgroveError
+from elmgrove.evidence import Evidence
+from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
+from elmgrove.exchange.memory import merged_of
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a device hands over to be carried to the exchange; nothing in it changes any more."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    own: Evidence
+    ridge: float
+    known: Merged | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: the others' sum if it is news, and why an entry was not taken."""
+
+    merged: Merged | None
+    refusal: ElmgroveError | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a sync did, for people and logs."""
+
+    published: int | None
+    missing: int
+    devices: int
+    news: bool
+    refusal: str | None
+
+    def __str__(self) -> str:
+        if self.published is not None:
+            mine = f"published epoch {self.published}"
+        else:
+            mine = f"nothing published yet ({self.missing} more rows needed)"
+        reason = f"; refused: {self.refusal}" if self.refusal else ""
+        return f"{mine}, rests on {self.devices} others{' (news)' if self.news else ''}{reason}"
+
+
+class Session:
+    """Keeps a member in step with an exchange.
+
+    ``rule`` chooses whom to merge, ``budget`` how much fetching may cost (with a budget or any
+    rule but ``everyone``, contributions are fetched one by one). ``save`` is called before
+    anything new leaves the device: who forgets what was sent can't keep the upload guard.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        exchange: Exchange,
+        *,
+        rule: Rule = everyone,
+        budget: Cost | None = None,
+        guarded: bool = True,
+        save: Callable[[Member], None] = lambda member: None,
+    ) -> None:
+        exchange.charter.basis.require(member.detector.basis)
+        self.member = member
+        self.exchange = exchange
+        self._rule = rule
+        self._budget = budget
+        self._guarded = guarded
+        self._save = save
+        self._departures: tuple[Entry, ...] = ()
+
+    @property
+    def detector(self) -> Detector:
+        """The member's detector: ``observe`` rows with it."""
+        return self.member.detector
+
+    def sync(self) -> Report:
+        """Publishes what the guard lets, and takes in what the others learned."""
+        answer = self.carry(self.parcel())
+        if isinstance(answer.refusal, Outdated):
+            # The exchange knew another version of this device; now it is told so.
+            self.take(answer)
+            answer = self.carry(self.parcel())
+        return self.take(answer)
+
+    def leave(self) -> None:
+        """Takes this device's part out of everybody's next model. A later sync joins again."""
+        departure = self.member.depart()
+        self._save(self.member)
+        try:
+            self.exchange.publish(departure)
+        except Outdated as outdated:
+            self.member.outrank(outdated.held_epoch)
+            self.exchange.publish(self.member.depart())
+        self._save(self.member)
+
+    # The steps of a sync, for those who carry parcels in a thread of their own
+
+    def parcel(self) -> Parcel:
+        """What to carry now."""
+        before = self.member.published
+        offer = self.member.offer(guarded=self._guarded)
+        if self.member.published is not before or self._departures:
+            self._save(self.member)
+        entries = self._departures + (() if offer is None else (offer,))
+        detector = self.member.detector
+        return Parcel(
+            self.member.name, entries, detector.evidence, detector.model.ridge, self.member.merged
+        )
+
+    def carry(self, parcel: Parcel) -> Answer:
+        """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
+        refusal = None
+        try:
+            for entry in parcel.entries:
+                self.exchange.publish(entry)
+        except (Unreachable, Unauthorized):
+            raise
+        except ElmgroveError as error:
+            refusal = error
+        if self._rule is everyone and self._budget is None:
+            return Answer(self.exchange.merged(parcel.name, parcel.known), refusal)
+        return Answer(self._chosen(parcel), refusal)
+
+    def take(self, answer: Answer) -> Report:
+        """Lets the member learn what came back."""
+        member, self._departures = self.member, ()
+        if isinstance(answer.refusal, Outdated):
+            member.outrank(answer.refusal.held_epoch)
+            if answer.refusal.shrunk:
+                self._departures = (member.depart(),)
+        if answer.merged is not None:
+            member.rest_on(answer.merged)
+        shared = member.shared
+        return Report(
+            None if shared is None else shared.epoch,
+            member.rows_missing(guarded=self._guarded),
+            0 if member.merged is None else member.merged.devices,
+            answer.merged is not None,
+            None if answer.refusal is None else str(answer.refusal),
+        )
+
+    def _chosen(self, parcel: Parcel) -> Merged:
+        costs = {
+            listing.origin: listing.cost
+            for listing in self.exchange.listings()
+            if not listing.left and listing.origin != parcel.name
+        }
+        wanted: Collection[str] = costs if self._budget is None else within(self._budget, costs)
+        entries = self.exchange.fetch(wanted)
+        others = [entry for entry in entries if isinstance(entry, Contribution)]
+        chosen = self._rule(parcel.own, parcel.ridge, others)
+        return merged_of(self.exchange.charter, 0, chosen)
+
+    def close(self) -> None:
+        """Lets go of the exchange's connections; the member stays usable."""
+        self.exchange.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
