@@ -178,6 +178,14 @@ def test_bad_rows_are_left_out_and_listed_if_that_is_wanted(table: Any) -> None:
     assert [text.partition(", ")[2][:6] for text in read.skipped] == ["line 2", "line 4", "line 5"]
 
 
+@pytest.mark.parametrize("text", ["a,b\n1,\n", "a,b\n1\n"])
+def test_the_ways_out_are_told_to_who_has_not_taken_them(table: Any, text: str) -> None:
+    with pytest.raises(BadInput, match="; --drop leaves a named column out, --skip-bad a row"):
+        table(text)
+    (skipped,) = table(text, skip_bad=True).skipped
+    assert "--" not in skipped
+
+
 def test_a_table_of_nothing_but_bad_rows_keeps_its_width(table: Any) -> None:
     read = table("a,b\nx,y\n", skip_bad=True)
     assert read.rows.shape == (0, 2)

@@ -1,12 +1,16 @@
 """What must be equal before two pieces of evidence may be added."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.fingerprint import differences, fingerprint
-from elmgrove.hidden import HiddenLayer, whole_number
+from elmgrove.hidden import HiddenLayer, suggested_units, whole_number
 from elmgrove.scaling import Scaling
 
 
@@ -33,6 +37,22 @@ class Basis:
                 f"scaling of {len(self.scaling.shift)} columns for "
                 f"{self.layer.inputs} inputs of the layer"
             )
+
+    @classmethod
+    def fitted(
+        cls,
+        rows: NDArray[np.float64],
+        names: Sequence[str] | None,
+        *,
+        scaling: str,
+        units: int | None = None,
+        **layer: Any,
+    ) -> "Basis":
+        """A detector's basis for rows like these; ``layer`` are the hidden layer's settings."""
+        inputs = rows.shape[1]
+        made = HiddenLayer(inputs, units or suggested_units(inputs), **layer)
+        features = None if names is None else tuple(names)
+        return cls(made, inputs, features, Scaling.fitted(scaling, rows))
 
     @property
     def fields(self) -> dict[str, Any]:

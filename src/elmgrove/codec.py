@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ Array = NDArray[Any]
 VERSION = 1
 _KEY = "elmgrove"
 _LENGTH = 8
+# More than any header here; a damaged length is not to be believed.
+_LONGEST = 2**20
 
 
 def seal(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -52,6 +54,12 @@ def unseal(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 def kind_of(blob: bytes) -> str:
     """What a blob says it holds."""
     return str(_header(blob)["format"])
+
+
+def head_of(file: BinaryIO) -> bytes:
+    """The beginning of a sealed file, which differs where the content does: a checksum is in it."""
+    length = file.read(_LENGTH)
+    return length + file.read(min(int.from_bytes(length, "little"), _LONGEST))
 
 
 @contextmanager

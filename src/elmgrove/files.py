@@ -1,16 +1,22 @@
 """Members and contributions on disk: whole or not at all."""
 
+import importlib
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from elmgrove.basis import Basis
 from elmgrove.codec import kind_of
 from elmgrove.cooperation import Contribution, Member
 from elmgrove.cooperation.member import KIND as STATE
-from elmgrove.errors import BadFile
+from elmgrove.errors import BadFile, BadInput
+
+# Only POSIX has it.
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 
 def save(path: Path, content: Member | Contribution) -> None:
@@ -25,6 +31,26 @@ def write(path: Path, blob: bytes) -> None:
     except OSError as error:
         # The name that the user knows, not the temporary one, nor none as on a full disk.
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Nobody else changes this state meanwhile; ``BadInput`` if somebody is at it.
+
+    A file beside it (``.fan-1.elm.lock``) is held by the process, so it is free again when the
+    process ends, in whatever way. Where the system has no such locks, nothing is prevented.
+    """
+    if fcntl is None:
+        yield
+        return
+    with path.with_name(f".{path.name}.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BadInput(
+                f"{path} is in use by another process (a running agent?); stop it first"
+            ) from error
+        yield
 
 
 def load_member(path: Path) -> Member:
@@ -44,6 +70,12 @@ def load(path: Path) -> Member | Contribution:
     with _naming(path):
         blob = path.read_bytes()
         return (Member if kind_of(blob) == STATE else Contribution).from_bytes(blob)
+
+
+def load_basis(path: Path) -> Basis:
+    """The basis of a state or of evidence: what another device needs in order to merge."""
+    held = load(path)
+    return held.detector.basis if isinstance(held, Member) else held.evidence.basis
 
 
 @contextmanager

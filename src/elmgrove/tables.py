@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from elmgrove.errors import BadInput
 Array = NDArray[np.float64]
 _DELIMITERS = ",;\t"
 _NO_NAMES = "{}: columns can't be dropped by name without a line of names"
+_WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
+#: What is said of a file in another encoding.
+NOT_TEXT = "not text in UTF-8; save it as a CSV file in UTF-8"
 
 
 @dataclass
@@ -50,7 +53,7 @@ def read_table(
         with path.open(newline="", encoding="utf-8-sig") as file:
             return _read_csv(file, path, features, drop, skip_bad, progress)
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: not text in UTF-8; save it as a CSV file in UTF-8") from error
+        raise BadInput(f"{path}: {NOT_TEXT}") from error
     except csv.Error as error:
         raise BadInput(f"{path}: {error}; is there a quotation mark without its pair?") from error
 
@@ -90,21 +93,19 @@ def _read_csv(
     blank, first = 0, file.readline()
     while first and not first.strip():
         blank, first = blank + 1, file.readline()
-    delimiter = max(_DELIMITERS, key=first.count)
-    header = next(csv.reader([first], delimiter=delimiter), [])
-    has_names = bool(header) and not any(_number(cell) is not None for cell in header)
-    columns = _Columns(path, [cell.strip() for cell in header], has_names, features, drop)
-    if not has_names:
+    head = Head.of(first)
+    columns = Columns(str(path), head, features, drop)
+    if not head.named:
         file.seek(0)
     table = Table(columns.names, np.empty((0, 0)), [])
     values: list[list[float]] = []
-    for line, cells in _records(file, delimiter, blank + 1 if has_names else 0, progress):
+    for line, cells in _records(file, head.delimiter, blank + 1 if head.named else 0, progress):
         try:
-            values.append(columns.numbers(line, cells))
+            values.append(columns.numbers(f"{path}, line {line}", cells))
             table.lines.append(line)
         except BadInput as error:
             if not skip_bad:
-                raise
+                raise BadInput(f"{error}; {_WAYS_OUT}") from error
             table.skipped.append(str(error))
     table.rows = np.array(values, np.float64).reshape(len(values), len(columns.kept))
     return table
@@ -127,52 +128,76 @@ def _records(
     for count, cells in enumerate(reader):
         if progress is not None and count % 256 == 0:
             progress(read)
-        if "".join(cells).strip() or len(cells) > 1:
+        if not _blank(cells):
             yield reader.line_num + offset, cells
 
 
-class _Columns:
+class Head(NamedTuple):
+    """What the first line of a file tells: how cells are parted, and whether they have names."""
+
+    delimiter: str
+    cells: list[str]
+    named: bool
+
+    @classmethod
+    def of(cls, first: str) -> Self:
+        """A first line that holds no number at all is a line of names."""
+        delimiter = max(_DELIMITERS, key=first.count)
+        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
+        named = bool(cells) and not any(_number(cell) is not None for cell in cells)
+        return cls(delimiter, cells, named)
+
+
+class Columns:
     """Which columns of a file are wanted, in which order."""
 
     def __init__(
-        self,
-        path: Path,
-        header: list[str],
-        has_names: bool,
-        features: Sequence[str] | None,
-        drop: Sequence[str],
+        self, name: str, head: Head, features: Sequence[str] | None, drop: Sequence[str]
     ) -> None:
-        if drop and not has_names:
-            raise BadInput(_NO_NAMES.format(path))
-        wanted = features if features and has_names else [c for c in header if c not in drop]
-        missing = sorted({*wanted, *drop} - set(header)) if has_names else []
+        header, named = head.cells, head.named
+        if drop and not named:
+            raise BadInput(_NO_NAMES.format(name))
+        wanted = features if features and named else [c for c in header if c not in drop]
+        missing = sorted({*wanted, *drop} - set(header)) if named else []
         if missing:
-            raise BadInput(f"{path}: no column {', '.join(map(repr, missing))} among {header}")
-        twice = [name for name in wanted if header.count(name) > 1] if has_names else []
+            raise BadInput(f"{name}: no column {', '.join(map(repr, missing))} among {header}")
+        twice = [column for column in wanted if header.count(column) > 1] if named else []
         if twice:
-            raise BadInput(f"{path}: more than one column is called {twice[0]!r}")
-        self._path = path
+            raise BadInput(f"{name}: more than one column is called {twice[0]!r}")
+        self._delimiter = head.delimiter
         self._width = len(header)
-        self.kept = [header.index(c) for c in wanted] if has_names else list(range(self._width))
-        self.names = tuple(wanted) if has_names else None
+        self.kept = [header.index(c) for c in wanted] if named else list(range(self._width))
+        self.names = tuple(wanted) if named else None
 
-    def numbers(self, line: int, cells: list[str]) -> list[float]:
+    def record(self, where: str, text: str) -> list[float] | None:
+        """The numbers of a record that is one line; None where the line is blank."""
+        # An open quotation mark makes the reader ask for a second line.
+        reader = csv.reader([text, ""], delimiter=self._delimiter)
+        try:
+            cells = next(reader)
+        except csv.Error as error:
+            raise BadInput(f"{where}: {error}") from error
+        if reader.line_num > 1:
+            raise BadInput(f"{where}: a quotation mark without its pair")
+        return None if _blank(cells) else self.numbers(where, cells)
+
+    def numbers(self, where: str, cells: list[str]) -> list[float]:
+        """The wanted cells as numbers; ``where`` tells a person which record this is."""
         if len(cells) != self._width:
-            raise BadInput(
-                f"{self._path}, line {line}: expected {self._width} columns, got {len(cells)}"
-            )
-        return [self._number(line, index, cells[index]) for index in self.kept]
+            raise BadInput(f"{where}: expected {self._width} columns, got {len(cells)}")
+        return [self._finite(where, index, cells[index]) for index in self.kept]
 
-    def _number(self, line: int, index: int, cell: str) -> float:
+    def _finite(self, where: str, index: int, cell: str) -> float:
         value = _number(cell)
         if value is not None and math.isfinite(value):
             return value
         name = f" ({self.names[self.kept.index(index)]!r})" if self.names else ""
         what = "the value is missing" if not cell.strip() else f"{cell!r} is not a finite number"
-        raise BadInput(
-            f"{self._path}, line {line}, column {index + 1}{name}: {what}; "
-            "--drop leaves a named column out, --skip-bad a row"
-        )
+        raise BadInput(f"{where}, column {index + 1}{name}: {what}")
+
+
+def _blank(cells: list[str]) -> bool:
+    return len(cells) < 2 and not "".join(cells).strip()
 
 
 def _number(cell: str) -> float | None:

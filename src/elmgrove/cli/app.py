@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from elmgrove import __version__
-from elmgrove.cli import demo, exchange, inspect, learn, score
+from elmgrove.cli import device, exchange, federation, fleet, inspect, learn, score, serve
+from elmgrove.cli.demo import demo
 from elmgrove.errors import ElmgroveError
 
 app = typer.Typer(
@@ -26,7 +27,11 @@ app.command()(exchange.share)
 app.command()(exchange.merge)
 app.command()(exchange.forget)
 app.command()(inspect.inspect)
-app.command()(demo.demo)
+app.command()(demo)
+app.command()(serve.serve)
+app.add_typer(federation.federation)
+app.add_typer(fleet.fleet)
+app.add_typer(device.device)
 
 
 def _version(wanted: bool) -> None:

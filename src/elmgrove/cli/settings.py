@@ -11,9 +11,9 @@ from elmgrove.basis import Basis
 from elmgrove.cooperation import Member
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
-from elmgrove.files import load
-from elmgrove.hidden import ACTIVATIONS, HiddenLayer, suggested_units
-from elmgrove.scaling import KINDS, Scaling
+from elmgrove.files import load_basis
+from elmgrove.hidden import ACTIVATIONS
+from elmgrove.scaling import KINDS
 from elmgrove.tables import Table
 from elmgrove.threshold import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.weights import DISTRIBUTIONS
@@ -86,16 +86,18 @@ class Settings:
     @cached_property
     def given(self) -> Basis | None:
         """The basis that another file fixes."""
-        if self.like is None:
-            return None
-        held = load(self.like)
-        return held.detector.basis if isinstance(held, Member) else held.evidence.basis
+        return None if self.like is None else load_basis(self.like)
 
     def _basis(self, table: Table) -> Basis:
-        inputs = table.rows.shape[1]
-        units = self.units or suggested_units(inputs)
-        layer = HiddenLayer(inputs, units, self.activation, self.weights, self.seed)
-        return Basis(layer, inputs, table.names, Scaling.fitted(self.scaling, table.rows))
+        return Basis.fitted(
+            table.rows,
+            table.names,
+            scaling=self.scaling,
+            units=self.units,
+            activation=self.activation,
+            weights=self.weights,
+            seed=self.seed,
+        )
 
     def _policy(self) -> Threshold:
         if self.threshold is not None and self.sigma is not None:

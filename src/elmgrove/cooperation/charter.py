@@ -45,6 +45,8 @@ class Charter:
             raise BadInput("a federation of detectors has as many outputs as inputs")
         if not isinstance(self.ridge, (int, float)) or not 0 <= self.ridge < math.inf:
             raise BadInput(f"the ridge must be a finite number from 0 on, not {self.ridge!r}")
+        if self.members is not None:
+            object.__setattr__(self, "members", _patterns(self.members))
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -61,12 +63,11 @@ class Charter:
     def from_fields(cls, fields: dict[str, Any]) -> "Charter":
         """The inverse of ``fields``; ``BadInput`` for anything else."""
         try:
-            members = fields.get("members")
             made = cls(
                 fields["name"],
                 Basis.from_fields(fields["basis"]),
                 fields.get("ridge", 1e-3),
-                None if members is None else tuple(map(str, members)),
+                fields.get("members"),
             )
         except BadInput:
             raise
@@ -110,10 +111,17 @@ class Charter:
         return Member(device, detector)
 
 
+def _patterns(members: Any) -> tuple[str, ...]:
+    # One string would be a pattern for each of its letters, and "*" lets everybody in.
+    if isinstance(members, str) or not all(isinstance(pattern, str) for pattern in members):
+        raise BadInput(f"members are a list of patterns of names, not {members!r}")
+    return tuple(members)
+
+
 def address_of(device: str) -> str:
     """A device's name as part of a URL or of a file's name; ``BadInput`` if it can't be one."""
-    address = quote(device, safe="")
-    if not device.isprintable() or not 0 < len(address) <= 200 or device.startswith("."):
+    address = quote(device, safe="") if device.isprintable() else ""
+    if not 0 < len(address) <= 200 or device.startswith("."):
         raise BadInput(
             "a device's name is printable, does not begin with a dot, and has at most 200 "
             f"characters when written in a URL: {device!r}"

@@ -29,10 +29,13 @@ class Judgement:
 
         The median over the others, so that a single strange device makes only itself strange.
         """
-        own = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
-        ratio = self.error / own
+        # What explains its own rows to the last bit is no measure for others: nobody does.
+        floor = 1e-12 * np.max(self.error, initial=0.0, where=np.isfinite(self.error))
+        own = np.maximum(self.error.diagonal(), max(floor, np.finfo(np.float64).tiny))
+        with np.errstate(invalid="ignore"):
+            ratio = self.error / own
         np.fill_diagonal(ratio, np.nan)
-        usable = np.isfinite(ratio).any(axis=1)
+        usable = ~np.isnan(ratio).all(axis=1)
         strangeness = np.ones(len(ratio))
         strangeness[usable] = np.nanmedian(ratio[usable], axis=1)
         return strangeness
@@ -45,13 +48,14 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
         evidences[0].basis.require(evidence.basis)
     betas = [np.asarray(evidence.solve(ridge), np.float64) for evidence in evidences]
     # tr(βᵀUβ) = ⟨ββᵀ, U⟩ makes one matrix product of all pairs.
-    fit = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
-    size = (
-        _rows([beta @ beta.T for beta in betas]) @ _rows([evidence.U for evidence in evidences]).T
-    )
     energy = np.array([evidence.energy for evidence in evidences])
     values = np.array([evidence.count * evidence.basis.outputs for evidence in evidences])
-    squared = np.maximum(energy - 2.0 * fit + size, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        fit = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
+        size = _rows([b @ b.T for b in betas]) @ _rows([evidence.U for evidence in evidences]).T
+        squared = np.maximum(energy - 2.0 * fit + size, 0.0)
+    # A model beyond the range of numbers explains nothing, rather than nobody knows what.
+    squared[np.isnan(squared)] = np.inf
     error = np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
     return Judgement(tuple(c.origin for c in contributions), error)
 

@@ -11,6 +11,7 @@ from elmgrove.cooperation.departure import Departure, Entry
 from elmgrove.cooperation.guard import least_new_rows
 from elmgrove.cooperation.ledger import Ledger
 from elmgrove.cooperation.merged import Merged
+from elmgrove.cooperation.origin import require_epoch
 from elmgrove.cooperation.state import (
     pack_ledger,
     pack_merged,
@@ -25,6 +26,8 @@ from elmgrove.evidence import Evidence
 from elmgrove.packing import pack_detector, unpack_detector
 
 KIND = "elmgrove.state"
+#: Epochs from here on are nobody's rows; below, there is room to go on for ever.
+LAST_EPOCH = 2**62
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class Member:
         None if nothing was ever given away and the guard does not let it. Save the member
         before sending what this returns: a device that forgot what it sent can't keep the guard.
         """
-        if self.rows_missing(guarded=guarded) == 0:
+        nothing_new = self.published and self.published.learned == self.detector.learned
+        if self.rows_missing(guarded=guarded) == 0 and not nothing_new:
             self.published = Published(self.detector.learned, self.detector.evidence)
         return self.shared
 
@@ -110,7 +114,15 @@ class Member:
         return departure
 
     def outrank(self, epoch: int) -> None:
-        """Makes sure that whatever is offered from now on is newer than ``epoch``."""
+        """Makes sure that whatever is offered from now on is newer than ``epoch``.
+
+        ``BadInput`` for an epoch that no number of rows explains and nothing could get past.
+        """
+        if epoch >= LAST_EPOCH:
+            raise BadInput(
+                f"epoch {epoch} of {self.name!r} can't be replaced; take it out where it is held, "
+                "or give this device another name"
+            )
         before = 0 if self.published is None else self.published.learned
         self.lead = max(self.lead, epoch + 1 - before)
 
@@ -141,15 +153,14 @@ class Member:
         self._require_separate()
         ledger, refused = Ledger(self.ledger.entries), list[ElmgroveError]()
         for entry in entries:
-            if entry.origin == self.name:
-                self._recognize(entry)
-                continue
             try:
-                self._require_fitting(entry)
+                if entry.origin == self.name:
+                    self._recognize(entry)
+                else:
+                    self._require_fitting(entry)
+                    ledger.join(entry)
             except ElmgroveError as error:
                 refused.append(error)
-            else:
-                ledger.join(entry)
         for held in list(ledger):
             if only is not None and held.origin not in only:
                 ledger.forget(held.origin)
@@ -228,7 +239,9 @@ class Member:
             if "published" in fields:
                 evidence = unpack_part(basis, "published", fields["published"], arrays)
                 made.published = Published(fields["published"]["learned"], evidence)
+                require_epoch(made.published.learned)
             made.lead = fields.get("lead", 0)
+            require_epoch(made.lead)
             made.notes = fields.get("notes", {})
             require_written_as(made.to_bytes(), KIND, fields, arrays)
         return made

@@ -55,7 +55,10 @@ class RunningSum:
     def worn(self) -> bool:
         """Whether rounding may have become visible."""
         lost = self._steps * STEP * self._peak
-        return bool((lost > TOLERANCE * self._largest(self._high)).any())
+        U, _, energy, count = self._largest(self._high)
+        # V may cancel out where nothing is wrong; √(U·energy) is what it is measured by.
+        size = np.array([U, np.sqrt(U) * np.sqrt(energy), energy, count])
+        return bool((lost > TOLERANCE * size).any())
 
     def evidence(self, without: Evidence | None = None) -> Evidence:
         """The sum now, but for one device that is in it."""

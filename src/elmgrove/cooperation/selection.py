@@ -46,7 +46,7 @@ def quality(limit: float = 3.0) -> Rule:
     def rule(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
         if len(others) < 4:
             return list(others)
-        strangeness = np.log(np.maximum(judge(others, ridge).strangeness, 1e-300))
+        strangeness = np.log(np.clip(judge(others, ridge).strangeness, 1e-300, 1e300))
         middle = np.median(strangeness)
         # 1.4826 makes the median deviation a standard one; log 1.1 stands for "all alike".
         spread = max(1.4826 * float(np.median(np.abs(strangeness - middle))), np.log(1.1))
@@ -94,10 +94,7 @@ class Cost:
 
     def share(self, budget: "Cost") -> float:
         """The larger part that this is of its budget; at most 1 if it can be afforded."""
-        pairs = ((self.seconds, budget.seconds), (self.bytes, budget.bytes))
-        return max(
-            cost / limit if limit else (math.inf if cost > 0 else 0.0) for cost, limit in pairs
-        )
+        return max(_share(self.seconds, budget.seconds), _share(self.bytes, budget.bytes))
 
 
 def within(budget: Cost, costs: Mapping[str, Cost]) -> list[str]:
@@ -112,3 +109,9 @@ def within(budget: Cost, costs: Mapping[str, Cost]) -> list[str]:
             chosen.append(name)
             spent += costs[name]
     return sorted(chosen)
+
+
+def _share(cost: float, limit: float) -> float:
+    if cost == 0 or limit == math.inf:
+        return 0.0
+    return cost / limit if limit else math.inf

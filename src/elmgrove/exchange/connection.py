@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from elmgrove.cooperation import Charter, Cost, Member, Rule, everyone
+from elmgrove.cooperation import Cost, Member, Rule, everyone
 from elmgrove.errors import BadInput
 from elmgrove.exchange.folder import FolderExchange
-from elmgrove.exchange.interface import Exchange, Unauthorized
+from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.session import Session
-from elmgrove.files import load_member, save, write
+from elmgrove.files import load_member, save
 
 
 def connect(
@@ -36,7 +36,7 @@ def connect(
     path = None if state is None else Path(state)
     exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
     try:
-        member = _member(path, name, exchange.charter, settings)
+        member = _member(path, name, exchange, settings)
         return Session(
             member,
             exchange,
@@ -64,27 +64,18 @@ def open_exchange(
     keyfile: Path | None = None,
     ca: str | None = None,
 ) -> Exchange:
-    """The exchange behind a URL or a path; joins it first where that has not been done."""
+    """The exchange behind a URL or a path. It is not spoken to before it is needed."""
     if not url.startswith(("http://", "https://")):
         return FolderExchange(Path(url.removeprefix("folder:")))
     # httpx takes a while to load, and a folder needs none of it.
-    from elmgrove.exchange.http import HttpExchange, enrol
+    from elmgrove.exchange.http import HttpExchange
 
-    if key is None and keyfile is not None and keyfile.exists():
-        key = keyfile.read_text(encoding="utf-8").strip()
-    if key is None and token is not None:
-        key = enrol(url, token, name, ca=ca)
-        if keyfile is not None:
-            keyfile.touch(mode=0o600)
-            write(keyfile, key.encode())
-    if key is None:
-        raise Unauthorized(f"to join {url}, {name!r} needs a token (or the key it was given)")
-    return HttpExchange(url, key, ca=ca)
+    return HttpExchange(url, name, key=key, token=token, keyfile=keyfile, ca=ca)
 
 
-def _member(path: Path | None, name: str, charter: Charter, settings: dict[str, Any]) -> Member:
+def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:
     if path is None or not path.exists():
-        return charter.start(name, **settings)
+        return exchange.charter.start(name, **settings)
     member = load_member(path)
     if member.name != name:
         raise BadInput(f"{path} is the state of {member.name!r}, not of {name!r}")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from elmgrove.codec import head_of
 from elmgrove.cooperation import (
     Charter,
     Entry,
@@ -36,16 +37,24 @@ class FolderExchange:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.charter = _read_charter(folder)
+        self._charter: Charter | None = None
+
+    @property
+    def charter(self) -> Charter:
+        """See ``Exchange``; read once."""
+        if self._charter is None:
+            self._charter = _read_charter(self._folder)
+        return self._charter
 
     @staticmethod
     def create(folder: Path, charter: Charter) -> None:
         """Makes a folder the place of a federation; ``BadInput`` if it is another's already."""
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / CHARTER
-        if path.exists() and _read_charter(folder) != charter:
-            raise BadInput(f"{path} defines another federation")
-        write(path, json.dumps(charter.fields, indent=2).encode())
+        with reaching(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if path.exists() and _read_charter(folder) != charter:
+                raise BadInput(f"{path} defines another federation")
+            write(path, json.dumps(charter.fields, indent=2).encode())
 
     def publish(self, entry: Entry) -> None:
         """See ``Exchange``."""
@@ -58,24 +67,27 @@ class FolderExchange:
 
     def listings(self) -> list[Listing]:
         """See ``Exchange``."""
-        return [listing_of(entry, path.stat().st_size) for path, entry in self._entries()]
+        with reaching(self._folder):
+            entries = [(entry, path.stat().st_size) for path, entry in self._entries()]
+        # Files are not in the order of the names: "fan-2.entry" comes before "fan.entry".
+        entries.sort(key=lambda pair: pair[0].origin)
+        return [listing_of(entry, size) for entry, size in entries]
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
         """See ``Exchange``."""
-        return [entry for _, entry in self._entries() if entry.origin in origins]
+        wanted = {self._path(origin) for origin in origins}
+        with reaching(self._folder):
+            return [entry for _, entry in self._entries(wanted)]
 
     def merged(self, without: str, known: Merged | None) -> Merged | None:
-        """See ``Exchange``. Reads all files, unless none has changed since ``known``."""
-        own = self._path(without)
-        stamps = [
-            (path.name, path.stat().st_size, path.stat().st_mtime_ns)
-            for path in self._paths()
-            if path != own
-        ]
-        revision = int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
-        if known is not None and known.revision == revision:
-            return None
-        entries = [entry for path, entry in self._entries() if path != own]
+        """See ``Exchange``. Reads only the heads of files if none has changed since ``known``."""
+        with reaching(self._folder):
+            others = set(self._paths()) - {self._path(without)}
+            heads = [(path.name, _head(path)) for path in sorted(others)]
+            revision = int.from_bytes(hashlib.sha256(repr(heads).encode()).digest()[:7], "big")
+            if known is not None and known.revision == revision:
+                return None
+            entries = [entry for _, entry in self._entries(others)]
         return merged_of(self.charter, revision, entries)
 
     def close(self) -> None:
@@ -96,23 +108,31 @@ class FolderExchange:
             raise Unreachable(f"{self._folder} is not there (any more)")
         return sorted(self._folder.glob(f"*{SUFFIX}"))
 
-    def _entries(self) -> Iterator[tuple[Path, Entry]]:
+    def _entries(self, wanted: Collection[Path] | None = None) -> Iterator[tuple[Path, Entry]]:
         for path in self._paths():
+            if wanted is not None and path not in wanted:
+                continue
             try:
                 entry = entry_from_bytes(path.read_bytes())
                 self.charter.require(entry)
                 if self._path(entry.origin) != path:
                     raise BadFile(f"an entry of {entry.origin!r} under another name")
-            except (ElmgroveError, OSError) as error:
+            except ElmgroveError as error:
                 log.warning("%s is left out: %s", path, error)
             else:
                 yield path, entry
 
 
+def _head(path: Path) -> bytes:
+    # A file's time would not do: on a stick clocks tick every two seconds. Sizes are all alike.
+    with path.open("rb") as file:
+        return head_of(file)
+
+
 def _read_charter(folder: Path) -> Charter:
     path = folder / CHARTER
     with reaching(folder):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()
     try:
         return Charter.from_fields(json.loads(text))
     except ValueError as error:
@@ -124,6 +144,8 @@ def reaching(folder: Path) -> Iterator[None]:
     """A folder that can't be read or written may be there again later."""
     try:
         yield
+    except Unreachable:
+        raise
     except OSError as error:
         raise Unreachable(
             f"{folder}: {error.strerror}; is it there, and may it be used?"

@@ -1,7 +1,10 @@
 """The exchange server, as a device sees it."""
 
+import ssl
 import time
 from collections.abc import Collection
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -22,6 +25,7 @@ from elmgrove.cooperation import (
 )
 from elmgrove.errors import BadInput
 from elmgrove.exchange.interface import Listing, Unauthorized, Unreachable
+from elmgrove.files import write
 
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
@@ -30,12 +34,29 @@ AT_ONCE = 20
 class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
-    ``key`` is the device's own, which ``enrol`` gives. ``ca`` is a file with the certificate of
-    whoever signed the server's, if that is nobody this machine trusts anyway.
+    A device has a key of its own. The first time it asks for one, with the federation's
+    ``token``, and keeps it in ``keyfile``. ``ca`` is a file with the certificate of whoever signed
+    the server's, if that is nobody this machine trusts anyway. Nothing is sent before it is needed.
     """
 
-    def __init__(self, url: str, key: str, *, ca: str | None = None, timeout: float = 30.0) -> None:
-        self._client = client(url, key, ca=ca, timeout=timeout)
+    def __init__(
+        self,
+        url: str,
+        device: str,
+        *,
+        key: str | None = None,
+        token: str | None = None,
+        keyfile: Path | None = None,
+        ca: str | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self._open = partial(client, url, ca=ca, timeout=timeout)
+        address_of(device)
+        self._device = device
+        self._key = key
+        self._token = token
+        self._keyfile = keyfile
+        self._opened: httpx.Client | None = None
         self._charter: Charter | None = None
         # Until something was fetched: a slow line.
         self._bytes_a_second = 1e6
@@ -82,11 +103,13 @@ class HttpExchange:
         """See ``Exchange``. An unchanged sum costs a few hundred bytes."""
         tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
         answer = self._request("GET", "/merged", headers=tag, params={"without": without})
-        return None if answer.status_code == httpx.codes.NOT_MODIFIED else _merged(answer.content)
+        unchanged = answer.status_code == httpx.codes.NOT_MODIFIED
+        return None if unchanged else Merged.from_bytes(answer.content)
 
     def close(self) -> None:
         """See ``Exchange``."""
-        self._client.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -95,19 +118,37 @@ class HttpExchange:
         self.close()
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        return request(self._client, method, path, **options)
+        if self._opened is None:
+            self._opened = self._open(self._known_key() or self._enrolled())
+        return request(self._opened, method, path, **options)
+
+    def _known_key(self) -> str | None:
+        if self._key is None and self._keyfile is not None and self._keyfile.exists():
+            self._key = self._keyfile.read_text(encoding="utf-8").strip()
+        return self._key
+
+    def _enrolled(self) -> str:
+        """Joins the federation; the key that this gives is told once."""
+        if self._token is None:
+            raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
+        with self._open(self._token) as opened:
+            answer = request(opened, "POST", "/devices", json={"name": self._device}).json()
+        self._key = str(answer["key"])
+        if self._keyfile is not None:
+            self._keyfile.touch(mode=0o600)
+            write(self._keyfile, self._key.encode())
+        return self._key
 
 
-def enrol(url: str, token: str, device: str, *, ca: str | None = None) -> str:
-    """Joins a federation with its token; gives the key that is this device's alone."""
-    with client(url, token, ca=ca, timeout=30.0) as opened:
-        return str(request(opened, "POST", "/devices", json={"name": device}).json()["key"])
-
-
-def client(url: str, secret: str | None, *, ca: str | None, timeout: float) -> httpx.Client:
-    """A connection to one federation, or to a server's root."""
-    import ssl
-
+def client(
+    url: str,
+    secret: str | None,
+    *,
+    ca: str | None = None,
+    timeout: float = 30.0,
+    root: str = "/v1/federations",
+) -> httpx.Client:
+    """A connection to one federation, to all of a server's, or to another ``root``."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise BadInput(f"not the URL of an exchange (http://host:port/federation): {url!r}")
@@ -115,7 +156,7 @@ def client(url: str, secret: str | None, *, ca: str | None, timeout: float) -> h
     if secret is not None:
         headers["Authorization"] = f"Bearer {secret}"
     trust: Any = True if ca is None else ssl.create_default_context(cafile=ca)
-    base = f"{parts.scheme}://{parts.netloc}/v1/federations{parts.path.rstrip('/')}"
+    base = f"{parts.scheme}://{parts.netloc}{root}{parts.path.rstrip('/')}"
     return httpx.Client(base_url=base, headers=headers, verify=trust, timeout=timeout)
 
 
@@ -146,7 +187,3 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return problem if isinstance(problem, dict) else {}
-
-
-def _merged(content: bytes) -> Merged:
-    return Merged.from_bytes(content)

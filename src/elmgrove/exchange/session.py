@@ -54,8 +54,10 @@ class Report:
     def __str__(self) -> str:
         if self.published is not None:
             mine = f"published epoch {self.published}"
-        else:
+        elif self.missing:
             mine = f"nothing published yet ({self.missing} more rows needed)"
+        else:
+            mine = "nothing published yet"
         reason = f"; refused: {self.refusal}" if self.refusal else ""
         return f"{mine}, rests on {self.devices} others{' (news)' if self.news else ''}{reason}"
 
@@ -78,7 +80,6 @@ class Session:
         guarded: bool = True,
         save: Callable[[Member], None] = lambda member: None,
     ) -> None:
-        exchange.charter.basis.require(member.detector.basis)
         self.member = member
         self.exchange = exchange
         self._rule = rule
@@ -128,6 +129,7 @@ class Session:
 
     def carry(self, parcel: Parcel) -> Answer:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
+        self.exchange.charter.basis.require(parcel.own.basis)
         refusal = None
         try:
             for entry in parcel.entries:

@@ -1,0 +1,5 @@
+"""``python -m elmgrove`` is the command ``elmgrove``."""
+
+from elmgrove.cli import main
+
+main()

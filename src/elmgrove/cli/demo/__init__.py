@@ -1,0 +1,5 @@
+"""``elmgrove demo``: real processes on this machine that learn from each other."""
+
+from elmgrove.cli.demo.command import demo
+
+__all__ = ["demo"]

@@ -1,0 +1,105 @@
+"""The demo's fleet: agents that learn a digit each, and the federation that they are in."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
+from elmgrove.cli.demo.digits import PIXELS, Digits
+from elmgrove.cli.demo.processes import Processes, Server
+from elmgrove.cooperation import Charter, Member
+from elmgrove.exchange.http import client, request
+from elmgrove.files import load_member
+from elmgrove.hidden import HiddenLayer
+
+Array = NDArray[Any]
+NAME = "digits"
+
+
+class Fleet:
+    """Device k learns digit k, from a file that it follows, and syncs twice a second."""
+
+    def __init__(
+        self, folder: Path, processes: Processes, data: Digits, devices: int, units: int, seed: int
+    ) -> None:
+        self._folder = folder
+        self._processes = processes
+        self._data = data
+        self.names = [f"device-{digit}" for digit in range(devices)]
+        self.charter = Charter(
+            NAME, Basis(HiddenLayer(PIXELS, units, seed=seed), PIXELS, features=_names())
+        )
+
+    def join(self, server: Server) -> None:
+        """Makes the federation, and starts one agent for each digit."""
+        with client(server.url, server.admin_token) as opened:
+            token = request(opened, "POST", "", json=self.charter.fields).json()["token"]
+        for digit, name in enumerate(self.names):
+            self._data.write(digit, self._folder / f"{name}.csv")
+            self._processes.start(
+                name,
+                *("device", "run", "--name", name, "--state", f"{name}.elm"),
+                *("--source", f"{name}.csv", "--follow", "--verdicts", f"{name}.jsonl"),
+                *("--exchange", f"{server.url}/{NAME}"),
+                *("--sync-seconds", "0.5", "--save-seconds", "0.5"),
+                ELMGROVE_DEVICE_TOKEN=token,
+            )
+
+    def rows_read(self) -> int:
+        """How many rows have a verdict."""
+        return sum(len(self._verdicts(name)) for name in self.names)
+
+    def all_heard(self, others: int, names: list[str] | None = None) -> bool:
+        """Whether each device has published all it learned and rests on so many others."""
+        return all(self._settled(name, others) for name in names or self.names)
+
+    def member(self, name: str) -> Member:
+        """A device as its state file has it now."""
+        return load_member(self._folder / f"{name}.elm")
+
+    def learned_rows(self, name: str) -> Array:
+        """The rows that a device found normal and learned, by its verdicts."""
+        rows = self._data.rows_of(self.names.index(name)).round(4)
+        return rows[[verdict["learned"] for verdict in self._verdicts(name)]]
+
+    def leave(self, name: str, server: Server) -> None:
+        """Stops an agent and takes its part out of the federation."""
+        self._processes.stop(name)
+        self._processes.run("device", "leave", f"{server.url}/{NAME}", "--state", f"{name}.elm")
+
+    def stop(self) -> None:
+        """Ends the agents that are still there."""
+        for name in self.names:
+            if self._processes.runs(name):
+                self._processes.stop(name)
+
+    def _verdicts(self, name: str) -> list[dict[str, Any]]:
+        path = self._folder / f"{name}.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        # The last line may still be being written.
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def _settled(self, name: str, others: int) -> bool:
+        if not (self._folder / f"{name}.elm").exists():
+            return False
+        member = self.member(name)
+        published = 0 if member.published is None else member.published.learned
+        expected = len(self._data.rows_of(self.names.index(name)))
+        read = len(self._verdicts(name)) == expected
+        known = 0 if member.merged is None else member.merged.devices
+        return read and published == member.detector.learned and known == others
+
+
+def difference(member: Member, rows: Array) -> float:
+    """How far a model is from one that learned all these rows in one place (relative, β)."""
+    central = Charter(NAME, member.detector.basis, member.detector.model.ridge).start("central")
+    central.detector.learn_many(rows)
+    beta = central.detector.model.beta
+    return float(np.abs(member.detector.model.beta - beta).max() / np.abs(beta).max())
+
+
+def _names() -> tuple[str, ...]:
+    return tuple(f"pixel {index}" for index in range(PIXELS))

@@ -1,0 +1,112 @@
+"""The demo's processes: a real server and real agents, all of which end with the demo."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from elmgrove.errors import ElmgroveError
+from elmgrove.server import secrets
+
+COMMAND = (sys.executable, "-m", "elmgrove")
+#: Seconds after which something that should have happened is taken to have failed.
+PATIENCE = 60.0
+
+
+class Processes:
+    """Starts ``elmgrove`` commands in a folder, each with a log, and stops all at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *arguments: str, **environment: str) -> None:
+        """Starts ``elmgrove`` with these arguments; what it says goes to NAME.log."""
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._running[name] = subprocess.Popen(
+                [*COMMAND, *arguments],
+                cwd=self._folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def run(self, *arguments: str) -> None:
+        """Runs ``elmgrove`` with these arguments to its end."""
+        done = subprocess.run([*COMMAND, *arguments], cwd=self._folder, capture_output=True)
+        if done.returncode:
+            raise ElmgroveError(f"{arguments[:2]}: {done.stderr.decode(errors='replace')}")
+
+    def runs(self, name: str) -> bool:
+        """Whether it was started and not stopped."""
+        return name in self._running
+
+    def stop(self, name: str) -> None:
+        """Asks a process to end (SIGTERM) and waits until it has."""
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        if code not in (0, -signal.SIGTERM):
+            raise ElmgroveError(f"{name} ended with {code}: {self._log(name)}")
+
+    def wait(self, what: str, done: Callable[[], bool]) -> None:
+        """Waits until something is the case, or says what went wrong instead."""
+        until = time.monotonic() + PATIENCE
+        while not done():
+            for name, process in self._running.items():
+                if process.poll() is not None:
+                    raise ElmgroveError(f"{name} ended early: {self._log(name)}")
+            if time.monotonic() > until:
+                raise ElmgroveError(f"waited {PATIENCE:g} s in vain: {what}")
+            time.sleep(0.05)
+
+    def _log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text(errors="replace")[-2000:]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Server:
+    """``elmgrove serve`` on a free port of this machine."""
+
+    def __init__(self, processes: Processes) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.admin_token = secrets.make("admin")
+        processes.start(
+            "server",
+            *("serve", "--store", "fleet.db", "--port", str(port), "--log-level", "warning"),
+            ELMGROVE_ADMIN_TOKEN=self.admin_token,
+        )
+        processes.wait("the server answers", self._ready)
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/ready", timeout=5.0).status_code == 200
+        except httpx.TransportError:
+            return False

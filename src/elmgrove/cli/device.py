@@ -1,0 +1,152 @@
+"""``elmgrove device``: the agent that runs on a machine, and what goes with it."""
+
+import inspect
+import logging
+import signal
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from elmgrove.cli.options import SavedState, notes
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import PREFIX, Settings, help_of, read_settings, type_of
+from elmgrove.device.verdicts import NobodyReads
+from elmgrove.exchange import Session
+from elmgrove.exchange.connection import keyfile, open_exchange
+from elmgrove.exchange.peers import pull as pull_from
+from elmgrove.files import load_member, locked, save
+
+device = typer.Typer(
+    name="device",
+    help="Run the agent on a machine: rows in, verdicts and alarms out, in step with others.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+def run(context: typer.Context, config: Path | None, **given: Any) -> None:
+    """Run the agent: score, decide and learn row by row, and sync with others.
+
+    Every option can also stand in the TOML file (with _ for -) or in the environment; an
+    option wins over the environment, and that over the file. SIGTERM and Ctrl-C end it cleanly.
+
+    Example: [bold]elmgrove device run --config device.toml[/]
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    said = {name: value for name, value in given.items() if _was_said(context, name)}
+    agent = Agent(read_settings(config, said))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())
+    try:
+        agent.run()
+    except NobodyReads as error:
+        notes.print(str(error))
+
+
+@device.command()
+def settings() -> None:
+    """List all settings of the agent, with their environment variables and defaults."""
+    grid = Grid(expand=False)
+    for heading in ("setting", "environment variable", "default", "what for"):
+        grid.add_column(heading, overflow="fold")
+    for one in fields(Settings):
+        default = repr(one.default) if one.default_factory is MISSING else ""
+        grid.add_row(one.name, variable_of(one.name), default, help_of(one.name))
+    Console().print(grid)
+
+
+@device.command()
+def pull(
+    url: Annotated[str, typer.Argument(help="The other agent, e.g. http://10.0.0.7:8471.")],
+    state: SavedState,
+    token: Annotated[
+        str | None, typer.Option(help="Its peer_token.", envvar=f"{PREFIX}PEER_TOKEN")
+    ] = None,
+) -> None:
+    """Take in what another device's agent published and heard, straight from there.
+
+    Example: [bold]elmgrove device pull http://10.0.0.7:8471 --state fan-2.elm[/]
+    """
+    with locked(state):
+        member = load_member(state)
+        for error in member.meet(pull_from(url, token=token)):
+            notes.print(f"Left out: {error}")
+        save(state, member)
+    others = ", ".join(held.origin for held in member.ledger) or "nobody else"
+    notes.print(f"{member.name} now rests on its own rows and those of {others}.")
+
+
+@device.command()
+def leave(
+    exchange: Annotated[
+        str, typer.Argument(help="The server's URL with the federation, or folder.")
+    ],
+    state: SavedState,
+    ca: Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")] = None,
+) -> None:
+    """Take this device's part out of everybody's next model. Running it again joins again.
+
+    Example: [bold]elmgrove device leave http://127.0.0.1:8470/fans --state fan-2.elm[/]
+    """
+    with locked(state):
+        member = load_member(state)
+        opened = open_exchange(exchange, member.name, keyfile=keyfile(state), ca=ca)
+        with Session(member, opened, save=lambda member: save(state, member)) as session:
+            session.leave()
+    notes.print(f"{member.name} left; the others' next sync is without it.")
+
+
+def variable_of(setting: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + setting.upper()
+
+
+def _was_said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    # By name: releases of Typer bring the enumeration from different packages.
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+
+
+def _option(one: Field[Any]) -> inspect.Parameter:
+    flag = f"--{one.name.replace('_', '-')}"
+    if type_of(one.name) is bool:
+        flag = f"{flag}/--no-{flag[2:]}"
+    default = getattr(Settings(), one.name)
+    option = typer.Option(flag, help=help_of(one.name), envvar=variable_of(one.name))
+    return inspect.Parameter(
+        one.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[type_of(one.name), option],
+    )
+
+
+def _with_settings() -> Any:
+    """``run`` with one option for each setting: the table in ``Settings`` is the only one."""
+    first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    config = inspect.Parameter(
+        "config",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[
+            Path | None,
+            typer.Option(help="TOML file with settings.", exists=True, dir_okay=False),
+        ],
+    )
+
+    def command(**given: Any) -> None:
+        run(**given)
+
+    parameters = [first, config, *map(_option, fields(Settings))]
+    command.__doc__ = run.__doc__
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+device.command("run")(_with_settings())

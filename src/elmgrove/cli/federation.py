@@ -1,0 +1,233 @@
+"""``elmgrove federation``: what an administrator does with federations and their devices."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from elmgrove.basis import Basis
+from elmgrove.cli.options import notes, read
+from elmgrove.cli.settings import Activation, Drop, ScalingKind, Seed, Units, Weights
+from elmgrove.cooperation import Charter, address_of
+from elmgrove.errors import BadInput
+from elmgrove.exchange import FolderExchange
+from elmgrove.exchange.http import client, request
+from elmgrove.files import load_basis
+
+federation = typer.Typer(
+    name="federation",
+    help="Make federations and decide who takes part.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+Name = Annotated[str, typer.Argument(help="The federation's name.")]
+Device = Annotated[str, typer.Argument(help="The device's name.")]
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """Where the server is, and how it knows the administrator."""
+
+    server: str
+    token: str | None
+    token_file: Path
+    ca: str | None
+
+    def client(self) -> httpx.Client:
+        """A connection that may do everything."""
+        token = self.token
+        if token is None:
+            if not self.token_file.exists():
+                raise BadInput(
+                    f"{self.token_file} is not there: give 'federation --admin-token', or "
+                    "'federation --admin-token-file' with the file that 'elmgrove serve' made"
+                )
+            token = self.token_file.read_text(encoding="utf-8").strip()
+        return client(self.server, token, ca=self.ca)
+
+
+@federation.callback()
+def administrator(
+    context: typer.Context,
+    server: Annotated[
+        str, typer.Option(help="The server's URL.", envvar="ELMGROVE_SERVER")
+    ] = "http://127.0.0.1:8470",
+    admin_token: Annotated[
+        str | None,
+        typer.Option(
+            help="The administrator's token \\[default: from the file].",
+            envvar="ELMGROVE_ADMIN_TOKEN",
+        ),
+    ] = None,
+    admin_token_file: Annotated[
+        Path, typer.Option(help="The file that 'elmgrove serve' keeps that token in.")
+    ] = Path("elmgrove.admin"),
+    ca: Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")] = None,
+) -> None:
+    """Make federations and decide who takes part."""
+    context.obj = Administrator(server, admin_token, admin_token_file, ca)
+
+
+@federation.command()
+def create(
+    context: typer.Context,
+    name: Name,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Layer, columns and scaling of this state or evidence.", exists=True),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="...or fitted to the rows of this CSV or .npy file.", exists=True),
+    ] = None,
+    drop: Drop = None,
+    scaling: ScalingKind = "standard",
+    units: Units = None,
+    activation: Activation = "identity",
+    weights: Weights = "uniform",
+    seed: Seed = 0,
+    ridge: Annotated[float, typer.Option(help="Regularization.", min=0.0)] = 1e-3,
+    member: Annotated[
+        list[str] | None,
+        typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
+    ] = None,
+) -> None:
+    """Make a federation; prints the token with which devices join it.
+
+    Example: [bold]elmgrove federation create fans --data sample.csv --member 'fan-*'[/]
+    """
+    if (like is None) == (data is None):
+        raise BadInput("how rows look comes from --like or from --data: give one of them")
+    if like is not None:
+        basis = load_basis(like)
+    else:
+        assert data is not None
+        table = read(data, None, drop or (), skip_bad=False)
+        basis = Basis.fitted(
+            table.rows,
+            table.names,
+            scaling=scaling,
+            units=units,
+            activation=activation,
+            weights=weights,
+            seed=seed,
+        )
+    charter = Charter(name, basis, ridge, None if member is None else tuple(member))
+    if folder is not None:
+        FolderExchange.create(folder, charter)
+        notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
+        return
+    with _admin(context) as opened:
+        made = request(opened, "POST", "", json=charter.fields).json()
+    notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
+    Console().print(made["token"], soft_wrap=True, highlight=False)
+
+
+@federation.command("list")
+def list_(
+    context: typer.Context,
+) -> None:
+    """List the federations of a server."""
+    with _admin(context) as opened:
+        for name in request(opened, "GET", "").json()["federations"]:
+            Console().print(name, highlight=False)
+
+
+@federation.command()
+def show(
+    context: typer.Context,
+    name: Name,
+) -> None:
+    """Show a federation's layer and its devices, with what each has contributed."""
+    with _admin(context) as opened:
+        charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
+        devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
+        entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
+    layer = charter.basis.layer
+    console = Console()
+    console.print(
+        f"{name}: {layer.inputs} inputs, {layer.units} hidden units, {layer.activation}, "
+        f"scaling {charter.basis.scaling.kind}, ridge {charter.ridge:g}, "
+        f"members {', '.join(charter.members or ['any'])}",
+        highlight=False,
+    )
+    console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
+
+
+@federation.command()
+def token(
+    context: typer.Context,
+    name: Name,
+) -> None:
+    """Make a new join token; the old one is worth nothing from then on. Keys stay valid."""
+    with _admin(context) as opened:
+        made = request(opened, "POST", f"/{name}/token").json()
+    Console().print(made["token"], soft_wrap=True, highlight=False)
+
+
+@federation.command()
+def revoke(
+    context: typer.Context,
+    name: Name,
+    device: Device,
+) -> None:
+    """Shut a device out: its key is worth nothing, and its part leaves everybody's next model."""
+    with _admin(context) as opened:
+        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
+    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
+
+
+@federation.command()
+def readmit(
+    context: typer.Context,
+    name: Name,
+    device: Device,
+) -> None:
+    """Give a device a new key: one that was shut out, or that lost its own. Prints the key."""
+    with _admin(context) as opened:
+        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
+    notes.print(f"The key of {device}, to be written to its .key file beside its state:")
+    Console().print(made["key"], soft_wrap=True, highlight=False)
+
+
+@federation.command()
+def delete(
+    context: typer.Context,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a federation with all that its devices contributed."""
+    if not yes:
+        typer.confirm(f"Delete {name} and all its contributions?", abort=True)
+    with _admin(context) as opened:
+        request(opened, "DELETE", f"/{name}")
+    notes.print(f"Deleted {name}.")
+
+
+def _admin(context: typer.Context) -> httpx.Client:
+    administrator: Administrator = context.obj
+    return administrator.client()
+
+
+def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
+    grid = Grid()
+    for heading in ("device", "key", "epoch", "rows", "last heard"):
+        grid.add_column(heading)
+    for device in devices:
+        entry = entries.get(device["name"])
+        key = "revoked" if device["revoked"] else "valid"
+        if entry is None:
+            grid.add_row(device["name"], key, "", "", "never")
+            continue
+        heard = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
+        rows = "left" if entry["left"] else f"{entry['count']:.0f}"
+        grid.add_row(device["name"], key, str(entry["epoch"]), rows, heard)
+    return grid

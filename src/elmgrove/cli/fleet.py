@@ -1,0 +1,131 @@
+"""``elmgrove fleet``: a look at all devices of an exchange together."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table as Grid
+
+from elmgrove.cli.options import bar, notes
+from elmgrove.cooperation import Contribution, Judgement, judge
+from elmgrove.errors import BadInput
+from elmgrove.exchange import Exchange
+from elmgrove.exchange.connection import open_exchange
+from elmgrove.extras import extra
+from elmgrove.files import load_contribution
+
+fleet = typer.Typer(
+    name="fleet",
+    help="Look at all devices of an exchange together.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+_AT_ONCE = 20
+
+
+@fleet.callback()
+def group() -> None:
+    """Look at all devices of an exchange together."""
+
+
+@fleet.command("judge")
+def judge_(
+    where: Annotated[
+        list[str],
+        typer.Argument(help="A server's URL with the federation, a shared folder, or files."),
+    ],
+    key: Annotated[
+        str | None,
+        typer.Option(help="A device's key or the admin token.", envvar="ELMGROVE_KEY"),
+    ] = None,
+    ca: Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")] = None,
+    ridge: Annotated[
+        float | None, typer.Option(help="Regularization \\[default: the federation's].", min=0.0)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the matrix into this PNG file.")] = None,
+) -> None:
+    """Show who explains whom: each device's model on each device's rows, without the rows.
+
+    A row with large numbers is a model that does not fit the others' data; a column with large
+    numbers is data that no other model explains.
+
+    Example: [bold]elmgrove fleet judge http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
+    """
+    if plot is not None:
+        extra("matplotlib", "demo")
+    contributions, own_ridge = _contributions(where, key, ca)
+    if len(contributions) < 2:
+        raise BadInput(f"{', '.join(where)}: fewer than two devices contributed")
+    found = judge(contributions, own_ridge if ridge is None else ridge)
+    if as_json:
+        numbers = {"names": found.names, "error": _plain(found.error)}
+        Console().print_json(json.dumps({**numbers, "strangeness": _plain(found.strangeness)}))
+    else:
+        Console().print(_grid(found))
+    if plot is not None:
+        _draw(found, plot)
+        notes.print(f"Wrote {plot}.")
+
+
+def _contributions(
+    where: list[str], key: str | None, ca: str | None
+) -> tuple[list[Contribution], float]:
+    if all(Path(one).is_file() for one in where):
+        return [load_contribution(Path(one)) for one in where], 1e-3
+    if len(where) > 1:
+        raise BadInput("give one exchange, or files that all exist")
+    exchange = open_exchange(where[0], "fleet", key=key, ca=ca)
+    try:
+        return _fetched(exchange), exchange.charter.ridge
+    finally:
+        exchange.close()
+
+
+def _fetched(exchange: Exchange) -> list[Contribution]:
+    names = [listing.origin for listing in exchange.listings() if not listing.left]
+    entries = []
+    with bar() as progress:
+        for start in progress.track(range(0, len(names), _AT_ONCE), description="Fetching"):
+            entries += exchange.fetch(names[start : start + _AT_ONCE])
+    return [entry for entry in entries if isinstance(entry, Contribution)]
+
+
+def _plain(values: NDArray[np.float64]) -> list[Any]:
+    """Numbers as JSON knows them: null where there is none."""
+    plain = values.astype(object)
+    plain[~np.isfinite(values)] = None
+    listed: list[Any] = plain.tolist()
+    return listed
+
+
+def _grid(found: Judgement) -> Grid:
+    grid = Grid(title="Mean squared error of each model (row) on each device's rows (column)")
+    grid.add_column("model of")
+    for name in found.names:
+        grid.add_column(f"rows of {name}", justify="right")
+    grid.add_column("times worse than their own", justify="right")
+    for name, errors, factor in zip(found.names, found.error, found.strangeness, strict=True):
+        grid.add_row(name, *(f"{error:.3g}" for error in errors), f"{factor:.3g}")
+    return grid
+
+
+def _draw(found: Judgement, path: Path) -> None:
+    extra("matplotlib", "demo").use("Agg")
+    pyplot = extra("matplotlib.pyplot", "demo")
+    side = max(4.0, 0.5 * len(found.names) + 2.0)
+    figure, axes = pyplot.subplots(figsize=(side + 1.0, side))
+    image = axes.imshow(np.log10(np.maximum(found.error, 1e-300)), cmap="viridis")
+    places = range(len(found.names))
+    axes.set_xticks(places, found.names, rotation=90)
+    axes.set_yticks(places, found.names)
+    axes.set_xlabel("rows of")
+    axes.set_ylabel("model of")
+    axes.set_title("Who explains whom")
+    figure.colorbar(image, label="log₁₀ of the mean squared error")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,59 @@
+"""``elmgrove serve``: the exchange as a service."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmgrove.cli.options import notes
+from elmgrove.extras import extra
+
+
+def serve(
+    store: Annotated[
+        str,
+        typer.Option(help="SQLite file, or postgresql://... for several servers at once."),
+    ] = "elmgrove.db",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8470,
+    admin_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="ELMGROVE_ADMIN_TOKEN",
+            help="The administrator's token \\[default: from the file below].",
+        ),
+    ] = None,
+    admin_token_file: Annotated[
+        Path, typer.Option(help="Where that token is kept; made the first time.")
+    ] = Path("elmgrove.admin"),
+    certificate: Annotated[
+        Path | None, typer.Option(help="TLS certificate (PEM).", exists=True, dir_okay=False)
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="Largest contribution, in bytes.", min=1)] = 2**26,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run the exchange: devices put what they learned and get what the others learned.
+
+    Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
+    """
+    extra("starlette", "server")
+    listen = extra("elmgrove.server.listen", "server")
+    secrets = extra("elmgrove.server.secrets", "server")
+    if admin_token is None:
+        admin_token = secrets.admin_token(admin_token_file)
+        notes.print(f"The administrator's token is in {admin_token_file}.")
+    scheme = "http" if certificate is None else "https"
+    notes.print(f"Serving {store.rpartition('@')[2]} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+    listen.listen(
+        store,
+        admin_token,
+        host=host,
+        port=port,
+        certificate=certificate,
+        private_key=private_key,
+        max_body=max_body,
+        log_level=log_level,
+    )

@@ -1,0 +1,79 @@
+"""How a device begins: from its state, from its federation, from a file, or from its first rows."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmgrove.alarm import AlarmRule
+from elmgrove.basis import Basis
+from elmgrove.cooperation import Charter, Member
+from elmgrove.device.backoff import Backoff
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import Exchange, Unreachable
+from elmgrove.files import load_basis, load_member
+from elmgrove.threshold import FalseAlarmRate
+
+log = logging.getLogger("elmgrove.device")
+
+
+def member_from_state(settings: Settings) -> Member | None:
+    """The member that was saved; None the first time."""
+    if not settings.path.exists():
+        return None
+    return load_member(settings.path)
+
+
+def member_from_federation(
+    settings: Settings, exchange: Exchange, stopped: Callable[[], bool]
+) -> Member | None:
+    """A new member by the federation's charter; waits for it as long as it takes."""
+    backoff = Backoff()
+    while not stopped():
+        try:
+            return exchange.charter.start(settings.name, **_detector_settings(settings))
+        except Unreachable as error:
+            wait = backoff.failed()
+            log.warning(
+                "%s; without the federation's layer nothing can begin, next try in %.0f s",
+                error,
+                wait,
+            )
+            until = time.monotonic() + wait
+            while time.monotonic() < until and not stopped():
+                time.sleep(0.1)
+    return None
+
+
+def member_like(settings: Settings) -> Member:
+    """A new member with the basis of a state or an evidence file."""
+    return _member(settings, load_basis(Path(settings.like)))
+
+
+def member_for_rows(
+    settings: Settings, rows: Sequence[Sequence[float]], names: Sequence[str] | None
+) -> Member:
+    """A new member whose scaling fits the first rows."""
+    basis = Basis.fitted(
+        np.array(rows, np.float64),
+        names,
+        scaling=settings.scaling,
+        units=settings.units or None,
+        seed=settings.seed,
+    )
+    return _member(settings, basis)
+
+
+def _member(settings: Settings, basis: Basis) -> Member:
+    return Charter("alone", basis).start(settings.name, **_detector_settings(settings))
+
+
+def _detector_settings(settings: Settings) -> dict[str, Any]:
+    return {
+        "threshold": FalseAlarmRate(settings.rate),
+        "forgetting": settings.forgetting,
+        "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
+    }

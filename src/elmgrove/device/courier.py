@@ -1,0 +1,103 @@
+"""The courier: carries parcels to the exchange and back while the device goes on working."""
+
+import logging
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from elmgrove.cooperation import Outdated
+from elmgrove.device.backoff import Backoff
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange.session import Answer, Report
+
+log = logging.getLogger("elmgrove.device")
+
+
+class Partner(Protocol):
+    """What a sync consists of: ``Session`` with an exchange, ``PeerSession`` with peers."""
+
+    def parcel(self) -> Any:
+        """What to carry; called in the device's own thread."""
+        ...
+
+    def carry(self, parcel: Any) -> Any:
+        """Speaks with others; called in the courier's thread."""
+        ...
+
+    def take(self, answer: Any) -> Report:
+        """Lets the member learn what came back; called in the device's own thread."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections."""
+        ...
+
+
+class Courier:
+    """Syncs every so many seconds or rows, one sync at a time, and later after a failure."""
+
+    def __init__(self, partner: Partner, seconds: float, rows: int) -> None:
+        self._partner = partner
+        self._seconds = seconds or float("inf")
+        self._rows = rows or float("inf")
+        self._backoff = Backoff()
+        self._thread = ThreadPoolExecutor(1, "elmgrove-courier")
+        self._under_way: Future[Any] | None = None
+        self._due = 0.0
+        self._waiting = False
+        self._rows_before = 0
+
+    def step(self, rows: int) -> bool:
+        """Starts or ends a sync if it is time; quick. Says whether something new was taken in.
+
+        ``rows`` is how many rows the device has seen so far.
+        """
+        now = time.monotonic()
+        if self._under_way is not None:
+            return self._under_way.done() and self._finish()
+        enough = rows - self._rows_before >= self._rows and not self._waiting
+        if now >= self._due or enough:
+            self._rows_before = rows
+            self._start()
+        return False
+
+    def finish(self, timeout: float) -> bool:
+        """One last sync, if it can be had within ``timeout``; says whether it was news."""
+        until = time.monotonic() + timeout
+        news = False
+        for _ in range(2):  # the first one may have begun before the last rows came
+            if self._under_way is None:
+                self._start()
+            while self._under_way is not None and not self._under_way.done():
+                if time.monotonic() > until:
+                    return news
+                time.sleep(0.01)
+            news |= self._finish()
+        return news
+
+    def close(self) -> None:
+        """Waits for nothing that is under way."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._partner.close()
+
+    def _start(self) -> None:
+        self._under_way = self._thread.submit(self._partner.carry, self._partner.parcel())
+
+    def _finish(self) -> bool:
+        future, self._under_way = self._under_way, None
+        assert future is not None
+        try:
+            answer = future.result()
+            report = self._partner.take(answer)
+        except ElmgroveError as error:
+            self._wait(self._backoff.failed(), failed=True)
+            log.warning("sync failed, next try in %.0f s: %s", self._due - time.monotonic(), error)
+            return False
+        self._backoff.succeeded()
+        outdated = isinstance(answer, Answer) and isinstance(answer.refusal, Outdated)
+        self._wait(0.0 if outdated else self._seconds, failed=False)
+        log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
+        return report.news
+
+    def _wait(self, seconds: float, *, failed: bool) -> None:
+        self._due, self._waiting = time.monotonic() + seconds, failed

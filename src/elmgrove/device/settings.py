@@ -1,0 +1,149 @@
+"""The settings of a device: one table for the file, the flags and the environment."""
+
+import socket
+import tomllib
+import typing
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from elmgrove.cooperation import Cost, Rule, benefit, everyone, named, quality
+from elmgrove.errors import BadInput
+
+#: The environment variable of a setting is this and its name in capitals.
+PREFIX = "ELMGROVE_DEVICE_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Each field is a key of ``device.toml``, a flag of ``elmgrove device run`` and a variable."""
+
+    name: Annotated[str, "The device's name in its federation."] = field(
+        default_factory=socket.gethostname
+    )
+    state: Annotated[str, "The state file; made if it is not there."] = "device.elm"
+
+    source: Annotated[str, "Rows: a CSV file, a folder that files drop into, - for input."] = "-"
+    follow: Annotated[bool, "Wait for more rows at the end of the file."] = False
+    pattern: Annotated[str, "Which files of a folder to read."] = "*.csv"
+    drop: Annotated[list[str], "Leave this column out (repeatable)."] = field(default_factory=list)
+
+    exchange: Annotated[str, "A server's URL with the federation's name, or a shared folder."] = ""
+    token: Annotated[str, "The federation's token, to join it the first time."] = ""
+    ca: Annotated[str, "Certificate of who signed the server's."] = ""
+    peers: Annotated[list[str], "URL of another agent to hear from (repeatable)."] = field(
+        default_factory=list
+    )
+    listen: Annotated[str, "host:port on which other agents may pull."] = ""
+    peer_token: Annotated[str, "What agents must know to pull from each other."] = ""
+    merge: Annotated[str, "Whom: everyone, quality, benefit, or names with commas."] = "everyone"
+    budget_seconds: Annotated[float, "Fetch what can be had in this time; 0 = all."] = 0.0
+    budget_bytes: Annotated[int, "Fetch no more bytes than this; 0 = all."] = 0
+    guard: Annotated[bool, "Upload only what covers enough new rows to hide each."] = True
+    sync_seconds: Annotated[float, "Sync so often; 0 = not by time."] = 60.0
+    sync_rows: Annotated[int, "Sync after so many rows; 0 = not by rows."] = 0
+
+    save_rows: Annotated[int, "Save after so many rows: the most a crash can lose."] = 1000
+    save_seconds: Annotated[float, "Save so often, if there were rows."] = 60.0
+
+    verdicts: Annotated[str, "File for verdicts as JSON lines; - for output, '' for none."] = "-"
+    only: Annotated[str, "Which verdicts: all, anomalies or alarms."] = "all"
+    webhook: Annotated[str, "URL that alarms are posted to."] = ""
+    command: Annotated[str, "Command that alarms are given to, on its input."] = ""
+
+    like: Annotated[str, "New device: a state or evidence file to take the layer from."] = ""
+    start_rows: Annotated[int, "New device: rows to fit the scaling to, without the above."] = 100
+    scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
+    units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
+    seed: Annotated[int, "New device: seed of the hidden layer."] = 0
+    rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
+    forgetting: Annotated[float, "New device: what a row still counts after the next."] = 1.0
+    alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
+    alarm_n: Annotated[int, "New device: ...among so many."] = 1
+    alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
+
+    def __post_init__(self) -> None:
+        if self.only not in ("all", "anomalies", "alarms"):
+            raise BadInput(f"only: all, anomalies or alarms, not {self.only!r}")
+        if self.exchange and (self.peers or self.listen):
+            raise BadInput("exchange and peers: what came by both ways would count twice; take one")
+        if self.listen and not self.peer_token and not _is_loopback(self.listen):
+            raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+        for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
+            if getattr(self, limit) < 0:
+                raise BadInput(f"{limit} can't be negative")
+        for limit in ("save_rows", "start_rows", "save_seconds"):
+            if not getattr(self, limit) > 0:
+                raise BadInput(f"{limit} must be above 0")
+
+    @property
+    def path(self) -> Path:
+        """The state file."""
+        return Path(self.state)
+
+    @property
+    def rule(self) -> Rule:
+        """Whom to merge."""
+        if self.merge in ("everyone", "benefit"):
+            return everyone if self.merge == "everyone" else benefit
+        return quality() if self.merge == "quality" else named(self.merge.split(","))
+
+    @property
+    def budget(self) -> Cost | None:
+        """What fetching may cost; None if that does not matter."""
+        if not (self.budget_seconds or self.budget_bytes):
+            return None
+        unlimited = Cost()
+        return Cost(self.budget_seconds or unlimited.seconds, self.budget_bytes or unlimited.bytes)
+
+
+def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
+    """From the file, overridden by what was given by flag or environment."""
+    table = {} if path is None else _read(path)
+    return Settings(**(table | given))
+
+
+def help_of(setting: str) -> str:
+    """What a setting is for."""
+    return str(_hint(setting).__metadata__[0])
+
+
+def type_of(setting: str) -> Any:
+    """What a setting is made of."""
+    return typing.get_args(_hint(setting))[0]
+
+
+def _hint(setting: str) -> Any:
+    return typing.get_type_hints(Settings, include_extras=True)[setting]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: {error}") from error
+    known = {one.name for one in fields(Settings)}
+    for key, value in table.items():
+        if key not in known:
+            raise BadInput(f"{path}: no setting is called {key!r}; there are: {sorted(known)}")
+        table[key] = _fitting(path, key, value)
+    return table
+
+
+def _fitting(path: Path, key: str, value: Any) -> Any:
+    wanted = type_of(key)
+    if wanted is float and type(value) is int:
+        return float(value)
+    if wanted == list[str]:
+        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    else:
+        fits = type(value) is wanted
+    if not fits:
+        raise BadInput(
+            f"{path}: {key} = {value!r} is not of type {getattr(wanted, '__name__', wanted)}"
+        )
+    return value
+
+
+def _is_loopback(address: str) -> bool:
+    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")

@@ -1,0 +1,63 @@
+"""Rows from one CSV file: as it is now, or as it grows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.source import Bookmark, Item, Reading, Source, pause
+from elmgrove.device.sources.textfile import TextFile
+
+
+class File(Source):
+    """A file that is complete. The iteration ends with it."""
+
+    def __init__(self, path: Path, records: Records, bookmark: Bookmark | None) -> None:
+        super().__init__(records)
+        self._path = path
+        self._bookmark = bookmark
+
+    def __iter__(self) -> Iterator[Item]:
+        with TextFile(self._path, self._bookmark) as text:
+            yield from self._whole(text)
+
+
+class FollowedFile(File):
+    """A file that grows, as a log does. The iteration never ends.
+
+    It may appear later, be cut, or be renamed with a new one in its place: the old one is read to
+    its end first. A line is a row once its ending is written (a carriage return alone: once the
+    next line begins).
+    """
+
+    def __iter__(self) -> Iterator[Item]:
+        bookmark = self._bookmark
+        while True:
+            try:
+                text = TextFile(self._path, bookmark)
+            except FileNotFoundError:
+                pause()
+                yield None
+                continue
+            bookmark = None
+            with text:
+                self._records.begin(at_start=text.began == 0)
+                yield from self._growing(text)
+                yield from self._unfinished(text)
+
+    def _growing(self, text: TextFile) -> Iterator[Item]:
+        """All of a file, until it is cut or another stands in its place."""
+        quiet = 0
+        # Its writer may need a moment to notice that the file was renamed.
+        while quiet < 2 and not text.cut:
+            replaced, read = text.replaced, text.read
+            yield from self._items(text, text.lines())
+            quiet = quiet + 1 if replaced and text.read == read else 0
+            pause()
+            yield None
+
+    def _unfinished(self, text: TextFile) -> Iterator[Reading | Bad]:
+        for line in text.rest():
+            if line.complete:
+                yield from self._items(text, [line])
+            else:
+                yield Bad(f"{text.name}, line {line.number}", "its end was never written")

@@ -1,0 +1,140 @@
+"""Rows from files that are dropped into a folder."""
+
+import logging
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from itertools import count
+from pathlib import Path
+from stat import S_ISREG
+from typing import NamedTuple
+
+from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.source import Bookmark, Item, Reading, Source, pause
+from elmgrove.device.sources.text import Line, Text
+from elmgrove.device.sources.textfile import TextFile
+from elmgrove.errors import BadInput
+
+logger = logging.getLogger("elmgrove.device")
+#: Seconds for which a file must have rested: its writer is then taken to be done.
+SETTLE = 1.0
+DONE, BAD = "done", "bad"
+
+
+class _Finished(NamedTuple):
+    """A file that was read, and the end of its last good row."""
+
+    inode: int
+    last: int
+
+
+class Folder(Source):
+    """Files in the order of their names, each read once. The iteration never ends.
+
+    Hidden files are left alone, and files still being written: a writer that pauses for longer
+    than ``SETTLE`` should write under a hidden name and rename. A file that was read goes to
+    ``done/`` as soon as ``saved`` has heard a bookmark past its rows, not before: whatever a crash
+    takes from the state is still there to be read again. A file without one good row goes to
+    ``bad/``. Nothing in there is overwritten: a second file of the same name gets a number.
+    """
+
+    def __init__(
+        self, path: Path, pattern: str, records: Records, bookmark: Bookmark | None
+    ) -> None:
+        super().__init__(records)
+        self._path = path
+        self._pattern = pattern
+        self._bookmark = bookmark
+        self._finished: dict[str, _Finished] = {}
+
+    def __iter__(self) -> Iterator[Item]:
+        if self._bookmark is not None:
+            yield from self._resumed(self._bookmark)
+        while True:
+            for path in self._settled():
+                yield from self._read(path)
+            pause()
+            yield None
+
+    def saved(self, bookmark: Bookmark) -> None:
+        """Moves the files away that lie wholly before the bookmark."""
+        for name, (inode, last) in list(self._finished.items()):
+            here = bookmark["inode"] == inode and bookmark["offset"] >= last
+            if here or bookmark["finished"].get(name) == inode:
+                del self._finished[name]
+                self._move_read(name, inode)
+
+    def _bookmark_after(self, text: Text, line: Line) -> Bookmark | None:
+        bookmark = super()._bookmark_after(text, line)
+        finished = {name: file.inode for name, file in self._finished.items()}
+        return None if bookmark is None else {**bookmark, "finished": finished}
+
+    def _resumed(self, bookmark: Bookmark) -> Iterator[Item]:
+        """The rest of the file that the bookmark is in; what it says is read goes."""
+        # A bookmark into a single file, from before the agent was given a folder, has no such list.
+        for name, inode in bookmark.get("finished", {}).items():
+            self._move_read(name, inode)
+        path = self._path / bookmark["file"]
+        # Another file of that name takes its turn among the others.
+        if _inode(path) == bookmark["inode"]:
+            yield from self._read(path, bookmark)
+
+    def _settled(self) -> list[Path]:
+        return [path for path in sorted(self._path.iterdir()) if self._is_settled(path)]
+
+    def _is_settled(self, path: Path) -> bool:
+        if path.name.startswith(".") or not fnmatch(path.name, self._pattern):
+            return False
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return False
+        known = self._finished.get(path.name)
+        unread = known is None or known.inode != found.st_ino
+        # A time in the future, as on a device without a clock, is not a time just now.
+        rested = abs(time.time() - found.st_mtime) >= SETTLE
+        return S_ISREG(found.st_mode) and unread and rested
+
+    def _read(self, path: Path, bookmark: Bookmark | None = None) -> Iterator[Item]:
+        last, bad = 0, False
+        try:
+            with TextFile(path, bookmark) as text:
+                for item in self._whole(text):
+                    yield item
+                    bad = bad or isinstance(item, Bad)
+                    if isinstance(item, Reading) and item.bookmark is not None:
+                        last = item.bookmark["offset"]
+        except FileNotFoundError:
+            return
+        except (BadInput, OSError) as error:
+            self._refuse(path, str(error))
+            return
+        if last:
+            self._finished[path.name] = _Finished(text.inode, last)
+        elif bad and not text.began:
+            self._refuse(path, "not one good row")
+        else:
+            self._move(path, DONE)
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        logger.warning("%s: moved to %s: %s", path, self._move(path, BAD), reason)
+
+    def _move_read(self, name: str, inode: int) -> None:
+        path = self._path / name
+        if _inode(path) == inode:
+            self._move(path, DONE)
+
+    def _move(self, path: Path, kind: str) -> Path:
+        folder = self._path / kind
+        folder.mkdir(exist_ok=True)
+        target, numbers = folder / path.name, count(1)
+        while target.exists():
+            target = folder / f"{path.stem}.{next(numbers)}{path.suffix}"
+        return path.rename(target)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None

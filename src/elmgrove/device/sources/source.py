@@ -1,0 +1,83 @@
+"""What every source of rows has in common."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.text import Line, Text
+from elmgrove.device.sources.textfile import TextFile
+
+#: Seconds between two looks for something new.
+POLL = 0.1
+
+Bookmark = dict[str, Any]
+
+
+class Reading(NamedTuple):
+    """One row, where it stands (for messages), and the bookmark after it (for a restart)."""
+
+    row: list[float]
+    where: str
+    bookmark: Bookmark | None
+
+
+Item = Reading | Bad | None
+
+
+class Source(ABC):
+    """Rows as they come: a ``Reading``, a ``Bad`` row, or None for "nothing new right now".
+
+    One line is one record, so that a lost quotation mark costs one row and not the rest of the
+    stream: a quoted cell with a line break in it is refused. Bad rows never end the iteration;
+    a file whose columns are not those that are wanted does, with ``BadInput``.
+
+    ``names`` and ``width`` are known from the first ``Reading`` on. The columns of the first file
+    hold for those after it: named ones are found by name, a file that starts with numbers goes
+    on in the same order.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns' names in the order of the row; None where the file names none."""
+        return self._records.names
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers a row has."""
+        return self._records.width
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Item]:
+        """Goes on from the bookmark that the source was opened with."""
+
+    def saved(self, bookmark: Bookmark) -> None:  # noqa: B027 (most sources have nothing to do)
+        """Hears that a restart would begin at this bookmark: what lies before it may go."""
+
+    def _whole(self, text: TextFile) -> Iterator[Reading | Bad]:
+        """All of a file that is complete, with or without a line ending at its end."""
+        self._records.begin(at_start=text.began == 0)
+        yield from self._items(text, text.lines())
+        yield from self._items(text, text.rest())
+
+    def _items(self, text: Text, lines: Iterable[Line]) -> Iterator[Reading | Bad]:
+        for line in lines:
+            where = f"{text.name}, line {line.number}"
+            row = self._records.row(where, line)
+            if isinstance(row, Bad):
+                yield row
+            elif row is not None:
+                yield Reading(row, where, self._bookmark_after(text, line))
+
+    def _bookmark_after(self, text: Text, line: Line) -> Bookmark | None:
+        position = text.position(line)
+        return None if position is None else {**position, **self._records.bookmark}
+
+
+def pause() -> None:
+    """Waits until it is worth looking again."""
+    time.sleep(POLL)

@@ -1,0 +1,114 @@
+"""Devices that hear from each other directly, without a server."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from elmgrove.cooperation import (
+    Cost,
+    Entry,
+    Member,
+    Rule,
+    entry_from_bytes,
+    everyone,
+    unbundle,
+    within,
+)
+from elmgrove.errors import BadFile, ElmgroveError
+from elmgrove.evidence import Evidence
+from elmgrove.exchange.http import client, request
+from elmgrove.exchange.interface import Unauthorized, Unreachable
+from elmgrove.exchange.session import Report
+
+log = logging.getLogger("elmgrove.exchange")
+
+#: Where an agent that listens gives away what it published and what it heard.
+PATH = "/ledger"
+
+
+def pull(url: str, *, token: str | None = None, timeout: float = 30.0) -> list[Entry]:
+    """All that the agent at ``url`` has to tell: its own entry and those that it heard."""
+    with client(url, token, timeout=timeout, root="") as opened:
+        return [entry_from_bytes(blob) for blob in unbundle(request(opened, "GET", PATH).content)]
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What came from the peers that could be reached, and why the others could not."""
+
+    entries: list[Entry]
+    failures: list[str]
+
+
+class PeerSession:
+    """Keeps a member in step with other agents; the steps are those of ``Session``.
+
+    Entries travel on through those who heard them, so not everybody needs to reach everybody.
+    With a budget, the peers that took the least time and bytes the last time are asked first.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        urls: Sequence[str],
+        *,
+        token: str | None = None,
+        rule: Rule = everyone,
+        budget: Cost | None = None,
+        guarded: bool = True,
+        save: Callable[[Member], None] = lambda member: None,
+    ) -> None:
+        self.member = member
+        self._token = token
+        self._rule = rule
+        self._budget = budget
+        self._guarded = guarded
+        self._save = save
+        self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
+
+    def parcel(self) -> Evidence:
+        """Lets the listener give away what the guard allows; there is nothing to carry."""
+        before = self.member.published
+        self.member.offer(guarded=self._guarded)
+        if self.member.published is not before:
+            self._save(self.member)
+        return self.member.detector.evidence
+
+    def carry(self, parcel: Evidence) -> Pulled:
+        """Asks the peers, and touches nothing of the member: may run in any thread."""
+        budget = self._budget or Cost()
+        entries, failures = list[Entry](), list[str]()
+        for url in within(budget, self._costs):
+            began = time.monotonic()
+            try:
+                found = pull(url, token=self._token)
+            except (Unreachable, Unauthorized, BadFile) as error:
+                failures.append(f"{url}: {error}")
+                continue
+            size = sum(len(entry.to_bytes()) for entry in found)
+            self._costs[url] = Cost(time.monotonic() - began, size)
+            entries += found
+        if failures and len(failures) == len(self._costs):
+            raise Unreachable("; ".join(failures))
+        return Pulled(entries, failures)
+
+    def take(self, pulled: Pulled) -> Report:
+        """Lets the member learn what came."""
+        member, before = self.member, self.member.ledger
+        refused: list[ElmgroveError] = member.meet(pulled.entries)
+        if self._rule is not everyone:
+            detector = member.detector
+            chosen = self._rule(detector.evidence, detector.model.ridge, list(member.ledger))
+            member.meet((), only={contribution.origin for contribution in chosen})
+        shared, reasons = member.shared, pulled.failures + [str(error) for error in refused]
+        return Report(
+            None if shared is None else shared.epoch,
+            member.rows_missing(guarded=self._guarded),
+            len(member.ledger),
+            member.ledger is not before,
+            "; ".join(reasons) or None,
+        )
+
+    def close(self) -> None:
+        """There is nothing to let go of."""

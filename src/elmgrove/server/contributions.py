@@ -1,0 +1,176 @@
+"""Contributions over HTTP: put, got, merged and taken back."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from hashlib import sha256
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from elmgrove.cooperation import Contribution, Departure, Outdated, Version, follows
+from elmgrove.cooperation.bundle import framed
+from elmgrove.server.callers import Caller, caller_of
+from elmgrove.server.federations import content_limit
+from elmgrove.server.problems import Problem
+from elmgrove.server.records import Entry, Federation
+from elmgrove.server.service import body_of
+
+BLOB = "application/octet-stream"
+#: Seconds that a body may take to arrive.
+PATIENCE = 120.0
+#: Nothing can follow it, so whoever published it could not be taken out again.
+LAST_EPOCH = 2**63 - 1
+
+
+async def put(request: Request) -> Response:
+    """Stores a contribution in the place of the device's former one. The same twice is once."""
+    caller = await caller_of(request)
+    name = request.path_params["device"]
+    caller.require_device(name)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            blob = await body_of(request, content_limit(caller.charter))
+    except TimeoutError:
+        raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
+    contribution = await asyncio.to_thread(_checked, caller, name, blob)
+    entry = await _store(caller, contribution, blob)
+    try:
+        await caller_of(request)
+    except Problem:
+        # The key was revoked while this was under way, maybe after its part was taken out.
+        await depart(caller, name, None)
+        raise
+    body = {"origin": name, "epoch": entry.epoch, "revision": entry.revision}
+    return JSONResponse(body, headers={"ETag": f'"{entry.digest}"'})
+
+
+async def get(request: Request) -> Response:
+    """One device's contribution, as it was put."""
+    caller = await caller_of(request)
+    found = await caller.service.store.blob(caller.charter.name, request.path_params["device"])
+    if found is None:
+        raise Problem("not-found", "this device has contributed nothing, or left")
+    entry, blob = found
+    headers = {"ETag": f'"{entry.digest}"'}
+    if entry.digest in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(blob, headers=headers, media_type=BLOB)
+
+
+async def leave(request: Request) -> Response:
+    """Takes a device's part out of the sum, from everybody's next sync on."""
+    caller = await caller_of(request)
+    name = request.path_params["device"]
+    caller.require_own(name)
+    epoch = request.query_params.get("epoch")
+    if epoch is not None and not (epoch.isascii() and epoch.isdigit() and len(epoch) < 20):
+        raise Problem("malformed", f"epoch: {epoch!r:.40} is not a whole number")
+    await depart(caller, name, None if epoch is None else int(epoch))
+    return Response(status_code=204)
+
+
+async def index(request: Request) -> Response:
+    """What is held of every device, without the numbers themselves."""
+    caller = await caller_of(request)
+    entries = await caller.service.store.entries(caller.charter.name)
+    return JSONResponse({"entries": [_shown(entry) for entry in entries]})
+
+
+async def some(request: Request) -> Response:
+    """The contributions of the devices named by ``origin`` (several times), or all, as a bundle."""
+    caller = await caller_of(request)
+    wanted = request.query_params.getlist("origin")
+    return StreamingResponse(_bundled(caller, wanted), media_type=BLOB)
+
+
+async def merged(request: Request) -> Response:
+    """The sum over all devices but the caller, kept ready; 304 while it is what the caller has."""
+    caller = await caller_of(request)
+    without = request.query_params.get("without", caller.device)
+    if without is not None:
+        caller.require_own(without)
+    federation, service = caller.federation, caller.service
+    # Asked for before the sum is taken: a sum may be newer than its number, never older.
+    revision = await service.store.revision(federation.name, without)
+    stamp = _stamp(federation, revision)
+    headers = {"ETag": f'"{stamp}"', "Cache-Control": "no-cache"}
+    if f'"{stamp}"' in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    found = await service.sums.merged(federation, caller.charter, without, stamp)
+    blob = await asyncio.to_thread(found.to_bytes)
+    return Response(blob, headers=headers, media_type=BLOB)
+
+
+async def depart(caller: Caller, name: str, epoch: int | None) -> None:
+    """Stores that a device left; nothing to do for one that is not there."""
+    held = await caller.service.store.entry(caller.charter.name, name)
+    if held is None or held.left:
+        return
+    try:
+        await _store(caller, Departure(name, held.epoch + 1 if epoch is None else epoch), None)
+    except Outdated:
+        if epoch is not None:
+            raise
+        await depart(caller, name, None)  # it published something in the meantime
+
+
+async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | None) -> Entry:
+    count = entry.evidence.count if isinstance(entry, Contribution) else 0.0
+
+    digest = "" if blob is None else sha256(blob).hexdigest()
+    new = Version(entry.epoch, None if blob is None else count, digest)
+
+    def successor(held: Entry | None) -> bool:
+        return follows(None if held is None else _version(held), new)
+
+    put = caller.service.store.put
+    stored = await put(
+        caller.charter.name,
+        entry.origin,
+        entry.epoch,
+        count,
+        blob,
+        time.time(),
+        successor=successor,
+    )
+    caller.service.sums.follow(caller.federation, caller.charter)
+    return stored
+
+
+def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
+    contribution = Contribution.from_bytes(blob)
+    if contribution.origin != name:
+        raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
+    if contribution.epoch == LAST_EPOCH:
+        raise Problem("malformed", f"epoch: {LAST_EPOCH} is the last, which is for leaving")
+    caller.charter.require(contribution)
+    return contribution
+
+
+def _stamp(federation: Federation, revision: int) -> int:
+    """With the time of its making, so that a federation made anew can't be taken for this one."""
+    state = f"{federation.created!r} {revision}"
+    return int.from_bytes(sha256(state.encode()).digest()[:7], "big")
+
+
+def _version(entry: Entry) -> Version:
+    return Version(entry.epoch, None if entry.left else entry.count, entry.digest)
+
+
+def _shown(entry: Entry) -> dict[str, object]:
+    names = ("origin", "epoch", "count", "size", "received", "left", "revision")
+    return {name: getattr(entry, name) for name in names}
+
+
+async def _bundled(caller: Caller, wanted: list[str]) -> AsyncIterator[bytes]:
+    store, federation = caller.service.store, caller.charter.name
+    if wanted:
+        for origin in wanted:
+            found = await store.blob(federation, origin)
+            if found is not None:
+                yield framed(found[1])
+        return
+    async with store.snapshot(federation) as snapshot:
+        async for _, blob in snapshot.blobs:
+            yield framed(blob)

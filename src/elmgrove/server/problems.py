@@ -1,0 +1,98 @@
+"""Refusals as RFC 9457 problem documents: what was wrong, named so that a program can tell."""
+
+import logging
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from elmgrove.cooperation import Outdated, Refused
+from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
+from elmgrove.server.operations import StoreUnavailable
+
+log = logging.getLogger("elmgrove.server")
+
+#: Each kind of problem: its status and its title. The key ends the document's ``type``.
+KINDS = {
+    "malformed": (400, "The request can't be read"),
+    "unauthorized": (401, "A valid token or key is needed"),
+    "forbidden": (403, "This token or key may not do that"),
+    "not-found": (404, "There is no such thing"),
+    "method-not-allowed": (405, "This can't be done here"),
+    "slow": (408, "The request took too long to arrive"),
+    "taken": (409, "The name is taken"),
+    "outdated": (409, "A version that can't be replaced by this one is held"),
+    "too-large": (413, "The request is too large"),
+    "mismatch": (422, "Learned in another way than this federation's"),
+    "not-admissible": (422, "No rows can have produced this evidence"),
+    "refused": (422, "Not accepted"),
+    "internal": (500, "The server failed; nothing was changed"),
+    "unavailable": (503, "The server can't reach its data base"),
+}
+
+
+class Problem(Exception):
+    """A refusal on its way out; ``more`` are further members of the document."""
+
+    def __init__(self, kind: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.more = more
+
+    def response(self, instance: str) -> JSONResponse:
+        status, title = KINDS[self.kind]
+        document = {
+            "type": f"urn:elmgrove:problem:{self.kind}",
+            "title": title,
+            "status": status,
+            "detail": str(self),
+            "instance": instance,
+            **self.more,
+        }
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        return JSONResponse(document, status, headers, media_type="application/problem+json")
+
+
+def no_federation() -> Problem:
+    return Problem("not-found", "there is no federation of this name")
+
+
+def problem_of(error: Exception) -> Problem:
+    """What the library refuses, as a problem; anything it did not foresee is the server's fault."""
+    match error:
+        case Problem():
+            return error
+        case Outdated():
+            return Problem("outdated", str(error), held_epoch=error.held_epoch, shrunk=error.shrunk)
+        case Mismatch():
+            return Problem("mismatch", str(error))
+        case NotAdmissible():
+            return Problem("not-admissible", str(error))
+        case Refused():
+            return Problem("refused", str(error))
+        case BadFile() | BadInput():
+            return Problem("malformed", str(error))
+        case StoreUnavailable():
+            return Problem("unavailable", "try again later")
+        case HTTPException():
+            kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
+            return Problem(kind, error.detail)
+    return Problem("internal", "it was logged; please tell whoever runs it")
+
+
+async def answer(request: Request, error: Exception) -> JSONResponse:
+    """The exception handler of the whole application."""
+    path = request.scope["path"]
+    problem = no_federation() if await _was_deleted(request, error) else problem_of(error)
+    if problem.kind == "internal":
+        log.error("%s %s failed", request.method, path, exc_info=error)
+    return problem.response(path)
+
+
+async def _was_deleted(request: Request, error: Exception) -> bool:
+    """Whether the store did not find the federation, because it was deleted in the meantime."""
+    name = request.path_params.get("federation")
+    if not isinstance(error, KeyError) or name is None:
+        return False
+    return await request.app.state.service.store.federation(name) is None

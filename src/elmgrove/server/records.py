@@ -1,0 +1,74 @@
+"""What the store holds: plain records of names, numbers and bytes."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Devices that share a basis.
+
+    ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets anyone join
+    who has the token.
+    """
+
+    name: str
+    basis: dict[str, Any]
+    ridge: float
+    members: tuple[str, ...] | None
+    token_hash: str
+    created: float
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that was let in, known by the hash of its key."""
+
+    name: str
+    key_hash: str
+    revoked: bool
+    enrolled: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a device published, without the bytes; ``digest`` is their SHA-256 in hexadecimal.
+
+    ``left`` marks a departure: the device took its contribution back, so there are no bytes,
+    ``digest`` is empty and ``size`` is 0.
+    """
+
+    origin: str
+    revision: int
+    epoch: int
+    count: float
+    digest: str
+    size: int
+    received: float
+    left: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one revision adds to a sum, ``blob``, and what it takes out of it, ``replaced``.
+
+    Either is None where there is nothing: a departure adds none, a first contribution replaces
+    none.
+    """
+
+    revision: int
+    origin: str
+    blob: bytes | None
+    replaced: bytes | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All contributions as of one revision: (origin, blob) in the order of the origins.
+
+    ``blobs`` can be gone through once, while the snapshot is open.
+    """
+
+    revision: int
+    blobs: AsyncIterator[tuple[str, bytes]]

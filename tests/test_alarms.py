@@ -1,0 +1,262 @@
+"""Alarms reach real servers and real programs, and never hold anything up."""
+
+import json
+import logging
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmgrove import BadInput
+from elmgrove.device.alarms import Alarms, command, courier, webhook
+from elmgrove.device.backoff import Backoff
+
+PATIENCE = 20.0
+
+
+class Server(HTTPServer):
+    """Answers with the codes it was given, then with 204; keeps what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.codes: list[int] = []
+        self.told: list[Any] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/secret"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.may_answer.wait(PATIENCE)
+        self.server.told.append((self.headers["Content-Type"], self.path, json.loads(body)))
+        self.send_response(self.server.codes.pop(0) if self.server.codes else 204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.may_answer.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "Backoff", lambda: Backoff(first=0.01))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name == "elmgrove.device"]
+
+
+def script(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "alarm script.py"
+    path.write_text(text)
+    return shlex.join([sys.executable, str(path), str(tmp_path / "told $HOME.jsonl")])
+
+
+def told(tmp_path: Path) -> list[Any]:
+    return [json.loads(line) for line in (tmp_path / "told $HOME.jsonl").read_text().splitlines()]
+
+
+NOTE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n'); print('noise')"
+
+
+# A web address
+
+
+def test_alarms_are_posted_in_order(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    alarms = Alarms(server.url, None)
+    for n in range(5):
+        alarms.raise_({"where": "fan.csv, line 3", "score": 1.5, "n": n})
+    alarms.close(PATIENCE)
+    assert [message["n"] for _, _, message in server.told] == [0, 1, 2, 3, 4]
+    kind, path, message = server.told[0]
+    assert (kind, path) == ("application/json", "/secret")
+    assert message == {"where": "fan.csv, line 3", "score": 1.5, "n": 0}
+    assert warnings(caplog) == []
+
+
+def test_a_failing_server_is_asked_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.codes = [500, 503, 502, 599]
+    alarms = Alarms(server.url, None)
+    alarms.raise_({"n": 1})
+    alarms.close(PATIENCE)
+    assert [message for _, _, message in server.told] == [{"n": 1}] * 5
+    assert warnings(caplog) == []
+
+
+def test_after_five_attempts_the_next_alarm_has_its_turn(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.codes = [500] * 5
+    alarms = Alarms(server.url, None)
+    alarms.raise_({"n": 1})
+    alarms.raise_({"n": 2})
+    alarms.close(PATIENCE)
+    assert [message["n"] for _, _, message in server.told] == [1, 1, 1, 1, 1, 2]
+    assert warnings(caplog) == ["alarm not delivered to 127.0.0.1: it answered 500"]
+
+
+@pytest.mark.parametrize("code", [400, 404, 429, 301])
+def test_a_refusal_is_logged_once_and_not_repeated(
+    server: Server, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    server.codes = [code]
+    alarms = Alarms(server.url, None)
+    alarms.raise_({})
+    alarms.close(PATIENCE)
+    assert len(server.told) == 1
+    assert warnings(caplog) == [f"alarm refused by 127.0.0.1: it answered {code}"]
+
+
+def test_nobody_at_the_address_is_logged_without_its_secret(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Server() as gone:
+        url = gone.url
+    alarms = Alarms(url, None)
+    alarms.raise_({})
+    alarms.close(PATIENCE)
+    (text,) = warnings(caplog)
+    assert "not delivered to 127.0.0.1: ConnectError" in text
+    assert "secret" not in text
+
+
+def test_what_is_no_json_is_logged_and_does_not_stop_the_next(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    alarms = Alarms(server.url, None)
+    alarms.raise_({"n": object()})
+    alarms.raise_({"n": 2})
+    alarms.close(PATIENCE)
+    assert [message for _, _, message in server.told] == [{"n": 2}]
+    assert warnings(caplog) == ["an alarm could not be delivered"]
+
+
+def test_the_oldest_are_dropped_when_too_many_wait(
+    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "CAPACITY", 3)
+    server.may_answer.clear()
+    alarms = Alarms(server.url, None)
+    for n in range(10):
+        alarms.raise_({"n": n})
+    server.may_answer.set()
+    alarms.close(PATIENCE)
+    numbers = [message["n"] for _, _, message in server.told]
+    # One may have left the queue before the others came.
+    assert numbers[-3:] == [7, 8, 9]
+    assert len(numbers) in (3, 4)
+    assert sum("dropped the oldest" in text for text in warnings(caplog)) == 10 - len(numbers)
+
+
+def test_closing_gives_up_in_time_and_says_so(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.may_answer.clear()
+    alarms = Alarms(server.url, None)
+    alarms.raise_({})
+    alarms.raise_({})
+    alarms.close(0.0)
+    assert any("gave up on" in text for text in warnings(caplog))
+    server.may_answer.set()
+    alarms.close(PATIENCE)
+    assert len(server.told) == 2
+
+
+# A command
+
+
+def test_a_command_gets_each_alarm_on_its_standard_input(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    alarms = Alarms(None, script(tmp_path, NOTE))
+    alarms.raise_({"where": "Lüfter", "n": 1})
+    alarms.raise_({"n": 2})
+    alarms.close(PATIENCE)
+    assert told(tmp_path) == [{"where": "Lüfter", "n": 1}, {"n": 2}]
+    assert warnings(caplog) == []
+    assert capfd.readouterr().out == ""
+
+
+def test_a_command_that_fails_is_logged_with_its_complaint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    alarms = Alarms(None, script(tmp_path, "import sys; sys.exit('no siren')"))
+    alarms.raise_({})
+    alarms.close(PATIENCE)
+    (text,) = warnings(caplog)
+    assert "exit code 1" in text
+    assert "no siren" in text
+
+
+def test_a_command_that_hangs_is_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "SECONDS", 0.5)
+    alarms = Alarms(None, "sh -c 'sleep 600; true'")
+    alarms.raise_({})
+    alarms.close(PATIENCE)
+    assert any("stopped after 0.5 s" in text for text in warnings(caplog))
+
+
+def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
+    server: Server, tmp_path: Path
+) -> None:
+    server.may_answer.clear()
+    alarms = Alarms(server.url, script(tmp_path, NOTE))
+    alarms.raise_({"n": 1})
+    end = time.monotonic() + PATIENCE
+    while not (list(tmp_path.glob("told*")) and told(tmp_path)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert told(tmp_path) == [{"n": 1}]
+    assert server.told == []
+    server.may_answer.set()
+    alarms.close(PATIENCE)
+    assert len(server.told) == 1
+
+
+# Settings
+
+
+def test_nobody_to_tell_is_fine(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "elmgrove.device")
+    alarms = Alarms(None, None)
+    alarms.raise_({})
+    alarms.close(PATIENCE)
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("url", ["", "example.org/hook", "ftp://example.org", "https://"])
+def test_what_is_no_web_address_is_refused_at_once(url: str) -> None:
+    with pytest.raises(BadInput, match="must be an address"):
+        Alarms(url, None)
+
+
+@pytest.mark.parametrize("text", ["", "no-such-program --loud", "say 'half a quote"])
+def test_what_is_no_command_is_refused_at_once(text: str) -> None:
+    before = threading.active_count()
+    with pytest.raises(BadInput, match="the alarm command"):
+        Alarms("http://example.org", text)
+    assert threading.active_count() == before

@@ -1,0 +1,153 @@
+"""Verdicts on their way out: real files, real pipes."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector, HiddenLayer
+from elmgrove.device import verdicts
+from elmgrove.device.verdicts import Verdicts, message
+from elmgrove.verdict import Verdict
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 4))
+    detector = Detector(HiddenLayer(inputs=4, units=2, seed=7), features=["a", "b", "ä", "d"])
+    detector.learn_many(rows)
+    return detector
+
+
+def judged(detector: Detector, where: str, row: list[float]) -> tuple[Verdict, dict[str, Any]]:
+    verdict = detector.observe(row)
+    return verdict, message(where, verdict, detector.blame(row) if verdict.anomalous else [])
+
+
+def test_a_verdict_has_every_field(detector: Detector) -> None:
+    verdict, told = judged(detector, "fan.csv, line 17", [0.0, 0.0, 50.0, 0.0])
+    assert list(told) == [
+        "where", "score", "threshold", "state", "anomalous", "learned", "alarm", "promoted",
+        "causes",
+    ]  # fmt: skip
+    assert told["where"] == "fan.csv, line 17"
+    assert told["score"] == verdict.score > told["threshold"] == verdict.threshold
+    assert told["state"] == "watching"
+    assert (told["anomalous"], told["learned"], told["alarm"]) == (True, False, True)
+    assert told["promoted"] == 0
+    assert list(told["causes"][0]) == ["feature", "share", "seen", "expected"]
+    assert told["causes"][0]["feature"] == "ä"
+    assert told["causes"][0]["seen"] == pytest.approx(50.0)
+
+
+def test_what_is_not_finite_is_null() -> None:
+    fresh = Detector(HiddenLayer(inputs=4, units=2, seed=7))
+    verdict, told = judged(fresh, "x", [1.0, 2.0, 3.0, 4.0])
+    assert verdict.threshold == math.inf
+    assert (told["threshold"], told["state"], told["causes"]) == (None, "learning", [])
+    json.dumps(told, allow_nan=False)
+
+
+def test_lines_are_there_at_once_and_appended(detector: Detector, tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text('{"from": "before"}\n')
+    out = Verdicts(str(path))
+    for n in range(3):
+        _, told = judged(detector, f"Lüfter, line {n}", [0.0] * 4)
+        out.write(told)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) == n + 2
+        assert json.loads(lines[-1]) == told
+        assert "Lüfter" in lines[-1]
+    out.close()
+
+
+@pytest.mark.parametrize(("only", "wanted"), [("all", 3), ("anomalies", 2), ("alarms", 1)])
+def test_only_what_is_wanted(only: Any, wanted: int, tmp_path: Path, detector: Detector) -> None:
+    out = Verdicts(str(tmp_path / "out"), only)
+    strange = detector.observe([0.0, 0.0, 50.0, 0.0])
+    normal = detector.observe([0.0] * 4)
+    quiet = Verdict(
+        strange.score, strange.threshold, True, False, False, strange.state, 0,
+        strange.row, strange.output, strange.basis,
+    )  # fmt: skip
+    assert sum(map(out.wants, (strange, normal, quiet))) == wanted
+    out.close()
+
+
+@pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "removed"])
+def test_a_rotated_file_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renamed: bool
+) -> None:
+    path, old = tmp_path / "verdicts.jsonl", tmp_path / "verdicts.jsonl.1"
+    clock = [100.0]
+    monkeypatch.setattr(verdicts.time, "monotonic", lambda: clock[0])
+    out = Verdicts(str(path))
+    out.write({"n": 1})
+    path.rename(old) if renamed else path.unlink()
+    out.write({"n": 2})
+    assert not path.exists(), "looked sooner than a second after the last look"
+    clock[0] += 1.5
+    out.write({"n": 3})
+    assert path.read_text() == '{"n": 3}\n'
+    path.unlink()
+    out.write({"n": 4})
+    assert not path.exists(), "looked sooner than a second after the last look"
+    clock[0] += 1.5
+    out.write({"n": 5})
+    out.close()
+    assert path.read_text() == '{"n": 5}\n'
+    if renamed:
+        assert old.read_text() == '{"n": 1}\n{"n": 2}\n'
+
+
+def test_a_place_that_can_not_be_written_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Verdicts(str(tmp_path / "nowhere" / "verdicts.jsonl"))
+
+
+WRITER = """
+from elmgrove.device.verdicts import NobodyReads, Verdicts
+import sys
+out = Verdicts("-")
+out.write({"n": 0})
+sys.stdin.readline()
+try:
+    while True:
+        out.write({"n": 1})
+except NobodyReads as error:
+    out.close()
+    sys.exit(f"ended: {error}")
+"""
+
+
+def test_standard_output_is_written_line_by_line_until_its_reader_ends() -> None:
+    pipe = subprocess.PIPE
+    # With this setting Python would write line by line whatever the program does.
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER], stdin=pipe, stdout=pipe, stderr=pipe, env=buffered
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b'{"n": 0}\n'
+        process.stdout.close()
+        process.stdin.close()
+        assert process.stderr.read() == b"ended: verdicts: the program that read them has ended\n"
+        assert process.wait(60) == 1
+
+
+def test_standard_output_stays_open(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Verdicts("-")
+    out.write({"n": 1})
+    out.close()
+    print("still here")
+    assert capsys.readouterr().out == '{"n": 1}\nstill here\n'
