@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from elmgrove.basis import Basis
 from elmgrove.codec import kind_of
@@ -26,11 +26,8 @@ def save(path: Path, content: Member | Contribution) -> None:
 
 def write(path: Path, blob: bytes) -> None:
     """Puts bytes into a file, atomically."""
-    try:
+    with _calling_it(path):
         _replace(path, blob)
-    except OSError as error:
-        # The name that the user knows, not the temporary one, nor none as on a full disk.
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager
@@ -43,14 +40,30 @@ def locked(path: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with path.with_name(f".{path.name}.lock").open("ab") as file:
+    lock = path.with_name(f".{path.name}.lock")
+    with _calling_it(path):
+        file = _held(lock, path)
+    with file:
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _held(lock: Path, path: Path) -> BinaryIO:
+    while True:
+        file = lock.open("ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            file.close()
             raise BadInput(
                 f"{path} is in use by another process (a running agent?); stop it first"
             ) from error
-        yield
+        # Whoever held it before may have removed it between the two steps.
+        if lock.exists() and os.path.samestat(lock.stat(), os.fstat(file.fileno())):
+            return file
+        file.close()
 
 
 def load_member(path: Path) -> Member:
@@ -84,6 +97,15 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except BadFile as error:
         raise BadFile(f"{path}: {error}") from error
+
+
+@contextmanager
+def _calling_it(path: Path) -> Iterator[None]:
+    """An error speaks of the file that the user knows, not of one beside it, nor of none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _replace(path: Path, blob: bytes) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from elmgrove.cli.options import SavedState, notes
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.files import load_contribution, load_member, save
+from elmgrove.files import load_contribution, load_member, locked, save
 
 
 def share(
@@ -16,20 +16,37 @@ def share(
         Path | None,
         typer.Option("--output", "-o", help="The file to write \\[default: NAME.evidence]."),
     ] = None,
+    guard: Annotated[
+        bool,
+        typer.Option(help="Share only what covers enough new rows that none can be computed."),
+    ] = True,
 ) -> None:
     """Write what this device learned itself, for others to merge.
 
     The file holds sums over rows and no row. It is not private by itself: from two of them
-    that are few rows apart, the rows between can be computed.
+    that are few rows apart, the rows between can be computed. So with too few new rows the file
+    holds what was shared before; [bold]--no-guard[/] shares them all the same.
 
     Example: [bold]elmgrove share --state fan-1.elm -o fan-1.evidence[/]
     """
-    contribution = load_member(state).contribution()
-    path = output or Path(f"{contribution.origin}.evidence")
-    if path.exists() and path.samefile(state):
-        raise BadInput(f"{path} is the state itself; evidence in its place would destroy it")
-    save(path, contribution)
-    notes.print(f"Wrote {path}: {contribution.origin}, {contribution.epoch} rows learned.")
+    with locked(state):
+        member = load_member(state)
+        path = output or Path(f"{member.name}.evidence")
+        if path.exists() and path.samefile(state):
+            raise BadInput(f"{path} is the state itself; evidence in its place would destroy it")
+        missing = member.rows_missing(guarded=guard)
+        contribution = member.offer(guarded=guard)
+        if contribution is None:
+            raise BadInput(
+                f"{missing} more rows are needed before rows can't be computed from what is "
+                "shared; --no-guard shares them all the same"
+            )
+        # First the state: who forgets what was shared can't keep the guard.
+        save(state, member)
+        save(path, contribution)
+    held_back = f" {missing} more rows are needed before the newer ones follow." if missing else ""
+    rows = f"{contribution.evidence.count:.0f} rows"
+    notes.print(f"Wrote {path}: {contribution.origin}, {rows}.{held_back}")
 
 
 def merge(
@@ -45,14 +62,16 @@ def merge(
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
-    member = load_member(state)
     heard = [load_contribution(path) for path in evidence]
-    try:
-        news = [member.hear(contribution) for contribution in heard]
-    except Mismatch as error:
-        raise Mismatch(f"{error}\n  States that shall merge are made with: learn --like") from error
-    if any(news):
-        save(state, member)
+    with locked(state):
+        member = load_member(state)
+        try:
+            news = [member.hear(contribution) for contribution in heard]
+        except Mismatch as error:
+            hint = "States that shall merge are made with: learn --like"
+            raise Mismatch(f"{error}\n  {hint}") from error
+        if any(news):
+            save(state, member)
     for contribution, new in zip(heard, news, strict=True):
         outcome = "merged" if new else "nothing new, so it was left out"
         notes.print(f"{contribution.origin}, {contribution.epoch} rows learned: {outcome}.")
@@ -68,9 +87,10 @@ def forget(
 
     Example: [bold]elmgrove forget --state fan-2.elm --origin fan-1[/]
     """
-    member = load_member(state)
-    if not member.forget(origin):
-        known = ", ".join(held.origin for held in member.ledger) or "nobody"
-        raise BadInput(f"{member.name} never merged {origin!r}; it heard from {known}")
-    save(state, member)
+    with locked(state):
+        member = load_member(state)
+        if not member.forget(origin):
+            known = ", ".join(held.origin for held in member.ledger) or "nobody"
+            raise BadInput(f"{member.name} never merged {origin!r}; it heard from {known}")
+        save(state, member)
     notes.print(f"{member.name} no longer holds anything of {origin}.")

@@ -43,12 +43,20 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
         "heard from": {held.origin: held.epoch for held in member.ledger},
+        "rests on": _sum_facts(member),
+        "rows published": 0 if member.published is None else member.published.learned,
         "recent rows kept": len(detector.calibration),
         "rows in quarantine": len(detector.quarantine),
         **_evidence_facts(detector.evidence),
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
     }
+
+
+def _sum_facts(member: Member) -> str:
+    if member.merged is None:
+        return "its own rows" + (" and those it heard of" if len(member.ledger) else "")
+    return f"its own rows and {member.merged.devices} others of {member.merged.federation!r}"
 
 
 def _contribution_facts(contribution: Contribution) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from elmgrove.cli import settings
 from elmgrove.cli.options import Data, SkipBad, State, notes, read, tracked
 from elmgrove.cooperation import Member
 from elmgrove.errors import BadInput
-from elmgrove.files import load_member, save
+from elmgrove.files import load_member, locked, save
 from elmgrove.tables import Table
 
 # A row of ``--gate`` takes some 100 µs, so a block of these some 0.1 s.
@@ -46,25 +46,28 @@ def learn(
         name, like, drop, scaling, units, activation, weights, seed, ridge, forgetting, rate,
         threshold, sigma,
     )  # fmt: skip
-    if state.exists():
-        settings.refuse_settings(context, f"{state} exists and keeps the settings it was made with")
-        member = load_member(state)
-        table = read(data, member.detector.basis, (), skip_bad)
-    else:
-        if like is not None:
+    with locked(state):
+        if state.exists():
             settings.refuse_settings(
-                context,
-                f"--like takes this from {like}",
-                ("name", "like", "ridge", "forgetting", "rate", "threshold", "sigma"),
+                context, f"{state} exists and keeps the settings it was made with"
             )
-        table = read(data, chosen.given, drop or (), skip_bad)
-        if len(table.rows) == 0:
-            raise BadInput(f"{data}: no rows to learn from")
-        member = chosen.start(state, table)
-    learned = _gated(member, table) if gate else _trusted(member, table)
-    member.detector.score_many(table.rows[:1])  # a model without a solution is not saved
-    save(state, member)
-    _report(member, state, learned, len(table.rows) - learned)
+            member = load_member(state)
+            table = read(data, member.detector.basis, (), skip_bad)
+        else:
+            if like is not None:
+                settings.refuse_settings(
+                    context,
+                    f"--like takes this from {like}",
+                    ("name", "like", "ridge", "forgetting", "rate", "threshold", "sigma"),
+                )
+            table = read(data, chosen.given, drop or (), skip_bad)
+            if len(table.rows) == 0:
+                raise BadInput(f"{data}: no rows to learn from")
+            member = chosen.start(state, table)
+        learned = _gated(member, table) if gate else _trusted(member, table)
+        member.detector.score_many(table.rows[:1])  # a model without a solution is not saved
+        save(state, member)
+        _report(member, state, learned, len(table.rows) - learned)
 
 
 def _trusted(member: Member, table: Table) -> int:

@@ -29,10 +29,8 @@ class Judgement:
 
         The median over the others, so that a single strange device makes only itself strange.
         """
-        # What explains its own rows to the last bit is no measure for others: nobody does.
-        floor = 1e-12 * np.max(self.error, initial=0.0, where=np.isfinite(self.error))
-        own = np.maximum(self.error.diagonal(), max(floor, np.finfo(np.float64).tiny))
-        with np.errstate(invalid="ignore"):
+        own = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore", invalid="ignore"):
             ratio = self.error / own
         np.fill_diagonal(ratio, np.nan)
         usable = ~np.isnan(ratio).all(axis=1)

@@ -1,0 +1,39 @@
+"""Services that some tests need: used where they are, skipped or demanded where they are not."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterator
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import pytest
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skips, or fails where ELMGROVE_TEST_REQUIRE_SERVICES=1 says that all services are there."""
+    if os.environ.get("ELMGROVE_TEST_REQUIRE_SERVICES") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of an empty PostgreSQL data base, dropped at the end."""
+    server = os.environ.get("ELMGROVE_TEST_POSTGRES")
+    if not server:
+        unavailable("needs PostgreSQL: run .ci/postgres make test, or set ELMGROVE_TEST_POSTGRES")
+    name = f"elmgrove_test_{secrets.token_hex(4)}"
+    asyncio.run(execute(server, f"CREATE DATABASE {name}"))
+    yield urlsplit(server)._replace(path=f"/{name}").geturl()
+    asyncio.run(execute(server, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def execute(url: str, statement: str) -> None:
+    import asyncpg  # an extra: only who has the service needs it
+
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()

@@ -1,0 +1,560 @@
+"""One contract, tested on each data base that keeps it."""
+
+import asyncio
+import random
+import secrets
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from conftest import execute
+from elmgrove.errors import BadFile, BadInput
+from elmgrove.server import entries
+from elmgrove.server.operations import StoreUnavailable
+from elmgrove.server.records import Change, Device, Entry, Federation
+from elmgrove.server.store import Store, open_store
+
+pytestmark = pytest.mark.anyio
+
+FANS = Federation("fans", {"inputs": 3, "seed": 0.1}, 1e-3, ("fan-*", "büro"), "t0", 12.5)
+CARS = Federation("cars", {}, 0.0, None, "t1", 13.0)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty data base."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    server, schema = request.getfixturevalue("postgres"), f"test_{secrets.token_hex(4)}"
+    asyncio.run(execute(server, f"CREATE SCHEMA {schema}"))
+    return f"{server}?search_path={schema}"
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    store = await open_store(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with opened(url) as store:
+        assert await store.create_federation(FANS)
+        yield store
+
+
+def always(held: Entry | None) -> bool:
+    return True
+
+
+async def put(
+    store: Store,
+    origin: str,
+    blob: bytes | None,
+    successor: Callable[[Entry | None], bool] = always,
+    federation: str = "fans",
+) -> Entry:
+    return await store.put(federation, origin, 7, 2.5, blob, 99.25, successor=successor)
+
+
+async def content(store: Store, federation: str = "fans") -> tuple[int, list[tuple[str, bytes]]]:
+    async with store.snapshot(federation) as snapshot:
+        return snapshot.revision, [tuple(row) async for row in snapshot.blobs]
+
+
+# Federations and devices
+
+
+async def test_a_federation_comes_back_as_it_was_made(store: Store) -> None:
+    assert await store.create_federation(CARS)
+    assert await store.federation("fans") == FANS
+    assert await store.federations() == [CARS, FANS]
+    assert await store.federation("vans") is None
+
+
+async def test_a_taken_name_changes_nothing(store: Store) -> None:
+    assert not await store.create_federation(replace(CARS, name="fans"))
+    assert await store.federations() == [FANS]
+
+
+async def test_of_many_who_create_the_same_federation_one_does(store: Store) -> None:
+    made = [replace(CARS, token_hash=f"t{n}") for n in range(20)]
+    created = await asyncio.gather(*map(store.create_federation, made))
+    assert sum(created) == 1
+    assert await store.federation("cars") == made[created.index(True)]
+
+
+async def test_names_are_in_the_order_of_their_code_points(store: Store) -> None:
+    names = sorted(["b", "B", "a-1", "a1", "ä", "z", "Z", "_", "𝄞", "�"])
+    for name in reversed(names):
+        await put(store, name, b"x")
+        await store.enrol("fans", Device(name, f"k-{name}", False, 1.0), again=False)
+    assert [entry.origin for entry in await store.entries("fans")] == names
+    assert [device.name for device in await store.devices("fans")] == names
+    assert [origin for origin, _ in (await content(store))[1]] == names
+
+
+async def test_a_new_token_replaces_the_old_one(store: Store) -> None:
+    await store.set_token("fans", "t9")
+    assert await store.federation("fans") == replace(FANS, token_hash="t9")
+
+
+async def test_deleting_a_federation_takes_all_of_it_and_nothing_else(store: Store) -> None:
+    await store.create_federation(CARS)
+    for federation in ("fans", "cars"):
+        await put(store, "a", b"1", federation=federation)
+        await put(store, "a", b"2", federation=federation)
+        await store.enrol(federation, Device("a", "k", False, 1.0), again=False)
+    assert await store.delete_federation("fans")
+    assert not await store.delete_federation("fans")
+    assert await content(store, "cars") == (2, [("a", b"2")])
+    assert await store.create_federation(FANS)
+    assert await content(store) == (0, [])
+    assert await store.devices("fans") == []
+    assert (await put(store, "a", b"3")).revision == 1
+
+
+async def test_devices_are_found_by_their_key_revoked_or_not(store: Store) -> None:
+    device = Device("fan-1", "k1", False, 5.5)
+    assert await store.enrol("fans", device, again=False)
+    assert await store.device_of("fans", "k1") == device
+    assert await store.device_of("fans", "k2") is None
+    assert await store.revoke("fans", "fan-1")
+    assert await store.device_of("fans", "k1") == replace(device, revoked=True)
+    assert not await store.revoke("fans", "fan-2")
+
+
+async def test_a_name_is_enrolled_once_unless_it_is_again(store: Store) -> None:
+    device = Device("fan-1", "k1", False, 5.5)
+    await store.enrol("fans", device, again=False)
+    await store.revoke("fans", "fan-1")
+    assert not await store.enrol("fans", replace(device, key_hash="k2"), again=False)
+    assert await store.devices("fans") == [replace(device, revoked=True)]
+    renewed = replace(device, key_hash="k2", enrolled=6.0)
+    assert await store.enrol("fans", replace(renewed, revoked=True), again=True)
+    assert await store.devices("fans") == [renewed]
+    assert await store.device_of("fans", "k1") is None
+
+
+async def test_an_unknown_federation_holds_nothing_and_takes_nothing(store: Store) -> None:
+    for refused in (
+        put(store, "a", b"1", federation="vans"),
+        store.set_token("vans", "t"),
+        store.enrol("vans", Device("a", "k", False, 1.0), again=True),
+        store.changes("vans", 0, 1),
+        content(store, "vans"),
+    ):
+        with pytest.raises(KeyError, match="vans"):
+            await refused
+    assert await store.entry("vans", "a") is None
+    assert await store.blob("vans", "a") is None
+    assert await store.entries("vans") == await store.devices("vans") == []
+    assert await store.revision("vans") == 0
+    assert not await store.revoke("vans", "a")
+
+
+# Entries
+
+
+async def test_what_was_put_is_there(store: Store) -> None:
+    blob = random.Random(1).randbytes(640_512)
+    made = await put(store, "fan-1", blob)
+    assert made == Entry(
+        "fan-1", 1, 7, 2.5, sha256(blob).hexdigest(), len(blob), received=99.25, left=False
+    )
+    assert await store.entry("fans", "fan-1") == made
+    assert await store.blob("fans", "fan-1") == (made, blob)
+    assert await store.blob("fans", "fan-2") is None
+
+
+async def test_who_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
+    await put(store, "a", b"")
+    assert (await store.blob("fans", "a"))[1] == b""
+    left = await put(store, "a", None)
+    assert left == Entry("a", 2, 7, 2.5, "", 0, received=99.25, left=True)
+    assert await store.entries("fans") == [left]
+    assert await store.blob("fans", "a") is None
+    assert await content(store) == (2, [])
+
+
+async def test_a_refusal_reaches_the_caller_and_stores_nothing(store: Store) -> None:
+    held = await put(store, "a", b"1")
+    for refusal in (OSError("no"), sqlite3.OperationalError("no"), KeyError("x")):
+
+        def refuse(seen: Entry | None, refusal: Exception = refusal) -> bool:
+            assert seen == held
+            raise refusal
+
+        outcome = asyncio.gather(put(store, "a", b"2", refuse), return_exceptions=True)
+        assert (await outcome)[0] is refusal
+    assert await content(store) == (1, [("a", b"1")])
+
+
+async def test_nothing_to_do_returns_what_is_held(store: Store) -> None:
+    held = await put(store, "a", b"1")
+    assert await put(store, "a", b"2", lambda _: False) == held
+    assert await content(store) == (1, [("a", b"1")])
+    with pytest.raises(KeyError, match="b"):
+        await put(store, "b", b"2", lambda _: False)
+
+
+async def test_puts_of_many_devices_at_once_get_revisions_without_gaps(store: Store) -> None:
+    made = await asyncio.gather(*(put(store, f"fan-{n:03}", b"%d" % n) for n in range(150)))
+    assert sorted(entry.revision for entry in made) == list(range(1, 151))
+    assert await store.entries("fans") == made
+    assert (await content(store))[1] == [(f"fan-{n:03}", b"%d" % n) for n in range(150)]
+
+
+async def test_puts_of_one_device_at_once_each_see_the_one_before(store: Store) -> None:
+    seen: list[int] = []
+
+    def successor(held: Entry | None) -> bool:
+        seen.append(0 if held is None else held.revision)
+        return True
+
+    made = await asyncio.gather(*(put(store, "a", b"%d" % n, successor) for n in range(100)))
+    assert sorted(entry.revision for entry in made) == list(range(1, 101))
+    assert seen == list(range(100))
+    assert len(await store.entries("fans")) == 1
+
+
+async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
+    def refuse(held: Entry | None) -> bool:
+        raise BadInput("no")
+
+    held = await put(store, "z", b"x")
+    outcomes = await asyncio.gather(
+        *(put(store, f"{n:02}", b"x", refuse if n % 3 == 0 else always) for n in range(60)),
+        *(put(store, "a", b"x", federation="vans") for _ in range(5)),
+        store.put("fans", "z", 1 << 80, 1.0, b"x", 1.0, successor=always),
+        return_exceptions=True,
+    )
+    *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, Entry))
+    assert list(map(type, refused)) == [BadInput] * 20 + [KeyError] * 5
+    assert isinstance(too_large, Exception)
+    stored = [outcome for outcome in outcomes if isinstance(outcome, Entry)]
+    assert sorted(entry.revision for entry in stored) == list(range(2, 42))
+    assert await store.entries("fans") == [*stored, held]
+
+
+async def test_callers_that_are_cancelled_leave_the_store_usable(store: Store) -> None:
+    blob = bytes(300_000)
+    for turn in range(30):
+        tasks = [asyncio.create_task(put(store, f"{n}", blob)) for n in range(10)]
+        tasks += [asyncio.create_task(content(store)) for _ in range(2)]
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        await asyncio.sleep(turn / 3000)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    last = (await put(store, "last", b"1")).revision
+    revisions = {entry.revision for entry in await store.entries("fans")}
+    assert max(revisions) == last == await store.revision("fans")
+    assert len(await store.changes("fans", max(1, last - 20), 100)) == min(last - 1, 20)
+
+
+async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
+    assert await store.revision("fans") == await store.revision("fans", "a") == 0
+    await put(store, "a", b"1")
+    assert (await store.revision("fans"), await store.revision("fans", "a")) == (1, 0)
+    await put(store, "b", b"1")
+    for _ in range(entries.KEEP + 20):
+        await put(store, "a", b"2")
+    last = entries.KEEP + 22
+    assert [await store.revision("fans", name) for name in (None, "a", "b")] == [last, 2, last]
+    await put(store, "b", None)
+    assert await store.revision("fans", "a") == last + 1
+
+
+# Changes and snapshots
+
+
+async def test_changes_tell_what_to_add_and_what_to_take_out(store: Store) -> None:
+    for origin, blob in [("z", b"0"), ("a", b"1"), ("b", b"2"), ("a", b"3"), ("a", None)]:
+        await put(store, origin, blob)
+    await put(store, "a", b"4")
+    told = [
+        Change(2, "a", b"1", None),
+        Change(3, "b", b"2", None),
+        Change(4, "a", b"3", b"1"),
+        Change(5, "a", None, b"3"),
+        Change(6, "a", b"4", None),
+    ]
+    assert await store.changes("fans", 1, 100) == told
+    assert await store.changes("fans", 2, 2) == told[1:3]
+    assert await store.changes("fans", 6, 100) == []
+
+
+async def test_changes_are_not_told_from_the_start_nor_from_the_future(store: Store) -> None:
+    assert await store.changes("fans", 0, 10) is None
+    await put(store, "a", b"1")
+    assert await store.changes("fans", 0, 10) is None
+    assert await store.changes("fans", 1, 10) == []
+    assert await store.changes("fans", 2, 10) is None
+
+
+async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
+    await put(store, "old", b"0")
+    await put(store, "a", b"first")
+    second = await put(store, "a", b"second")
+    for n in range(entries.KEEP - 1):
+        await put(store, "b", b"%d" % n)
+    assert await store.changes("fans", 1, 2) == [
+        Change(2, "a", b"first", None),
+        Change(3, "a", b"second", b"first"),
+    ]
+    await put(store, "b", b"one more")
+    assert await store.changes("fans", 1, 1) is None, "its own blob is gone"
+    assert await store.changes("fans", 2, 1) is None, "the blob it replaced is gone"
+    assert len(await store.changes("fans", 3, 1000)) == entries.KEEP
+    assert await store.blob("fans", "a") == (second, b"second")
+    assert [origin for origin, _ in (await content(store))[1]] == ["a", "b", "old"]
+
+
+async def test_old_changes_are_told_as_long_as_nothing_was_replaced(store: Store) -> None:
+    for n in range(entries.KEEP + 10):
+        await put(store, f"{n}", b"x")
+    assert await store.changes("fans", 1, 1) == [Change(2, "1", b"x", None)]
+
+
+async def test_a_snapshot_is_of_one_revision_while_puts_go_on(store: Store) -> None:
+    newest = {f"{n:02}": b"%d" % n for n in range(30)}
+    for origin, blob in newest.items():
+        await put(store, origin, blob)
+    for turn in range(4):
+        expected = sorted(newest.items())
+        async with store.snapshot("fans") as snapshot:
+            newest["new"] = b"%d" % turn
+            await put(store, "new", newest["new"])
+            found = []
+            async for origin, blob in snapshot.blobs:
+                found.append((origin, blob))
+                changed = f"{(7 * len(found) + turn) % 40:02}"
+                newest[changed] = b"%d %d" % (turn, len(found))
+                made = await put(store, changed, newest[changed])
+        assert found == expected
+        assert made.revision == snapshot.revision + 1 + len(found)
+    assert (await content(store))[1] == sorted(newest.items())
+
+
+async def test_a_snapshot_may_be_left_early(store: Store) -> None:
+    for n in range(20):
+        await put(store, f"{n:02}", b"x")
+
+    async def stop_at_the_first() -> None:
+        async with store.snapshot("fans") as snapshot:
+            async for _ in snapshot.blobs:
+                raise OSError("mine")
+
+    for _ in range(20):
+        with pytest.raises(OSError, match=r"^mine$"):
+            await stop_at_the_first()
+    assert (await content(store))[0] == 20
+
+
+async def test_random_histories_agree_with_a_model(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum that follows the changes, or is rebuilt when told so, is always the newest blobs."""
+    monkeypatch.setattr(entries, "KEEP", 5)
+    chance = random.Random(20_26)
+    newest: dict[str, bytes] = {}
+    summed: list[bytes] = []
+    since, rebuilt = 0, 0
+    for revision in range(1, 301):
+        origin = chance.choice("abcdefgh")
+        blob = None if chance.random() < 0.2 else b"%d" % revision
+        assert (await put(store, origin, blob)).revision == revision
+        newest.pop(origin, None)
+        newest |= {} if blob is None else {origin: blob}
+        if chance.random() < 0.4:
+            changes = await store.changes("fans", since, chance.randint(1, 8))
+            if changes is None:
+                rebuilt += 1
+                since, pairs = await content(store)
+                summed = [blob for _, blob in pairs]
+                assert (since, pairs) == (revision, sorted(newest.items()))
+            for change in changes or []:
+                assert change.revision == since + 1
+                since += 1
+                summed += [] if change.blob is None else [change.blob]
+                if change.replaced is not None:
+                    summed.remove(change.replaced)
+            if since == revision:
+                assert sorted(summed) == sorted(newest.values())
+    assert 1 < rebuilt < 60
+
+
+# Opening, sharing and crashing
+
+
+async def test_all_is_there_after_reopening(url: str) -> None:
+    async with opened(url) as store:
+        await store.create_federation(FANS)
+        await store.enrol("fans", Device("a", "k", False, 1.0), again=False)
+        for origin, blob in [("a", b"1"), ("a", b"2"), ("b", None)]:
+            await put(store, origin, blob)
+        before = await store.entries("fans"), await store.changes("fans", 1, 9)
+    async with opened(url) as store:
+        await store.ready()
+        assert await store.federations() == [FANS]
+        assert await store.device_of("fans", "k") == Device("a", "k", False, 1.0)
+        assert (await store.entries("fans"), await store.changes("fans", 1, 9)) == before
+        assert await content(store) == (3, [("a", b"2")])
+        assert (await put(store, "b", b"4")).revision == 4
+
+
+async def test_stores_on_one_data_base_share_it(url: str) -> None:
+    """They open it while it is empty, at the same moment, and write to it at the same time."""
+    stores = await asyncio.gather(*(open_store(url) for _ in range(4)))
+    assert sum(await asyncio.gather(*(store.create_federation(FANS) for store in stores))) == 1
+    made = await asyncio.gather(
+        *(put(store, f"{n % 7}", b"%d" % n) for n in range(30) for store in stores)
+    )
+    assert sorted(entry.revision for entry in made) == list(range(1, 121))
+    expected = await content(stores[0])
+    for store in stores:
+        assert await content(store) == expected
+        await store.close()
+
+
+async def test_tables_of_a_newer_release_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with opened(str(path)):
+        pass
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE elmgrove_schema SET version = 99")
+    with pytest.raises(BadFile, match=r"version 99 .* reads version 1"):
+        await open_store(str(path))
+
+
+async def test_a_file_that_is_no_data_base_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader, " * 100)
+    with pytest.raises(StoreUnavailable, match=r"letter\.txt.*not a database"):
+        await open_store(str(path))
+    with pytest.raises(StoreUnavailable, match=r"store\.db.*No such file"):
+        await open_store(f"sqlite:///{tmp_path}/nowhere/store.db")
+
+
+async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    async with opened(str(tmp_path / "store.db")) as store:
+        await store.create_federation(FANS)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert set(modes) == {"store.db", "store.db-wal", "store.db-shm"}
+    assert set(modes.values()) == {0o600}
+
+
+async def test_a_server_that_does_not_answer_is_unavailable() -> None:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL can't be used"):
+        await open_store("postgresql://me:secret@127.0.0.1:1/none")
+
+
+@pytest.mark.parametrize("url", ["mysql://me:secret@host/x", "sqlite://file.db", "", ":memory:"])
+async def test_other_places_are_refused_without_telling_the_password(url: str) -> None:
+    with pytest.raises(BadInput, match=r"sqlite:///file\.db.*a path.*postgresql://") as refusal:
+        await open_store(url)
+    assert "secret" not in str(refusal.value)
+
+
+async def test_connections_that_the_server_closed_are_replaced(postgres: str) -> None:
+    async with opened(postgres) as store:
+        await store.create_federation(FANS)
+        await asyncio.gather(*(put(store, f"{n}", b"x") for n in range(20)))
+        await execute(
+            postgres,
+            """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()""",
+        )
+        failed = await asyncio.gather(*(store.ready() for _ in range(20)), return_exceptions=True)
+        assert {type(outcome) for outcome in failed} <= {StoreUnavailable, type(None)}
+        await store.ready()
+        assert (await put(store, "a", b"x")).revision == 21
+
+
+async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the system's calls fail in the same way."""
+    resource = pytest.importorskip("resource", reason="needs POSIX")
+    async with opened(str(tmp_path / "store.db")) as store:
+        await store.create_federation(FANS)
+        before = await put(store, "a", b"1")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+        try:
+            puts = (put(store, "abcd"[n], bytes(600_000)) for n in range(4))
+            outcomes = await asyncio.gather(*puts, return_exceptions=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert StoreUnavailable in map(type, outcomes)
+        stored = {made.origin: made for made in (before, *outcomes) if isinstance(made, Entry)}
+        assert await store.entries("fans") == [stored[origin] for origin in sorted(stored)]
+        assert (await put(store, "a", b"2")).revision == await store.revision("fans")
+
+
+WRITER = textwrap.dedent("""
+    import asyncio, sys
+    from elmgrove.server.store import open_store
+
+    async def write(store, origin):
+        while True:
+            made = await store.put("fans", origin, 1, 1.0, origin.encode() * 30_000, 1.0,
+                                   successor=lambda held: True)
+            print(origin, made.revision, flush=True)
+
+    async def main():
+        store = await open_store(sys.argv[1])
+        await asyncio.gather(*(write(store, origin) for origin in "abcd"))
+
+    asyncio.run(main())
+""")
+
+
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    async with opened(path) as store:
+        await store.create_federation(FANS)
+    chance = random.Random(9)
+    for _ in range(10):
+        acknowledged: dict[str, int] = {}
+        command = [sys.executable, "-c", WRITER, path]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            for _ in range(chance.randint(1, 60)):
+                origin, revision = writer.stdout.readline().split()
+                acknowledged[origin] = int(revision)
+            writer.send_signal(signal.SIGKILL)
+            # Without the line that the kill cut off.
+            for line in writer.stdout.read().split("\n")[:-1]:
+                origin, revision = line.split()
+                acknowledged[origin] = int(revision)
+        async with opened(path) as store:
+            held = {entry.origin: entry for entry in await store.entries("fans")}
+            assert all(held[origin].revision >= known for origin, known in acknowledged.items())
+            revision, blobs = await content(store)
+            assert revision == max(entry.revision for entry in held.values())
+            for origin, blob in blobs:
+                assert sha256(blob).hexdigest() == held[origin].digest
+            since = max(1, revision - entries.KEEP)
+            changes = await store.changes("fans", since, 10_000)
+            assert changes is not None
+            assert [change.revision for change in changes] == list(range(since + 1, revision + 1))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
