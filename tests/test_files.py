@@ -113,8 +113,10 @@ def test_a_place_that_can_not_be_written_is_named_and_left_alone(
 @pytest.mark.usefixtures("umask")
 def test_permissions_follow_the_umask(tmp_path: Path, old: Member, mask: int, mode: int) -> None:
     os.umask(mask)
+    save(tmp_path / "fan.evidence", old.contribution())
+    assert stat.S_IMODE((tmp_path / "fan.evidence").stat().st_mode) == mode
     save(tmp_path / "fan.elm", old)
-    assert stat.S_IMODE((tmp_path / "fan.elm").stat().st_mode) == mode
+    assert stat.S_IMODE((tmp_path / "fan.elm").stat().st_mode) == 0o600, "a state holds rows"
     assert os.umask(mask) == mask, "saving must leave the process's umask as it was"
 
 

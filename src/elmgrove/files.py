@@ -21,13 +21,14 @@ fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 def save(path: Path, content: Member | Contribution) -> None:
     """Writes atomically: after a crash at any point the file is the old one or the new one."""
-    write(path, content.to_bytes())
+    # A state holds rows.
+    write(path, content.to_bytes(), private=isinstance(content, Member))
 
 
-def write(path: Path, blob: bytes) -> None:
-    """Puts bytes into a file, atomically."""
+def write(path: Path, blob: bytes, *, private: bool = False) -> None:
+    """Puts bytes into a file, atomically; a new one is for its owner's eyes only if ``private``."""
     with _calling_it(path):
-        _replace(path, blob)
+        _replace(path, blob, 0o600 if private else 0o666)
 
 
 @contextmanager
@@ -108,15 +109,17 @@ def _calling_it(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _replace(path: Path, blob: bytes) -> None:
+def _replace(path: Path, blob: bytes, mode: int) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("xb") as file:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"
+        ) as file:
             file.write(blob)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            # A state holds rows: who may not read the old one may not read the new one.
+            # Who may not read the old one may not read the new one.
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
     except BaseException:

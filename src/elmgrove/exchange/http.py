@@ -135,8 +135,7 @@ class HttpExchange:
             answer = request(opened, "POST", "/devices", json={"name": self._device}).json()
         self._key = str(answer["key"])
         if self._keyfile is not None:
-            self._keyfile.touch(mode=0o600)
-            write(self._keyfile, self._key.encode())
+            write(self._keyfile, self._key.encode(), private=True)
         return self._key
 
 
