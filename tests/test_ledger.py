@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.cooperation import Contribution, Ledger
+from elmgrove.cooperation import Contribution, Departure, Entry, Ledger
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
 
@@ -20,18 +20,25 @@ def said(origin: str, epoch: int, basis: Basis = BASIS) -> Contribution:
     return Contribution(origin, epoch, Evidence(basis, H.T @ H, H.T @ X, np.square(X).sum(), epoch))
 
 
+def otherwise(origin: str, epoch: int) -> Contribution:
+    """What the device says at that epoch after its state was restored and it learned anew."""
+    return Contribution(origin, epoch, said("x", epoch + 1).evidence)
+
+
 def content(ledger: Ledger) -> list[bytes]:
-    return [held.to_bytes() for held in ledger]
+    return [held.to_bytes() for held in ledger.entries]
 
 
 SAID = [said(origin, epoch) for origin in "abc" for epoch in (0, 1, 5)]
+LEFT = [Departure(origin, epoch) for origin in "abc" for epoch in (1, 5, 6)]
+ANEW = [otherwise(origin, epoch) for origin in "abc" for epoch in (1, 5)]
 newest_of_all = [said(origin, 5) for origin in "abc"]
-some = st.lists(st.sampled_from(SAID), max_size=12)
+some = st.lists(st.sampled_from(SAID + LEFT + ANEW), max_size=12)
 
 
 @settings(max_examples=50, deadline=None)
 @given(some, st.randoms())
-def test_order_and_repetition_do_not_show(heard: list[Contribution], random: object) -> None:
+def test_order_and_repetition_do_not_show(heard: list[Entry], random: object) -> None:
     shuffled = [*heard, *heard]
     random.shuffle(shuffled)
     ledger, other = Ledger(heard), Ledger(shuffled)
@@ -42,14 +49,14 @@ def test_order_and_repetition_do_not_show(heard: list[Contribution], random: obj
 @settings(max_examples=50, deadline=None)
 @given(some, some, some)
 def test_joining_ledgers_is_idempotent_commutative_and_associative(
-    a: list[Contribution], b: list[Contribution], c: list[Contribution]
+    a: list[Entry], b: list[Entry], c: list[Entry]
 ) -> None:
-    def joined(*parts: list[Contribution]) -> Ledger:
-        return Ledger(held for part in parts for held in Ledger(part))
+    def joined(*parts: list[Entry]) -> Ledger:
+        return Ledger(held for part in parts for held in Ledger(part).entries)
 
     assert content(joined(a, a)) == content(Ledger(a))
     assert content(joined(a, b)) == content(joined(b, a))
-    left, right = joined(list(joined(a, b)), c), joined(a, list(joined(b, c)))
+    left, right = joined(joined(a, b).entries, c), joined(a, joined(b, c).entries)
     assert content(left) == content(right) == content(Ledger([*a, *b, *c]))
 
 
@@ -99,3 +106,52 @@ def test_parts_that_do_not_fit_each_other_have_no_sum() -> None:
     other = Basis(HiddenLayer(3, 2, seed=2), 3)
     with pytest.raises(Mismatch, match=r"layer\.seed: 1 here, 2 there"):
         Ledger([said("a", 5), said("b", 5, other)]).total()
+
+
+# Departures
+
+
+def test_a_departure_takes_the_place_of_what_was_contributed() -> None:
+    ledger = Ledger(newest_of_all)
+    assert ledger.join(Departure("b", 6))
+    assert "b" not in ledger
+    assert [held.origin for held in ledger] == ["a", "c"]
+    assert len(ledger) == 2
+    assert ledger.total() == Ledger([said("a", 5), said("c", 5)]).total()
+    assert ledger.departures == [Departure("b", 6)]
+    assert ledger.entries == [said("a", 5), Departure("b", 6), said("c", 5)]
+    assert ledger.get("b") == Departure("b", 6)
+    assert ledger.get("z") is None
+
+
+def test_what_is_older_than_a_departure_does_not_come_back() -> None:
+    ledger = Ledger([Departure("b", 5)])
+    assert not ledger.join(said("b", 1))
+    assert not ledger.join(said("b", 5))
+    assert not ledger.join(Departure("b", 4))
+    assert not ledger.join(Departure("b", 5))
+    assert ledger.total() is None
+
+
+def test_a_newer_contribution_ends_a_departure() -> None:
+    ledger = Ledger([Departure("b", 4)])
+    assert ledger.join(said("b", 5))
+    assert ledger.departures == []
+    assert "b" in ledger
+
+
+def test_of_equal_epochs_a_departure_wins_whoever_came_first() -> None:
+    assert Ledger([said("b", 5), Departure("b", 5)]).entries == [Departure("b", 5)]
+    assert Ledger([Departure("b", 5), said("b", 5)]).entries == [Departure("b", 5)]
+
+
+def test_of_equal_epochs_and_different_content_all_keep_the_same() -> None:
+    one, other = said("b", 5), otherwise("b", 5)
+    assert one != other
+    assert Ledger([one, other]).entries == Ledger([other, one]).entries
+
+
+def test_a_departure_is_not_forgotten_with_what_was_contributed() -> None:
+    ledger = Ledger([Departure("b", 5)])
+    assert not ledger.forget("b")
+    assert ledger.departures == [Departure("b", 5)]

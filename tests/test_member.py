@@ -21,7 +21,14 @@ from elmgrove import (
     Scaling,
 )
 from elmgrove.codec import seal, unseal
-from elmgrove.cooperation import Contribution, Ledger, Member
+from elmgrove.cooperation import (
+    Contribution,
+    Departure,
+    Ledger,
+    Member,
+    Merged,
+    least_new_rows,
+)
 from elmgrove.cooperation.member import KIND
 
 LAYER = HiddenLayer(inputs=5, units=3, activation="sigmoid", seed=4)
@@ -251,6 +258,215 @@ def test_a_contribution_that_breaks_the_sum_changes_nothing() -> None:
 def test_a_name_that_can_be_no_origin_is_refused() -> None:
     with pytest.raises(BadInput, match="printable"):
         Member("", Detector(LAYER))
+
+
+# Giving away
+
+LEAST = least_new_rows(Detector(LAYER).basis)
+
+
+def test_nothing_is_offered_before_there_is_enough() -> None:
+    me = member("me", LEAST - 1)
+    assert me.rows_missing() == 1
+    assert me.offer() is None
+    assert me.shared is None
+    me.detector.learn_one(rows(1, 1)[0])
+    assert me.rows_missing() == 0
+    assert me.offer() == me.contribution() == me.shared
+
+
+def test_what_was_offered_is_offered_again_until_there_is_enough_new() -> None:
+    me = member("me", LEAST)
+    first = me.offer()
+    before = me.published
+    assert me.offer() == first
+    assert me.published is before
+    me.detector.learn_many(rows(1, LEAST - 1))
+    assert me.rows_missing() == 1
+    assert me.offer() == me.shared == first
+    assert me.contribution() != first
+    assert reloaded(me).offer() == first
+    assert me.offer(guarded=False) == me.contribution()
+
+
+def test_an_offer_is_newer_than_what_it_outranks_and_says_the_same() -> None:
+    me = member("me", LEAST)
+    first = me.offer()
+    assert first is not None
+    me.outrank(first.epoch - 1)
+    assert me.offer() == first
+    me.outrank(100)
+    assert me.offer() == Contribution("me", 101, first.evidence)
+    me.outrank(50)
+    assert me.offer() == Contribution("me", 101, first.evidence)
+    assert reloaded(me).offer() == Contribution("me", 101, first.evidence)
+    me.detector.learn_many(rows(1, LEAST))
+    assert me.contribution().epoch == 101 + LEAST
+
+
+@pytest.mark.parametrize("learned", [0, LEAST, LEAST + 1])
+def test_a_departure_follows_what_was_offered_and_is_followed_by_what_is(learned: int) -> None:
+    me = member("me", learned)
+    offered = me.offer()
+    departure = me.depart()
+    assert offered is None or departure.epoch > offered.epoch
+    me.detector.learn_many(rows(1, LEAST))
+    again = me.offer()
+    assert again is not None
+    assert again.epoch > departure.epoch
+    assert me.depart().epoch > again.epoch
+
+
+def test_an_epoch_that_nothing_can_get_past_is_refused_and_changes_nothing() -> None:
+    me = member("me")
+    state = me.to_bytes()
+    with pytest.raises(BadInput, match="another name"):
+        me.outrank(2**63 - 1)
+    (refused,) = me.meet([Departure("me", 2**62)])
+    assert isinstance(refused, BadInput)
+    assert me.to_bytes() == state
+
+
+# Meeting
+
+
+def test_meeting_is_hearing_all_of_them() -> None:
+    one, other = member("me"), member("me")
+    entries = [said("a", 7), Departure("b", 30), said("a", 20), said("c"), said("b")]
+    assert one.meet(entries) == []
+    for entry in entries:
+        other.hear(entry)
+    assert one.to_bytes() == other.to_bytes()
+    assert [held.origin for held in one.ledger] == ["a", "c"]
+    assert reloaded(one).ledger.entries == one.ledger.entries
+
+
+def test_what_does_not_fit_is_left_out_with_the_reason() -> None:
+    me = member("me")
+    refused = me.meet([said("a"), *(REFUSED[name][0] for name in ("names", "a lie")), said("b")])
+    assert [type(error) for error in refused] == [Mismatch, NotAdmissible]
+    assert [held.origin for held in me.ledger] == ["a", "b"]
+
+
+def test_with_a_choice_the_model_rests_on_those_alone() -> None:
+    me = member("me")
+    me.meet([said("a"), said("b"), Departure("d", 1)])
+    me.meet([said("c")], only=["b", "c"])
+    assert me.ledger.entries == [said("b"), said("c"), Departure("d", 1)]
+    me.meet([], only=[])
+    assert me.detector.received is None
+
+
+def test_a_meeting_without_news_leaves_the_model_as_it_is() -> None:
+    me = member("me")
+    me.meet([said("a")])
+    beta = me.detector.model.beta
+    me.meet([said("a"), said("a", 7)])
+    assert me.detector.model.beta is beta
+
+
+def test_another_version_of_oneself_is_recognized_and_outranked() -> None:
+    me = member("me", LEAST)
+    mine = me.offer()
+    assert mine is not None
+    me.meet([mine])
+    assert me.shared == mine
+    me.meet([said("me", LEAST + 30)])
+    assert me.shared == Contribution("me", LEAST + 31, mine.evidence)
+    me.meet([Contribution("me", LEAST + 31, said("a").evidence), Departure("me", 3)])
+    assert me.shared == Contribution("me", LEAST + 32, mine.evidence)
+    assert me.detector.received is None
+
+
+def test_who_left_is_out_of_the_model() -> None:
+    me, never = member("me"), member("me")
+    me.meet([said("a"), said("b")])
+    assert me.hear(Departure("a", 21))
+    assert not me.hear(said("a"))
+    never.hear(said("b"))
+    assert me.detector.model.beta.tobytes() == never.detector.model.beta.tobytes()
+
+
+# Resting on a sum
+
+
+def summed(*names: str) -> Merged:
+    parts = [said(name).evidence for name in names]
+    zero = Evidence.zero(member("x").detector.basis)
+    return Merged("fans", 5, len(parts), Evidence.sum([zero, *parts]))
+
+
+def test_a_sum_takes_the_place_of_all_that_was_heard() -> None:
+    me, apart = member("me"), member("me")
+    me.meet([said("z"), Departure("y", 3)])
+    me.rest_on(summed("a", "b"))
+    apart.meet([said("a"), said("b")])
+    np.testing.assert_allclose(me.detector.model.beta, apart.detector.model.beta, rtol=1e-9)
+    assert me.ledger.entries == [Departure("y", 3)]
+    assert me.contribution() == member("me").contribution()
+    again = reloaded(me)
+    assert again.merged == me.merged
+    assert again.to_bytes() == me.to_bytes()
+    assert again.detector.model.beta.tobytes() == me.detector.model.beta.tobytes()
+
+
+def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
+    me = member("me")
+    me.rest_on(summed("a", "b"))
+    state = me.to_bytes()
+    for hear in (lambda: me.hear(said("a")), lambda: me.meet([said("a")])):
+        with pytest.raises(BadInput, match="the same rows"):
+            hear()
+    assert me.to_bytes() == state
+    me.rest_on(None)
+    assert me.detector.received is None
+    assert me.hear(said("a"))
+    with pytest.raises(BadInput, match="not both"):
+        Member("me", Detector(LAYER), Ledger([said("a")]), summed("b"))
+
+
+def test_the_sum_of_nobody_is_nothing() -> None:
+    me = member("me")
+    me.rest_on(summed())
+    assert me.detector.received is None
+    assert reloaded(me).merged == summed()
+
+
+@pytest.mark.parametrize("name", ["another seed", "a lie"])
+def test_a_sum_that_does_not_fit_changes_nothing(name: str) -> None:
+    contribution, error, _ = REFUSED[name]
+    me = member("me")
+    me.rest_on(summed("a"))
+    state = me.to_bytes()
+    with pytest.raises(error):
+        me.rest_on(Merged("fans", 6, 1, contribution.evidence))
+    assert me.to_bytes() == state
+
+
+def test_notes_are_kept() -> None:
+    me = member("me")
+    me.notes["last row"] = "2026-01-01T00:00:00Z"
+    assert reloaded(me).notes == me.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("lead", wrong) for wrong in ("x", -1, 1.5, 0, None, 2**63)),
+        *(("published", wrong) for wrong in (None, {}, {"learned": "x"}, {"learned": -1})),
+        *(("left", wrong) for wrong in ([], [["a"]], [["me", 3]], [["a", -1]])),
+        *(("merged", wrong) for wrong in (5, {})),
+    ],
+)
+def test_a_state_with_a_wrong_part_is_refused(name: str, value: Any) -> None:
+    me = member("me", LEAST)
+    me.offer()
+    me.depart()
+    fields, arrays = unseal(KIND, me.to_bytes())
+    if name == "published" and value:
+        value = {**fields["published"], **value}
+    with pytest.raises(BadFile, match="not as a state should be"):
+        Member.from_bytes(seal(KIND, {**fields, name: value}, arrays))
 
 
 # Made by hand

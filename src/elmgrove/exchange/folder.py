@@ -83,8 +83,8 @@ class FolderExchange:
         """See ``Exchange``. Reads only the heads of files if none has changed since ``known``."""
         with reaching(self._folder):
             others = set(self._paths()) - {self._path(without)}
-            heads = [(path.name, _head(path)) for path in sorted(others)]
-            revision = int.from_bytes(hashlib.sha256(repr(heads).encode()).digest()[:7], "big")
+            stamps = [(path.name, *_stamp(path)) for path in sorted(others)]
+            revision = int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
             if known is not None and known.revision == revision:
                 return None
             entries = [entry for _, entry in self._entries(others)]
@@ -109,12 +109,14 @@ class FolderExchange:
         return sorted(self._folder.glob(f"*{SUFFIX}"))
 
     def _entries(self, wanted: Collection[Path] | None = None) -> Iterator[tuple[Path, Entry]]:
+        # First of all: without it nothing would belong.
+        charter = self.charter
         for path in self._paths():
             if wanted is not None and path not in wanted:
                 continue
             try:
                 entry = entry_from_bytes(path.read_bytes())
-                self.charter.require(entry)
+                charter.require(entry)
                 if self._path(entry.origin) != path:
                     raise BadFile(f"an entry of {entry.origin!r} under another name")
             except ElmgroveError as error:
@@ -123,10 +125,12 @@ class FolderExchange:
                 yield path, entry
 
 
-def _head(path: Path) -> bytes:
-    # A file's time would not do: on a stick clocks tick every two seconds. Sizes are all alike.
+def _stamp(path: Path) -> tuple[int, int, bytes]:
+    # Time and size show a file that was cut off or completed. They do not show each new entry:
+    # the clock of a stick ticks every two seconds, and sizes are all alike. The head does.
+    status = path.stat()
     with path.open("rb") as file:
-        return head_of(file)
+        return status.st_size, status.st_mtime_ns, head_of(file)
 
 
 def _read_charter(folder: Path) -> Charter:

@@ -15,10 +15,10 @@ from elmgrove.cooperation import (
     unbundle,
     within,
 )
-from elmgrove.errors import BadFile, ElmgroveError
+from elmgrove.errors import ElmgroveError
 from elmgrove.evidence import Evidence
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.interface import Unauthorized, Unreachable
+from elmgrove.exchange.interface import Unreachable
 from elmgrove.exchange.session import Report
 
 log = logging.getLogger("elmgrove.exchange")
@@ -83,7 +83,7 @@ class PeerSession:
             began = time.monotonic()
             try:
                 found = pull(url, token=self._token)
-            except (Unreachable, Unauthorized, BadFile) as error:
+            except ElmgroveError as error:
                 failures.append(f"{url}: {error}")
                 continue
             size = sum(len(entry.to_bytes()) for entry in found)
@@ -95,7 +95,8 @@ class PeerSession:
 
     def take(self, pulled: Pulled) -> Report:
         """Lets the member learn what came."""
-        member, before = self.member, self.member.ledger
+        member = self.member
+        before = member.ledger, member.lead
         refused: list[ElmgroveError] = member.meet(pulled.entries)
         if self._rule is not everyone:
             detector = member.detector
@@ -106,7 +107,7 @@ class PeerSession:
             None if shared is None else shared.epoch,
             member.rows_missing(guarded=self._guarded),
             len(member.ledger),
-            member.ledger is not before,
+            (member.ledger, member.lead) != before,
             "; ".join(reasons) or None,
         )
 

@@ -1,0 +1,366 @@
+"""What every exchange promises, one suite for all of them; and what only a folder can get wrong."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
+from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Outdated
+from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
+from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
+
+BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
+CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
+
+#: Opens the way of one device to the exchange; all ways of a test lead to the same place.
+Way = Callable[[str], Exchange]
+
+
+@pytest.fixture(params=["memory", "folder"])
+def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
+    opened: list[Exchange] = []
+    if request.param == "memory":
+        shared = MemoryExchange(CHARTER)
+
+        def way(device: str) -> Exchange:
+            return shared
+    else:
+        FolderExchange.create(tmp_path, CHARTER)
+
+        def way(device: str) -> Exchange:
+            opened.append(FolderExchange(tmp_path))
+            return opened[-1]
+
+    yield way
+    for each in opened:
+        each.close()
+
+
+def said(origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS) -> Entry:
+    X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
+    H = basis.layer(X)
+    evidence = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), rows)
+    return Contribution(origin, rows if epoch is None else epoch, evidence)
+
+
+def publish(exchange: Way, *entries: Entry) -> None:
+    for entry in entries:
+        exchange(entry.origin).publish(entry)
+
+
+def held(exchange: Way) -> list[Entry]:
+    """All there is, as a device that only reads sees it."""
+    way = exchange("fan-9")
+    return way.fetch([listing.origin for listing in way.listings()])
+
+
+# Publishing
+
+
+def test_everybody_finds_the_charter(exchange: Way) -> None:
+    assert exchange("fan-1").charter == CHARTER
+
+
+def test_what_was_published_is_found(exchange: Way) -> None:
+    entries = [said("fan-1"), said("fan-2", 7), Departure("fan-3", 4)]
+    publish(exchange, *entries)
+    assert held(exchange) == entries
+
+
+def test_the_same_twice_is_once(exchange: Way) -> None:
+    publish(exchange, said("fan-1"), said("fan-2"))
+    known = exchange("fan-2").merged("fan-2", None)
+    publish(exchange, said("fan-1"))
+    assert held(exchange) == [said("fan-1"), said("fan-2")]
+    assert exchange("fan-2").merged("fan-2", known) is None
+
+
+def test_the_newest_takes_the_place_of_the_former(exchange: Way) -> None:
+    publish(exchange, said("fan-1", 5), said("fan-1", 8))
+    assert held(exchange) == [said("fan-1", 8)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "shrunk"),
+    [
+        (said("fan-1", 4), True),
+        (said("fan-1", 5, epoch=4), False),
+        (said("fan-1", 6, epoch=5), False),
+        (said("fan-1", 4, epoch=9), True),
+        (Departure("fan-1", 5), False),
+        (Departure("fan-1", 4), False),
+    ],
+)
+def test_what_can_not_follow_is_outdated_and_changes_nothing(
+    exchange: Way, entry: Entry, shrunk: bool
+) -> None:
+    publish(exchange, said("fan-1", 5))
+    with pytest.raises(Outdated) as refused:
+        publish(exchange, entry)
+    assert (refused.value.held_epoch, refused.value.shrunk) == (5, shrunk)
+    assert held(exchange) == [said("fan-1", 5)]
+
+
+def test_who_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None:
+    publish(exchange, said("fan-1", 5), said("fan-2", 5), Departure("fan-1", 6))
+    merged = exchange("fan-2").merged("fan-2", None)
+    assert merged is not None
+    assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
+    with pytest.raises(Outdated):
+        publish(exchange, said("fan-1", 6))
+    publish(exchange, Departure("fan-1", 6), said("fan-1", 2, epoch=7))
+    assert held(exchange) == [said("fan-1", 2, epoch=7), said("fan-2", 5)]
+
+
+def lie(origin: str, **changes: float | np.ndarray) -> Entry:
+    honest = said(origin)
+    assert isinstance(honest, Contribution)
+    return replace(honest, evidence=replace(honest.evidence, **changes))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        said("fan-1", 9, basis=Basis(HiddenLayer(3, 2, activation="tanh", seed=2), 3)),
+        said("fan-1", 9, basis=replace(BASIS, features=("a", "b", "c"))),
+        said("pump-1"),
+        Departure("pump-1", 5),
+        lie("fan-1", energy=0.0),
+        lie("fan-1", U=-np.eye(2)),
+        lie("fan-1", V=np.full((2, 3), np.nan)),
+        lie("fan-1", energy=1e200),
+        lie("fan-1", count=1e200),
+    ],
+    ids=["layer", "features", "name", "leaving", "energy", "U", "nan", "too large", "too many"],
+)
+def test_what_does_not_belong_is_refused_and_changes_nothing(exchange: Way, entry: Entry) -> None:
+    publish(exchange, said("fan-1", 4))
+    known = exchange("fan-2").merged("fan-2", None)
+    with pytest.raises(ElmgroveError):
+        exchange("fan-1").publish(entry)
+    assert held(exchange) == [said("fan-1", 4)]
+    assert exchange("fan-2").merged("fan-2", known) is None
+
+
+# Reading
+
+
+def test_listings_tell_all_but_the_content_in_the_order_of_the_names(exchange: Way) -> None:
+    entries = [said("fan"), said("fan-2"), said("fan 1", 7), Departure("fan.3", 9), said("fanß")]
+    publish(exchange, *entries, said("Lüfter/1"))
+    listings = exchange("fan-9").listings()
+    assert [(one.origin, one.epoch, one.left) for one in listings] == [
+        ("Lüfter/1", 5, False),
+        ("fan", 5, False),
+        ("fan 1", 7, False),
+        ("fan-2", 5, False),
+        ("fan.3", 9, True),
+        ("fanß", 5, False),
+    ]
+    assert listings[1].cost.bytes == len(entries[0].to_bytes())
+    assert all(0 <= one.cost.seconds < np.inf for one in listings)
+
+
+def test_fetch_gives_what_is_there_of_what_was_asked_for(exchange: Way) -> None:
+    publish(exchange, said("fan-1"), said("fan-2"), Departure("fan-3", 1), said("Lüfter/1"))
+    way = exchange("fan-9")
+    assert way.fetch(["fan-2", "fan-3", "fan-8"]) == [said("fan-2"), Departure("fan-3", 1)]
+    assert way.fetch({"Lüfter/1"}) == [said("Lüfter/1")]
+    assert way.fetch([]) == []
+
+
+def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
+    publish(exchange, said("fan-1"), said("fan-2", 7), said("fan-3", 9), Departure("fan-4", 9))
+    for name, others in (("fan-2", (5, 9)), ("fan-9", (5, 7, 9))):
+        merged = exchange(name).merged(name, None)
+        assert merged is not None
+        parts = [e.evidence for e in held(exchange) if isinstance(e, Contribution)]
+        expected = Evidence.sum(part for part in parts if part.count in others)
+        assert (merged.federation, merged.devices) == ("fans", len(others))
+        assert merged.evidence.close_to(expected, 1e-12)
+
+
+def test_the_sum_of_nobody_is_nothing(exchange: Way) -> None:
+    publish(exchange, said("fan-1"))
+    merged = exchange("fan-1").merged("fan-1", None)
+    assert merged is not None
+    assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
+    assert exchange("fan-1").merged("fan-1", merged) is None
+
+
+def test_only_what_others_did_is_news(exchange: Way) -> None:
+    publish(exchange, said("fan-1"), said("fan-2"))
+    known = exchange("fan-1").merged("fan-1", None)
+    assert exchange("fan-1").merged("fan-1", known) is None
+    publish(exchange, said("fan-1", 9))
+    assert exchange("fan-1").merged("fan-1", known) is None
+    for entry in (
+        said("fan-2", 6),
+        said("fan-3"),
+        Departure("fan-2", 7),
+        said("fan-2", 6, epoch=8),
+    ):
+        publish(exchange, entry)
+        news = exchange("fan-1").merged("fan-1", known)
+        assert news is not None
+        assert known is not None
+        assert news.revision != known.revision
+        known = news
+    assert known.devices == 2
+
+
+def test_closing_twice_does_no_harm(exchange: Way) -> None:
+    way = exchange("fan-1")
+    way.close()
+    way.close()
+
+
+# A folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    FolderExchange.create(tmp_path, CHARTER)
+    for name in ("fan-1", "fan-2"):
+        FolderExchange(tmp_path).publish(said(name))
+    return tmp_path
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def of_another(path: Path) -> None:
+    path.write_bytes(said("fan-3").to_bytes())
+
+
+def of_a_stranger(path: Path) -> None:
+    path.write_bytes(said("pump-1").to_bytes())
+
+
+def of_another_layer(path: Path) -> None:
+    path.write_bytes(said("fan-1", basis=Basis(HiddenLayer(3, 2, seed=7), 3)).to_bytes())
+
+
+@pytest.mark.parametrize("harm", [damaged, emptied, of_another, of_a_stranger, of_another_layer])
+def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
+    folder: Path, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    exchange, path = FolderExchange(folder), folder / "fan-1.entry"
+    known = exchange.merged("fan-9", None)
+    harm(path)
+    with caplog.at_level(logging.WARNING, "elmgrove.exchange"):
+        assert [one.origin for one in exchange.listings()] == ["fan-2"]
+    assert str(path) in caplog.text
+    assert exchange.fetch(["fan-1", "fan-2", "fan-3"]) == [said("fan-2")]
+    merged = exchange.merged("fan-9", known)
+    assert merged is not None
+    assert merged.devices == 1
+
+
+@pytest.mark.parametrize("harm", [damaged, emptied])
+def test_a_device_replaces_its_damaged_file(folder: Path, harm: Callable[[Path], None]) -> None:
+    harm(folder / "fan-1.entry")
+    FolderExchange(folder).publish(said("fan-1"))
+    assert FolderExchange(folder).fetch(["fan-1"]) == [said("fan-1")]
+
+
+def test_a_change_shows_even_where_no_clock_ticks(folder: Path) -> None:
+    exchange, path = FolderExchange(folder), folder / "fan-1.entry"
+    publish(lambda device: exchange, said("fan-1", 5, epoch=6))
+    before, known = path.stat(), exchange.merged("fan-2", None)
+    publish(lambda device: exchange, said("fan-1", 6, epoch=7))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    news = exchange.merged("fan-2", known)
+    assert news is not None
+    assert news.evidence.count == 6
+
+
+def test_a_folder_that_is_gone_is_unreachable_and_may_come_back(folder: Path) -> None:
+    exchange, away = FolderExchange(folder), folder.with_name("unplugged")
+    assert exchange.charter == CHARTER
+    folder.rename(away)
+    for call in (
+        lambda: exchange.publish(said("fan-3")),
+        exchange.listings,
+        lambda: exchange.fetch(["fan-1"]),
+        lambda: exchange.merged("fan-1", None),
+        lambda: FolderExchange(folder).charter,
+    ):
+        with pytest.raises(Unreachable, match=folder.name):
+            call()
+    away.rename(folder)
+    assert len(exchange.listings()) == 2
+
+
+def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Path) -> None:
+    """A directory in its place fails like a broken disk does."""
+    (folder / "fan-1.entry").unlink()
+    (folder / "fan-1.entry").mkdir()
+    exchange = FolderExchange(folder)
+    for call in (
+        exchange.listings,
+        lambda: exchange.fetch(["fan-1"]),
+        lambda: exchange.merged("fan-2", None),
+        lambda: exchange.publish(said("fan-1", 6)),
+    ):
+        with pytest.raises(Unreachable):
+            call()
+
+
+def test_an_upload_that_fails_leaves_the_former_one_and_no_rest(folder: Path) -> None:
+    path = folder / "fan-1.entry"
+    before = path.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "disk full")))
+        with pytest.raises(Unreachable, match="disk full"):
+            FolderExchange(folder).publish(said("fan-1", 9))
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "fan-1.entry",
+        "fan-2.entry",
+        CHARTER_FILE,
+    ]
+
+
+def test_other_files_do_not_matter(folder: Path) -> None:
+    (folder / "notes.txt").write_text("x")
+    shutil.copy(folder / "fan-1.entry", folder / ".fan-1.entry.0badcafe")
+    assert len(FolderExchange(folder).listings()) == 2
+
+
+@pytest.mark.parametrize("name", ["", ".fan", "fan\n", "\ud800", "fan" * 70])
+def test_a_name_that_no_file_can_have_is_refused(folder: Path, name: str) -> None:
+    with pytest.raises(BadInput, match="name"):
+        FolderExchange(folder).merged(name, None)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff", b'{"name": "fans"}'])
+def test_a_definition_that_is_none_is_a_bad_file(folder: Path, text: bytes) -> None:
+    (folder / CHARTER_FILE).write_bytes(text)
+    with pytest.raises(BadFile, match=CHARTER_FILE):
+        FolderExchange(folder).listings()
+
+
+def test_a_folder_is_made_once(folder: Path) -> None:
+    FolderExchange.create(folder, CHARTER)
+    assert len(FolderExchange(folder).listings()) == 2
+    with pytest.raises(BadInput, match="another federation"):
+        FolderExchange.create(folder, replace(CHARTER, ridge=0.2))
+    assert FolderExchange(folder).charter == CHARTER
+
+
+def test_a_folder_that_can_not_be_made_is_unreachable(folder: Path) -> None:
+    with pytest.raises(Unreachable):
+        FolderExchange.create(folder / "fan-1.entry" / "below", CHARTER)

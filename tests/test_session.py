@@ -1,0 +1,322 @@
+"""A device and its exchange, in step with each other."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.cooperation import (
+    Charter,
+    Contribution,
+    Cost,
+    Departure,
+    Member,
+    benefit,
+    least_new_rows,
+    named,
+)
+from elmgrove.exchange import (
+    FolderExchange,
+    MemoryExchange,
+    Report,
+    Session,
+    Unauthorized,
+    Unreachable,
+    connect,
+)
+from elmgrove.files import load_member, save
+
+CHARTER = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), 0.1, ("fan-*",))
+LEAST = least_new_rows(CHARTER.basis)
+
+
+def rows(seed: int, count: int = LEAST) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, 3))
+
+
+@pytest.fixture
+def exchange() -> MemoryExchange:
+    """Two devices have been here."""
+    exchange = MemoryExchange(CHARTER)
+    for n in (1, 2):
+        device(f"fan-{n}", exchange, seed=n).sync()
+    return exchange
+
+
+def device(name: str, exchange: Any, seed: int = 9, count: int = LEAST, **options: Any) -> Session:
+    session = Session(CHARTER.start(name), exchange, **options)
+    session.detector.learn_many(rows(seed, count))
+    return session
+
+
+def held(exchange: Any, name: str) -> Any:
+    return next(iter(exchange.fetch([name])), None)
+
+
+# Syncing
+
+
+def test_a_sync_publishes_ones_own_and_takes_the_others(exchange: MemoryExchange) -> None:
+    session = device("fan-9", exchange)
+    report = session.sync()
+    assert report == Report(LEAST, 0, 2, True, None)
+    assert held(exchange, "fan-9") == session.member.contribution()
+    assert held(exchange, "fan-9").evidence.count == LEAST
+    assert session.detector.model.total.count == 3 * LEAST
+    assert session.sync() == Report(LEAST, 0, 2, False, None)
+    assert session.detector.model.total.count == 3 * LEAST
+
+
+def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same(
+    exchange: MemoryExchange,
+) -> None:
+    session = device("fan-9", exchange, count=LEAST - 1)
+    report = session.sync()
+    assert report == Report(None, 1, 2, True, None)
+    assert held(exchange, "fan-9") is None
+    assert str(report) == "nothing published yet (1 more rows needed), rests on 2 others (news)"
+    session.detector.learn_many(rows(10))
+    assert session.sync().published == 2 * LEAST - 1
+    session.detector.learn_one(rows(11, 1)[0])
+    report = session.sync()
+    assert report == Report(2 * LEAST - 1, LEAST - 1, 2, False, None)
+    assert str(report) == f"published epoch {2 * LEAST - 1}, rests on 2 others"
+    assert held(exchange, "fan-9").evidence.count == 2 * LEAST - 1
+
+
+def test_without_the_guard_everything_is_published(exchange: MemoryExchange) -> None:
+    session = device("fan-9", exchange, count=1, guarded=False)
+    assert session.sync().published == 1
+    assert held(exchange, "fan-9").evidence.count == 1
+
+
+class Watched:
+    """An exchange that notes what is published; passes everything on."""
+
+    def __init__(self, exchange: MemoryExchange, log: list[str]) -> None:
+        self.exchange, self.charter, self.log = exchange, exchange.charter, log
+
+    def publish(self, entry: Contribution | Departure) -> None:
+        self.log.append(type(entry).__name__)
+        self.exchange.publish(entry)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.exchange, name)
+
+
+def test_the_device_is_saved_before_anything_new_leaves_it(exchange: MemoryExchange) -> None:
+    log, saved = list[str](), list[bytes]()
+
+    def keep(member: Member) -> None:
+        log.append("save")
+        saved.append(member.to_bytes())
+
+    session = device("fan-9", Watched(exchange, log), save=keep)
+    session.sync()
+    assert log == ["save", "Contribution"]
+    assert Member.from_bytes(saved[0]).shared == held(exchange, "fan-9")
+    session.sync()
+    assert log == ["save", "Contribution", "Contribution"]
+    log.clear()
+    session.leave()
+    assert log == ["save", "Departure", "save"]
+    restored = Session(Member.from_bytes(saved[-1]), exchange)
+    assert restored.sync().refusal is None
+
+
+def test_a_device_that_can_not_be_saved_sends_nothing(exchange: MemoryExchange) -> None:
+    def fail(member: Member) -> None:
+        raise OSError(28, "disk full")
+
+    session = device("fan-9", exchange, save=fail)
+    with pytest.raises(OSError, match="disk full"):
+        session.sync()
+    assert held(exchange, "fan-9") is None
+
+
+# Refused
+
+
+def test_a_refusal_is_reported_and_the_device_goes_on(exchange: MemoryExchange) -> None:
+    session = device("pump-1", exchange)
+    report = session.sync()
+    assert report.refusal is not None
+    assert "'pump-1' is not among those who may join 'fans'" in report.refusal
+    assert (report.devices, report.news) == (2, True)
+    assert session.detector.model.total.count == 3 * LEAST
+    assert report.refusal in str(report)
+    assert held(exchange, "pump-1") is None
+
+
+def test_a_device_of_another_making_does_not_get_that_far(exchange: MemoryExchange) -> None:
+    other = Charter("fans", Basis(HiddenLayer(3, 2, seed=6), 3))
+    member = other.start("fan-9")
+    with pytest.raises(Mismatch, match=r"layer\.seed"):
+        Session(member, exchange).sync()
+    assert member.merged is None
+
+
+@pytest.mark.parametrize("error", [Unreachable("gone"), Unauthorized("no key")])
+def test_what_only_time_or_people_can_mend_is_raised(
+    exchange: MemoryExchange, error: Exception
+) -> None:
+    class Closed(Watched):
+        def publish(self, entry: Contribution | Departure) -> None:
+            raise error
+
+    session = device("fan-9", Closed(exchange, []))
+    with pytest.raises(type(error)):
+        session.sync()
+    assert session.member.merged is None
+    assert Session(session.member, exchange).sync().refusal is None
+
+
+# A state that was lost
+
+
+@pytest.mark.parametrize("count", [LEAST, 2 * LEAST, 3 * LEAST], ids=["less", "equal", "more"])
+def test_a_device_that_lost_its_state_replaces_what_is_known_of_it(
+    exchange: MemoryExchange, count: int
+) -> None:
+    device("fan-9", exchange, seed=7, count=2 * LEAST).sync()
+    log, reborn = list[str](), device("fan-9", exchange, seed=8, count=count)
+    reborn.exchange = Watched(exchange, log)
+    report = reborn.sync()
+    assert report.refusal is None
+    assert report.published == held(exchange, "fan-9").epoch > 2 * LEAST
+    assert held(exchange, "fan-9").evidence == reborn.detector.evidence
+    shrunk = ["Contribution", "Departure", "Contribution"]
+    expected = {LEAST: shrunk, 2 * LEAST: ["Contribution"] * 2, 3 * LEAST: ["Contribution"]}
+    assert log == expected[count]
+
+
+def test_a_line_that_breaks_in_between_is_made_up_for(exchange: MemoryExchange) -> None:
+    """The farewell of the former self must not be lost with the line."""
+    device("fan-9", exchange, count=3 * LEAST).sync()
+    reborn, calls = device("fan-9", exchange, seed=8), 0
+
+    class Breaking(Watched):
+        def publish(self, entry: Contribution | Departure) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise Unreachable("the line broke")
+            super().publish(entry)
+
+    reborn.exchange = Breaking(exchange, [])
+    with pytest.raises(Unreachable):
+        reborn.sync()
+    reborn.exchange = exchange
+    assert reborn.sync().refusal is None
+    assert held(exchange, "fan-9").evidence == reborn.detector.evidence
+
+
+# Leaving
+
+
+def test_who_leaves_is_in_nobodys_next_model_and_a_later_sync_joins_again(
+    exchange: MemoryExchange,
+) -> None:
+    session, other = device("fan-9", exchange), device("fan-8", exchange)
+    session.sync()
+    assert other.sync().devices == 3
+    session.leave()
+    assert isinstance(held(exchange, "fan-9"), Departure)
+    assert other.sync().devices == 2
+    assert other.detector.model.total.count == 3 * LEAST
+    assert session.sync().refusal is None
+    assert other.sync().devices == 3
+
+
+def test_leaving_works_from_a_state_that_was_restored(exchange: MemoryExchange) -> None:
+    device("fan-9", exchange, count=5 * LEAST).sync()
+    device("fan-9", exchange, seed=8).leave()
+    assert isinstance(held(exchange, "fan-9"), Departure)
+
+
+# Choosing
+
+
+def test_a_rule_chooses_whom_the_model_rests_on(exchange: MemoryExchange) -> None:
+    session = device("fan-9", exchange, rule=named(["fan-2"]))
+    assert session.sync().devices == 1
+    alone = device("fan-2", MemoryExchange(CHARTER), seed=2).detector.evidence
+    assert session.detector.received == alone
+    assert session.sync().devices == 1
+    device("fan-2", exchange, seed=2).leave()
+    assert session.sync().devices == 0
+    assert session.detector.received is None
+
+
+def test_a_rule_sees_the_devices_own_evidence_and_the_others_only(
+    exchange: MemoryExchange,
+) -> None:
+    seen: list[Any] = []
+
+    def rule(own: Evidence, ridge: float, others: Any) -> list[Contribution]:
+        seen.append((own, ridge, [other.origin for other in others]))
+        return benefit(own, ridge, others)
+
+    session = device("fan-9", exchange, rule=rule)
+    session.sync()
+    session.sync()
+    assert seen == [(session.detector.evidence, 0.1, ["fan-1", "fan-2"])] * 2
+
+
+@pytest.mark.parametrize(("entries", "devices"), [(0, 0), (1, 1), (2, 2)])
+def test_a_budget_limits_what_is_fetched(
+    exchange: MemoryExchange, entries: int, devices: int
+) -> None:
+    size = max(listing.cost.bytes for listing in exchange.listings())
+    session = device("fan-9", exchange, budget=Cost(bytes=entries * size + 1))
+    assert session.sync().devices == devices
+
+
+# Connecting
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    FolderExchange.create(tmp_path / "shared", CHARTER)
+    return tmp_path / "shared"
+
+
+@pytest.mark.parametrize("written", [str, lambda path: f"folder:{path}"], ids=["path", "folder:"])
+def test_a_path_is_enough_to_take_part(folder: Path, written: Callable[[Path], str]) -> None:
+    for n in (1, 2):
+        with connect(written(folder), f"fan-{n}", warmup=7) as session:
+            assert session.detector.warmup == 7
+            assert session.detector.model.ridge == 0.1
+            session.detector.learn_many(rows(n))
+            assert session.sync().devices == n - 1
+    assert [file.name for file in sorted(folder.iterdir())] == [
+        "fan-1.entry",
+        "fan-2.entry",
+        "federation.json",
+    ]
+
+
+def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
+    state = tmp_path / "fan-1.elm"
+    with connect(str(folder), "fan-1", state=state) as session:
+        assert not state.exists()
+        session.detector.learn_many(rows(1))
+        session.sync()
+    assert load_member(state).shared == session.member.shared
+    with connect(str(folder), "fan-1", state=str(state)) as again:
+        assert again.detector.learned == LEAST
+        assert again.sync() == Report(LEAST, 0, 0, True, None)
+
+
+def test_the_state_of_another_device_is_refused(folder: Path, tmp_path: Path) -> None:
+    save(tmp_path / "x.elm", CHARTER.start("fan-2"))
+    with pytest.raises(BadInput, match=r"x\.elm is the state of 'fan-2', not of 'fan-1'"):
+        connect(str(folder), "fan-1", state=tmp_path / "x.elm")
+
+
+def test_a_folder_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="nowhere"):
+        connect(str(tmp_path / "nowhere"), "fan-1")
