@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLa
 from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Outdated
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
+from elmgrove.exchange.http import HttpExchange
+from serving import serving
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
@@ -22,24 +25,32 @@ CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
 Way = Callable[[str], Exchange]
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "http"])
 def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
-    opened: list[Exchange] = []
+    ways = ExitStack()
     if request.param == "memory":
         shared = MemoryExchange(CHARTER)
 
         def way(device: str) -> Exchange:
             return shared
+    elif request.param == "http":
+        server = ways.enter_context(serving(f"{tmp_path}/store.db"))
+        token = server.found(CHARTER).token
+        known: dict[str, Exchange] = {}
+
+        def way(device: str) -> Exchange:
+            if device not in known:
+                known[device] = HttpExchange(f"{server.base}/fans", device, token=token)
+                ways.callback(known[device].close)
+            return known[device]
     else:
         FolderExchange.create(tmp_path, CHARTER)
 
         def way(device: str) -> Exchange:
-            opened.append(FolderExchange(tmp_path))
-            return opened[-1]
+            return FolderExchange(tmp_path)
 
-    yield way
-    for each in opened:
-        each.close()
+    with ways:
+        yield way
 
 
 def said(origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS) -> Entry:

@@ -59,7 +59,8 @@ def quality(limit: float = 3.0) -> Rule:
 def benefit(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
     """Only what lowers one's own expected error, most helpful first.
 
-    A device with few rows gains from almost anyone; one with many only from its like. Merging
+    The estimate is good where there are several times more rows than hidden units: then only
+    devices of one's own kind are taken. With fewer rows it errs, mostly towards taking. Merging
     by benefit does not teach what peers know and this device never met: take everyone for that.
     With no rows of one's own there is nothing to judge by, and everyone is taken.
     """

@@ -8,7 +8,7 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.cooperation import Contribution, Departure, Outdated, Version, follows
+from elmgrove.cooperation import Contribution, Departure, Version, follows
 from elmgrove.cooperation.bundle import framed
 from elmgrove.server.callers import Caller, caller_of
 from elmgrove.server.federations import content_limit
@@ -78,7 +78,7 @@ async def index(request: Request) -> Response:
 
 
 async def some(request: Request) -> Response:
-    """The contributions of the devices named by ``origin`` (several times), or all, as a bundle."""
+    """A bundle: the entries of the devices named by ``origin`` (repeated), or all contributions."""
     caller = await caller_of(request)
     wanted = request.query_params.getlist("origin")
     return StreamingResponse(_bundled(caller, wanted), media_type=BLOB)
@@ -103,16 +103,13 @@ async def merged(request: Request) -> Response:
 
 
 async def depart(caller: Caller, name: str, epoch: int | None) -> None:
-    """Stores that a device left; nothing to do for one that is not there."""
-    held = await caller.service.store.entry(caller.charter.name, name)
-    if held is None or held.left:
-        return
-    try:
-        await _store(caller, Departure(name, held.epoch + 1 if epoch is None else epoch), None)
-    except Outdated:
-        if epoch is not None:
-            raise
-        await depart(caller, name, None)  # it published something in the meantime
+    """Stores that a device left. Without an epoch: as the next one, if the device is there."""
+    if epoch is None:
+        held = await caller.service.store.entry(caller.charter.name, name)
+        if held is None or held.left:
+            return
+        epoch = held.epoch + 1
+    await _store(caller, Departure(name, epoch), None)
 
 
 async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | None) -> Entry:
@@ -168,8 +165,11 @@ async def _bundled(caller: Caller, wanted: list[str]) -> AsyncIterator[bytes]:
     if wanted:
         for origin in wanted:
             found = await store.blob(federation, origin)
+            entry = await store.entry(federation, origin) if found is None else None
             if found is not None:
                 yield framed(found[1])
+            elif entry is not None and entry.left:
+                yield framed(Departure(origin, entry.epoch).to_bytes())
         return
     async with store.snapshot(federation) as snapshot:
         async for _, blob in snapshot.blobs:

@@ -1,0 +1,251 @@
+"""Exchange servers for tests: real ones, on a free port, on each data base."""
+
+import asyncio
+import json
+import secrets
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+
+from conftest import execute
+from elmgrove import Basis, Detector, Evidence, HiddenLayer
+from elmgrove.cooperation import Charter, Contribution, Merged, address_of
+from elmgrove.server.app import MAX_BODY, make_app
+
+ADMIN = "elm-admin-of-the-tests"
+LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
+TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
+_names = count(1)
+
+
+def charter(name: str | None = None, **more: Any) -> Charter:
+    """A federation's; under a name that no other test has, unless one is given."""
+    return Charter(name or f"fans-{next(_names)}", Basis(LAYER, LAYER.inputs), **more)
+
+
+def rows(seed: int, number: int = 20) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(number, LAYER.inputs))
+
+
+def evidence(X: np.ndarray, layer: HiddenLayer = LAYER) -> Evidence:
+    """What a device says that learned these rows."""
+    detector = Detector(layer)
+    detector.learn_many(X)
+    return detector.evidence
+
+
+def said(origin: str, seed: int, number: int = 20, epoch: int | None = None) -> Contribution:
+    """A contribution; the epoch is the number of rows, as for a device that lost nothing."""
+    return Contribution(origin, number if epoch is None else epoch, evidence(rows(seed, number)))
+
+
+def client(base: str, **more: Any) -> httpx.Client:
+    # Without the certificates that no test needs, which take a while to load.
+    return httpx.Client(base_url=base, timeout=60, verify=False, **more)
+
+
+@dataclass
+class Server:
+    """A running server, and the data base behind it."""
+
+    base: str
+    store: str
+    http: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.http = client(self.base)
+
+    def ask(self, method: str, path: str, secret: str | None = None, **more: Any) -> httpx.Response:
+        headers = dict(more.pop("headers", {}))
+        if secret is not None:
+            headers["Authorization"] = f"Bearer {secret}"
+        return self.http.request(method, path, headers=headers, **more)
+
+    def found(self, charter: Charter) -> "Federation":
+        answer = self.ask("POST", "/v1/federations", ADMIN, json=charter.fields)
+        assert answer.status_code == 201, answer.text
+        return Federation(self, charter, answer.json()["token"])
+
+
+@dataclass
+class Federation:
+    """A federation on a server, its token and the keys of its devices."""
+
+    server: Server
+    charter: Charter
+    token: str
+    keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return f"/v1/federations/{self.charter.name}"
+
+    def ask(self, method: str, path: str, secret: str | None = None, **more: Any) -> httpx.Response:
+        return self.server.ask(method, self.path + path, secret, **more)
+
+    def enrol(self, *names: str) -> None:
+        for name in names:
+            answer = self.ask("POST", "/devices", self.token, json={"name": name})
+            assert answer.status_code == 201, answer.text
+            self.keys[name] = answer.json()["key"]
+
+    def put(self, contribution: Contribution, key: str | None = None) -> httpx.Response:
+        return self.put_blob(contribution.origin, contribution.to_bytes(), key)
+
+    def put_blob(self, origin: str, blob: bytes, key: str | None = None) -> httpx.Response:
+        where = f"/contributions/{address_of(origin)}"
+        return self.ask("PUT", where, key or self.keys[origin], content=blob)
+
+    def client(self, device: str) -> httpx.Client:
+        """A connection of a device's own, for a thread of its own."""
+        return client(self.server.base, headers={"Authorization": f"Bearer {self.keys[device]}"})
+
+    def merged(self, device: str) -> Merged:
+        answer = self.ask("GET", "/merged", self.keys[device])
+        assert answer.status_code == 200, answer.text
+        return Merged.from_bytes(answer.content)
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        answer = self.ask("GET", "/entries", ADMIN)
+        assert answer.status_code == 200, answer.text
+        return {entry["origin"]: entry for entry in answer.json()["entries"]}
+
+    def at(self, server: Server) -> "Federation":
+        """The same federation on another server, or on the same one after a restart."""
+        return Federation(server, self.charter, self.token, self.keys)
+
+
+@contextmanager
+def serving(store: str, *, max_body: int = MAX_BODY) -> Iterator[Server]:
+    """A server in a thread of this process, so that a warning in it fails the test."""
+    app = make_app(store, ADMIN, max_body=max_body)
+    # Its log goes where the others go, so that a test sees it.
+    settings = uvicorn.Config(app, port=0, http="h11", log_level="warning", log_config=None)
+    running = uvicorn.Server(settings)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        wait_until(lambda: running.started or not thread.is_alive())
+        port = running.servers[0].sockets[0].getsockname()[1]
+        made = Server(f"http://127.0.0.1:{port}", store)
+        with made.http:
+            yield made
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def process(
+    store: str, *, port: int | None = None, **more: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server as a process of its own, ended like a service is; a test may kill it before."""
+    options = {"port": port or free_port(), "log_level": "error", **more}
+    code = (
+        "import json, sys; from elmgrove.server.listen import listen;"
+        "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
+    )
+    command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
+    started = subprocess.Popen(command)
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGTERM)
+        started.wait(30)
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether something listens there."""
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def contents(store: str) -> dict[str, list[Any]]:
+    """All that a data base holds, table by table."""
+    if store.startswith("sqlite:///"):
+        with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection:
+            return {name: _sorted(connection.execute(f"SELECT * FROM {name}")) for name in TABLES}
+    return asyncio.run(_contents_of_postgres(store))
+
+
+async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
+    import asyncpg  # an extra: only who has the service needs it
+
+    connection = await asyncpg.connect(store)
+    try:
+        found = {name: await connection.fetch(f"SELECT * FROM {name}") for name in TABLES}
+    finally:
+        await connection.close()
+    return {name: _sorted(map(tuple, lines)) for name, lines in found.items()}
+
+
+def _sorted(lines: Any) -> list[Any]:
+    return sorted(map(tuple, lines), key=repr)
+
+
+def central(parts: Sequence[np.ndarray]) -> Evidence:
+    """What one device would say that had learned the rows of all."""
+    return evidence(np.vstack(parts)) if parts else Evidence.zero(charter("none").basis)
+
+
+def empty_database(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/store.db"
+    server, schema = request.getfixturevalue("postgres"), f"test_{secrets.token_hex(4)}"
+    asyncio.run(execute(server, f"CREATE SCHEMA {schema}"))
+    return f"{server}?search_path={schema}"
+
+
+# Tests that use a fixture import it by its function's name.
+
+
+@pytest.fixture(name="database", params=["sqlite", "postgres"])
+def database_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty one for a test of its own."""
+    return empty_database(request, tmp_path, request.param)
+
+
+@pytest.fixture(name="server", scope="module", params=["sqlite", "postgres"])
+def server_fixture(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """One for all tests of a module: each founds a federation of its own."""
+    folder = tmp_path_factory.mktemp("server")
+    with serving(empty_database(request, folder, request.param)) as running:
+        yield running
+
+
+@pytest.fixture(name="fans")
+def fans_fixture(server: Server) -> Federation:
+    """A federation of three devices that have published nothing."""
+    made = server.found(charter())
+    made.enrol("fan-1", "fan-2", "fan 3/ü")
+    return made
