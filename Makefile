@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench bench-exchange clean
 
 help: ## List these commands
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-7s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 demo: $(VENV)/demo.done ## Devices learn a digit each, then from each other; prints a table and draws a picture
 	$(BIN)/elmgrove demo
@@ -24,6 +24,13 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 
 bench: $(VENV)/bench.done ## Measure speed against the literal equations, pyoselm, PyTorch and River
 	$(BIN)/python -m benchmarks
+
+# .ci/postgres make bench-exchange measures PostgreSQL as well.
+bench-exchange: $(VENV)/dev.done ## Measure the exchange server, its sums and the agent (half an hour, 10 GB of disk)
+	$(BIN)/python -m benchmarks.exchange load
+	$(BIN)/python -m benchmarks.exchange growth
+	$(BIN)/python -m benchmarks.exchange sums
+	$(BIN)/python -m benchmarks.exchange agent
 
 clean: ## Remove the virtual environment
 	rm -rf $(VENV)

@@ -1,21 +1,47 @@
-"""What is public is documented: names, settings, commands, options, extras, make targets."""
+"""What is public is documented: names, settings, commands, routes, extras, make targets."""
 
 import inspect
+import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import typer
 
 import elmgrove
 import elmgrove.cooperation
+import elmgrove.exchange
 from elmgrove.cli.app import app
+from elmgrove.cli.device import variable_of
+from elmgrove.device.settings import Settings, help_of, type_of
+from elmgrove.server.problems import KINDS
+from elmgrove.server.routes import OFFERS, Offer
 
 ROOT = Path(__file__).parent.parent
-REFERENCE = (ROOT / "docs" / "reference.md").read_text()
-COMMAND = typer.main.get_command(app)
-COMMANDS = COMMAND.commands
+DOCS = ROOT / "docs"
+REFERENCE = (DOCS / "reference.md").read_text()
+DEVICE = (DOCS / "device.md").read_text()
+SERVER = (DOCS / "server.md").read_text()
+
+
+def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """A command and all those in it, by their full names."""
+    yield name, command
+    for part, below in getattr(command, "commands", {}).items():
+        yield from _walk(below, f"{name} {part}")
+
+
+COMMANDS = dict(_walk(typer.main.get_command(app), "elmgrove"))
+#: The agent's options are its settings, which have a table of their own.
+LISTED = sorted(COMMANDS.keys() - {"elmgrove", "elmgrove device run"})
 
 
 @pytest.mark.parametrize("name", elmgrove.__all__)
@@ -25,10 +51,13 @@ def test_each_public_name_has_a_docstring_and_a_row(name: str) -> None:
     assert f"| `{name}` |" in REFERENCE
 
 
-@pytest.mark.parametrize("name", elmgrove.cooperation.__all__)
-def test_each_name_of_cooperation_has_a_docstring_and_a_row(name: str) -> None:
-    assert inspect.getdoc(getattr(elmgrove.cooperation, name))
-    assert f"| `elmgrove.cooperation.{name}` |" in REFERENCE
+@pytest.mark.parametrize("module", [elmgrove.cooperation, elmgrove.exchange])
+def test_each_name_of_a_package_has_a_docstring_and_a_row(module: ModuleType) -> None:
+    for name in module.__all__:
+        thing = getattr(module, name)
+        # The name of a type like Callable[...] can't have one.
+        assert inspect.getdoc(thing) or not (inspect.isclass(thing) or inspect.isfunction(thing))
+        assert f"| `{module.__name__}.{name}` |" in REFERENCE, name
 
 
 def _public_members(thing: type) -> list[tuple[str, object]]:
@@ -48,18 +77,114 @@ def test_each_setting_of_the_detector_has_a_row() -> None:
         assert f"| `{setting}` |" in REFERENCE, setting
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+def _row(command: str) -> str:
+    """The command's row in the reference: arguments follow its name in capitals."""
+    rows = re.findall(rf"^\| `{command}(?: [A-Z ]+)?` \|.*$", REFERENCE, re.MULTILINE)
+    assert len(rows) == 1, f"{command}: {len(rows)} rows"
+    return str(rows[0])
+
+
+def _flags(parameter: Any) -> list[str]:
+    options = [*parameter.opts, *parameter.secondary_opts]
+    return [option for option in options if option.startswith("--")]
+
+
+@pytest.mark.parametrize("command", LISTED)
 def test_each_command_and_option_is_in_the_reference(command: str) -> None:
-    row = next(line for line in REFERENCE.splitlines() if line.startswith(f"| `elmgrove {command}"))
-    for parameter in COMMANDS[command].params:
-        long = [option for option in parameter.opts if option.startswith("--")]
-        assert all(f"`{option}`" in row for option in long), f"{command}: {long}"
+    flags = [flag for parameter in COMMANDS[command].params for flag in _flags(parameter)]
+    shown = re.findall(r"`(--[a-z-]+)`", _row(command))
+    assert sorted(flags) == sorted(shown)
+
+
+def test_the_agent_has_a_row_that_leads_to_its_settings() -> None:
+    row = _row("elmgrove device run")
+    assert "`--config`" in row
+    assert "device.md#settings" in row
+    assert "\n## Settings\n" in DEVICE
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_each_parameter_of_a_command_has_a_help_text(command: str) -> None:
     assert COMMANDS[command].help
     assert all(parameter.help for parameter in COMMANDS[command].params)
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_each_environment_variable_is_documented(command: str) -> None:
+    for parameter in COMMANDS[command].params:
+        variable = getattr(parameter, "envvar", None)
+        assert variable is None or f"`{variable}`" in REFERENCE + DEVICE, variable
+
+
+def _setting_row(name: str) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    flags = [flag, f"--no-{flag[2:]}"] if type_of(name) is bool else [flag]
+    default = f"`{json.dumps(getattr(Settings(), name))}`"
+    cells = [
+        f"`{name}`",
+        ", ".join(f"`{one}`" for one in flags),
+        f"`{variable_of(name)}`",
+        "the machine's name" if name == "name" else default,
+        help_of(name),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Settings)])
+def test_each_setting_of_the_agent_has_its_row(name: str) -> None:
+    assert _setting_row(name) in DEVICE.splitlines()
+
+
+def test_no_row_is_of_a_setting_that_is_gone() -> None:
+    table = DEVICE.partition("\n## Settings\n")[2]
+    names = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert names == [one.name for one in fields(Settings)]
+
+
+def _offer_row(offer: Offer) -> str:
+    said = (inspect.getdoc(offer.handler) or "").splitlines()[0].replace("``", "`")
+    path = re.sub(r":\w+}", "}", offer.path)
+    who = ", ".join(offer.secrets) or "anybody"
+    return f"| `{offer.method}` | `{path}` | {who} | {said} |"
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: f"{offer.method} {offer.path}")
+def test_each_route_of_the_server_has_its_row(offer: Offer) -> None:
+    assert _offer_row(offer) in SERVER.splitlines()
+
+
+def test_each_query_of_a_route_is_named() -> None:
+    text = SERVER.partition("\nQueries:")[2].partition("\n\n")[0]
+    for offer in OFFERS:
+        assert all(f"`{name}`" in text for name in offer.query), offer.path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_problem_has_its_row(kind: str) -> None:
+    status, title = KINDS[kind]
+    assert f"| `{kind}` | {status} | {title} |" in SERVER.splitlines()
+
+
+@pytest.mark.parametrize("name", ["elmgrove-device", "elmgrove-server"])
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_takes_the_service(tmp_path: Path, name: str) -> None:
+    unit = (DOCS / f"{name}.service").read_text()
+    # It looks whether the program is there.
+    here = unit.replace("/opt/elmgrove/bin", str(Path(sys.executable).parent))
+    (tmp_path / f"{name}.service").write_text(here)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / f"{name}.service"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))])
+def test_each_link_leads_somewhere(page: str | Path) -> None:
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+        assert (path.parent / target).exists(), target
 
 
 def test_each_extra_is_in_the_reference() -> None:

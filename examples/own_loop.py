@@ -1,0 +1,17 @@
+"""A device in a loop of your own: python examples/own_loop.py EXCHANGE NAME [TOKEN] < rows.csv"""
+
+import sys
+
+from elmgrove import FalseAlarmRate
+from elmgrove.exchange import connect
+
+where, name, token = [*sys.argv[1:], ""][:3]
+rate = FalseAlarmRate(0.02)
+with connect(where, name, token=token or None, state=f"{name}.elm", threshold=rate) as device:
+    print(device.sync())  # from its first row on it knows what the others know
+    next(sys.stdin)  # the names of the columns
+    for number, line in enumerate(sys.stdin, start=2):
+        row = [float(cell) for cell in line.split(",")]
+        if device.detector.observe(row).alarm:
+            print(f"line {number} is strange: {device.detector.blame(row)[0].feature}")
+    print(device.sync())  # as often as you like; the state is saved before anything leaves
