@@ -9,7 +9,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-_PACKAGES = ("elmgrove", "numpy", "scipy", "torch", "pyoselm", "river", "scikit-learn")
+_PACKAGES = (
+    *("elmgrove", "numpy", "scipy", "torch", "pyoselm", "river", "scikit-learn"),
+    *("starlette", "uvicorn", "asyncpg", "httpx"),
+)
 
 
 def about() -> dict[str, Any]:

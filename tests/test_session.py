@@ -308,7 +308,7 @@ def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path
     assert load_member(state).shared == session.member.shared
     with connect(str(folder), "fan-1", state=str(state)) as again:
         assert again.detector.learned == LEAST
-        assert again.sync() == Report(LEAST, 0, 0, True, None)
+        assert again.sync() == Report(LEAST, 0, 0, False, None)
 
 
 def test_the_state_of_another_device_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def judge(
         # Rounding of the sum as a share of its largest entry: equal rows round alike each time,
         # so it grows with their number. But a number is only claimed, and excuses only so much.
         tolerance = min((64.0 * len(U) + size.rows) * size.resolution, size.resolution**0.4)
-    reason = _first_reason(U, V, energy, count, bound, size, tolerance)
+    # What overflows is infinite, or no number at all, and passes no comparison.
+    with np.errstate(over="ignore", invalid="ignore"):
+        reason = _first_reason(U, V, energy, count, bound, size, tolerance)
     return Admission(reason is None, reason or "")
 
 
@@ -87,6 +89,6 @@ def _spectral_reason(U: Array, V: Array, most: float, energy: float, slack: floa
         return "U is not positive semidefinite"
     # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
     explained = float(np.einsum("ij,ij->", V, factor.solve(V)))
-    if explained > most:
+    if not explained <= most:
         return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
     return None

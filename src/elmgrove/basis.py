@@ -32,6 +32,8 @@ class Basis:
             raise BadInput(
                 f"{len(self.features)} feature names for {self.layer.inputs} inputs of the layer"
             )
+        if not all(isinstance(name, str) for name in self.features or ()):
+            raise BadInput("the names of features must be text")
         if self.scaling.kind != "none" and len(self.scaling.shift) != self.layer.inputs:
             raise BadInput(
                 f"scaling of {len(self.scaling.shift)} columns for "
@@ -68,6 +70,8 @@ class Basis:
     def from_fields(cls, fields: dict[str, Any]) -> "Basis":
         """The inverse of ``fields``."""
         features = fields["features"]
+        if features is not None and not isinstance(features, list):
+            raise BadInput(f"features must be a list of names or null, not {features!r:.60}")
         return cls(
             HiddenLayer(**fields["layer"]),
             fields["outputs"],

@@ -185,6 +185,14 @@ class Columns:
         """The wanted cells as numbers; ``where`` tells a person which record this is."""
         if len(cells) != self._width:
             raise BadInput(f"{where}: expected {self._width} columns, got {len(cells)}")
+        try:
+            values = [float(cells[index]) for index in self.kept]
+        except ValueError:
+            values = [math.nan]
+        # Their sum shows in one pass that all are finite; if not, or if it is not clear what a
+        # cell is, each is looked at.
+        if math.isfinite(sum(values)) and not any("_" in cell for cell in cells):
+            return values
         return [self._finite(where, index, cells[index]) for index in self.kept]
 
     def _finite(self, where: str, index: int, cell: str) -> float:

@@ -18,7 +18,7 @@ def share(
     ] = None,
     guard: Annotated[
         bool,
-        typer.Option(help="Share only what covers enough new rows that none can be computed."),
+        typer.Option(help="Share only what covers enough new rows (counting, not privacy)."),
     ] = True,
 ) -> None:
     """Write what this device learned itself, for others to merge.

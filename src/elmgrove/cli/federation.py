@@ -12,7 +12,15 @@ from rich.table import Table as Grid
 
 from elmgrove.basis import Basis
 from elmgrove.cli.options import notes, read
-from elmgrove.cli.settings import Activation, Drop, ScalingKind, Seed, Units, Weights
+from elmgrove.cli.settings import (
+    Activation,
+    Drop,
+    ScalingKind,
+    Seed,
+    Units,
+    Weights,
+    refuse_settings,
+)
 from elmgrove.cooperation import Charter, address_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange
@@ -107,6 +115,7 @@ def create(
     if (like is None) == (data is None):
         raise BadInput("how rows look comes from --like or from --data: give one of them")
     if like is not None:
+        refuse_settings(context, f"--like takes this from {like}", ("name", "like", "ridge"))
         basis = load_basis(like)
     else:
         assert data is not None
@@ -152,7 +161,8 @@ def show(
         devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
         entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
     layer = charter.basis.layer
-    console = Console()
+    # Patterns of names like fan-[ab] are no markup.
+    console = Console(markup=False, emoji=False)
     console.print(
         f"{name}: {layer.inputs} inputs, {layer.units} hidden units, {layer.activation}, "
         f"scaling {charter.basis.scaling.kind}, ridge {charter.ridge:g}, "

@@ -66,7 +66,7 @@ def judge_(
         numbers = {"names": found.names, "error": _plain(found.error)}
         Console().print_json(json.dumps({**numbers, "strangeness": _plain(found.strangeness)}))
     else:
-        Console().print(_grid(found))
+        Console(markup=False, emoji=False).print(_grid(found))
     if plot is not None:
         _draw(found, plot)
         notes.print(f"Wrote {plot}.")

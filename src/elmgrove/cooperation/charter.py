@@ -1,7 +1,7 @@
 """A charter: what all devices of a federation have in common."""
 
-import math
 import re
+import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -43,7 +43,8 @@ class Charter:
             )
         if self.basis.outputs != self.basis.layer.inputs:
             raise BadInput("a federation of detectors has as many outputs as inputs")
-        if not isinstance(self.ridge, (int, float)) or not 0 <= self.ridge < math.inf:
+        # A whole number may be larger than any float.
+        if not isinstance(self.ridge, (int, float)) or not 0 <= self.ridge <= sys.float_info.max:
             raise BadInput(f"the ridge must be a finite number from 0 on, not {self.ridge!r}")
         if self.members is not None:
             object.__setattr__(self, "members", _patterns(self.members))
@@ -113,7 +114,8 @@ class Charter:
 
 def _patterns(members: Any) -> tuple[str, ...]:
     # One string would be a pattern for each of its letters, and "*" lets everybody in.
-    if isinstance(members, str) or not all(isinstance(pattern, str) for pattern in members):
+    is_list = isinstance(members, (list, tuple))
+    if not is_list or not all(isinstance(pattern, str) for pattern in members):
         raise BadInput(f"members are a list of patterns of names, not {members!r}")
     return tuple(members)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.origin import require_epoch, require_origin
+from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
-from elmgrove.packing import pack_evidence, unpack_evidence
+from elmgrove.packing import Packed, pack_evidence, unpack_evidence
 
 KIND = "elmgrove.evidence"
 
@@ -30,6 +31,9 @@ class Contribution:
 
     def to_bytes(self) -> bytes:
         """The file format of evidence to give away."""
+        return seal(KIND, *self._packed())
+
+    def _packed(self) -> Packed:
         numbers, arrays = pack_evidence(self.evidence)
         basis = self.evidence.basis
         fields = {
@@ -39,7 +43,7 @@ class Contribution:
             "fingerprint": basis.fingerprint,
             **numbers,
         }
-        return seal(KIND, fields, arrays)
+        return fields, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Contribution":
@@ -48,5 +52,18 @@ class Contribution:
         with unpacking("evidence"):
             evidence = unpack_evidence(Basis.from_fields(fields["basis"]), fields, arrays)
             made = cls(fields["origin"], fields["epoch"], evidence)
-            require_written_as(made.to_bytes(), KIND, fields, arrays)
+            require_written_as(made._packed(), fields, arrays)
         return made
+
+
+def evidence_of(blob: bytes, basis: Basis) -> Evidence:
+    """The evidence of a contribution that was checked before it was stored.
+
+    Altered bytes are noticed, but not what a liar could have sealed: three times as fast as
+    ``Contribution.from_bytes``, and for one's own store only.
+    """
+    fields, arrays = unseal(KIND, blob)
+    with unpacking("evidence"):
+        if fields["fingerprint"] != basis.fingerprint:
+            raise BadInput("evidence of another federation")
+        return unpack_evidence(basis, fields, arrays)

@@ -23,7 +23,7 @@ from elmgrove.cooperation.state import (
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.evidence import Evidence
-from elmgrove.packing import pack_detector, unpack_detector
+from elmgrove.packing import Packed, pack_detector, unpack_detector
 
 KIND = "elmgrove.state"
 #: Epochs from here on are nobody's rows; below, there is room to go on for ever.
@@ -208,6 +208,9 @@ class Member:
 
     def to_bytes(self) -> bytes:
         """The file format of a device's full state."""
+        return seal(KIND, *self._packed())
+
+    def _packed(self) -> Packed:
         fields, arrays = pack_detector(self.detector)
         known, parts = pack_ledger(self.ledger)
         known |= {"name": self.name, "detector": fields}
@@ -224,7 +227,7 @@ class Member:
             known["lead"] = self.lead
         if self.notes:
             known["notes"] = self.notes
-        return seal(KIND, known, arrays)
+        return known, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Member":
@@ -243,7 +246,7 @@ class Member:
             made.lead = fields.get("lead", 0)
             require_epoch(made.lead)
             made.notes = fields.get("notes", {})
-            require_written_as(made.to_bytes(), KIND, fields, arrays)
+            require_written_as(made._packed(), fields, arrays)
         return made
 
 

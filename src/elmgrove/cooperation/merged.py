@@ -6,7 +6,7 @@ from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.evidence import Evidence
-from elmgrove.packing import pack_evidence, unpack_evidence
+from elmgrove.packing import Packed, pack_evidence, unpack_evidence
 
 KIND = "elmgrove.merged"
 
@@ -31,6 +31,9 @@ class Merged:
 
     def to_bytes(self) -> bytes:
         """The format in which a server sends it."""
+        return seal(KIND, *self._packed())
+
+    def _packed(self) -> Packed:
         numbers, arrays = pack_evidence(self.evidence)
         fields = {
             "federation": self.federation,
@@ -39,7 +42,7 @@ class Merged:
             "basis": self.evidence.basis.fields,
             **numbers,
         }
-        return seal(KIND, fields, arrays)
+        return fields, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Merged":
@@ -48,5 +51,5 @@ class Merged:
         with unpacking("a merged sum"):
             evidence = unpack_evidence(Basis.from_fields(fields["basis"]), fields, arrays)
             made = cls(fields["federation"], fields["revision"], fields["devices"], evidence)
-            require_written_as(made.to_bytes(), KIND, fields, arrays)
+            require_written_as(made._packed(), fields, arrays)
         return made

@@ -2,6 +2,7 @@
 
 import logging
 
+from elmgrove.blas import one_thread
 from elmgrove.cooperation import Member
 from elmgrove.device.beginning import (
     member_for_rows,
@@ -11,6 +12,7 @@ from elmgrove.device.beginning import (
 )
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Item, Reading, Source, open_source
+from elmgrove.device.verdicts import NobodyReads
 from elmgrove.device.work import SOURCE, Work, require_width
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
@@ -44,7 +46,8 @@ class Agent:
 
     def run(self) -> None:
         """Works until the rows end or it is stopped; saved in both cases."""
-        with locked(self._settings.path):
+        # On a small machine a second thread costs more than it brings.
+        with locked(self._settings.path), one_thread:
             member = member_from_state(self._settings)
             exchange = self._exchange(self._settings.name if member is None else member.name)
             member = member or self._new_member(exchange)
@@ -59,13 +62,21 @@ class Agent:
                 else:
                     self._begin(source, exchange)
                 self._end()
+            except NobodyReads:
+                self._stopped = True
+                self._end()
+                raise
             finally:
                 if self._work is not None:
                     self._work.close()
+                elif exchange is not None:
+                    exchange.close()
 
     def _end(self) -> None:
         if self._work is not None:
             self._work.end(sync=not self._stopped)
+        elif self._first:
+            log.warning("%d rows are too few to begin with and were not kept", len(self._first))
         if self._bad:
             log.warning("%d bad rows were left out", self._bad)
 

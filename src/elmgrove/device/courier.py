@@ -2,7 +2,8 @@
 
 import logging
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any, Protocol
 
 from elmgrove.cooperation import Outdated
@@ -41,7 +42,6 @@ class Courier:
         self._seconds = seconds or float("inf")
         self._rows = rows or float("inf")
         self._backoff = Backoff()
-        self._thread = ThreadPoolExecutor(1, "elmgrove-courier")
         self._under_way: Future[Any] | None = None
         self._due = 0.0
         self._waiting = False
@@ -77,11 +77,18 @@ class Courier:
 
     def close(self) -> None:
         """Waits for nothing that is under way."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
         self._partner.close()
 
     def _start(self) -> None:
-        self._under_way = self._thread.submit(self._partner.carry, self._partner.parcel())
+        under_way: Future[Any] = Future()
+        # A daemon: a server that does not answer must not hold up the end of the program.
+        Thread(
+            target=_carry,
+            args=(self._partner, self._partner.parcel(), under_way),
+            name="elmgrove-courier",
+            daemon=True,
+        ).start()
+        self._under_way = under_way
 
     def _finish(self) -> bool:
         future, self._under_way = self._under_way, None
@@ -101,3 +108,10 @@ class Courier:
 
     def _wait(self, seconds: float, *, failed: bool) -> None:
         self._due, self._waiting = time.monotonic() + seconds, failed
+
+
+def _carry(partner: Partner, parcel: Any, under_way: Future[Any]) -> None:
+    try:
+        under_way.set_result(partner.carry(parcel))
+    except BaseException as error:  # for the device's own thread to judge
+        under_way.set_exception(error)

@@ -1,11 +1,13 @@
 """Where other agents pull from this one: a small HTTP server in a thread of its own."""
 
 import hmac
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from elmgrove.cooperation import Member, bundle
+from elmgrove.errors import BadInput
 from elmgrove.exchange.peers import PATH
 
 
@@ -17,10 +19,9 @@ class Listener:
     """
 
     def __init__(self, address: str, token: str | None) -> None:
-        host, _, port = address.rpartition(":")
         self._content = b""
         self._token = token
-        self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), self._handler())
+        self._server = _bound(address, self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -29,7 +30,7 @@ class Listener:
     def url(self) -> str:
         """Where it can be reached on this machine."""
         host, port = self._server.server_address[:2]
-        return f"http://{host!s}:{port}"
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
     def tell(self, member: Member) -> None:
         """Takes what the member may tell others, for whoever asks from now on."""
@@ -71,3 +72,15 @@ class Listener:
     def _allows(self, authorization: str) -> bool:
         wanted = f"Bearer {self._token}"
         return not self._token or hmac.compare_digest(authorization.encode(), wanted.encode())
+
+
+def _bound(address: str, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    host, _, port = address.rpartition(":")
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+
+    try:
+        return Server((host.strip("[]"), int(port)), handler)
+    except OSError as error:
+        raise BadInput(f"listen: {address}: {error.strerror}; choose another address") from error

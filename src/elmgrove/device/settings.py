@@ -39,7 +39,9 @@ class Settings:
     merge: Annotated[str, "Whom: everyone, quality, benefit, or names with commas."] = "everyone"
     budget_seconds: Annotated[float, "Fetch what can be had in this time; 0 = all."] = 0.0
     budget_bytes: Annotated[int, "Fetch no more bytes than this; 0 = all."] = 0
-    guard: Annotated[bool, "Upload only what covers enough new rows to hide each."] = True
+    guard: Annotated[bool, "Upload only what covers enough new rows (counting, not privacy)."] = (
+        True
+    )
     sync_seconds: Annotated[float, "Sync so often; 0 = not by time."] = 60.0
     sync_rows: Annotated[int, "Sync after so many rows; 0 = not by rows."] = 0
 
@@ -67,10 +69,12 @@ class Settings:
             raise BadInput(f"only: all, anomalies or alarms, not {self.only!r}")
         if self.exchange and (self.peers or self.listen):
             raise BadInput("exchange and peers: what came by both ways would count twice; take one")
+        if self.listen and not _is_address(self.listen):
+            raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
         if self.listen and not self.peer_token and not _is_loopback(self.listen):
             raise BadInput("listen: evidence is not for everybody; set peer_token as well")
         for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
-            if getattr(self, limit) < 0:
+            if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
         for limit in ("save_rows", "start_rows", "save_seconds"):
             if not getattr(self, limit) > 0:
@@ -143,6 +147,11 @@ def _fitting(path: Path, key: str, value: Any) -> Any:
             f"{path}: {key} = {value!r} is not of type {getattr(wanted, '__name__', wanted)}"
         )
     return value
+
+
+def _is_address(text: str) -> bool:
+    port = text.rpartition(":")[2]
+    return port.isdecimal() and int(port) < 2**16 and ":" in text
 
 
 def _is_loopback(address: str) -> bool:

@@ -46,6 +46,7 @@ class Work:
         self._courier = (
             None if partner is None else Courier(partner, settings.sync_seconds, settings.sync_rows)
         )
+        self._tell()
 
     def process(self, reading: Reading) -> None:
         """Scores, decides, learns, and tells. ``BadInput`` for a row that can't be used."""

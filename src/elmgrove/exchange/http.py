@@ -65,7 +65,7 @@ class HttpExchange:
     def charter(self) -> Charter:
         """See ``Exchange``; asked for once."""
         if self._charter is None:
-            self._charter = Charter.from_fields(self._request("GET", "").json())
+            self._charter = Charter.from_fields(_fields(self._request("GET", "")))
         return self._charter
 
     def publish(self, entry: Entry) -> None:
@@ -85,7 +85,7 @@ class HttpExchange:
                 item["left"],
                 Cost(item["size"] / self._bytes_a_second, item["size"]),
             )
-            for item in self._request("GET", "/entries").json()["entries"]
+            for item in _fields(self._request("GET", "/entries"))["entries"]
         ]
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
@@ -132,7 +132,7 @@ class HttpExchange:
         if self._token is None:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
         with self._open(self._token) as opened:
-            answer = request(opened, "POST", "/devices", json={"name": self._device}).json()
+            answer = _fields(request(opened, "POST", "/devices", json={"name": self._device}))
         self._key = str(answer["key"])
         if self._keyfile is not None:
             write(self._keyfile, self._key.encode(), private=True)
@@ -178,6 +178,14 @@ def request(opened: httpx.Client, method: str, path: str, **options: Any) -> htt
     if "held_epoch" in problem:
         raise Outdated(text, int(problem["held_epoch"]), bool(problem.get("shrunk")))
     raise Refused(text)
+
+
+def _fields(answer: httpx.Response) -> dict[str, Any]:
+    """What an exchange says; a page to log in to some network is the word of somebody else."""
+    try:
+        return dict(answer.json())
+    except (TypeError, ValueError) as error:
+        raise Unreachable(f"{answer.url.host}: what answers is no exchange") from error
 
 
 def _problem(answer: httpx.Response) -> dict[str, Any]:

@@ -59,7 +59,8 @@ class Report:
         else:
             mine = "nothing published yet"
         reason = f"; refused: {self.refusal}" if self.refusal else ""
-        return f"{mine}, rests on {self.devices} others{' (news)' if self.news else ''}{reason}"
+        others = f"{self.devices} other{'' if self.devices == 1 else 's'}"
+        return f"{mine}, rests on {others}{' (news)' if self.news else ''}{reason}"
 
 
 class Session:
@@ -139,7 +140,10 @@ class Session:
         except ElmgroveError as error:
             refusal = error
         if self._rule is everyone and self._budget is None:
-            return Answer(self.exchange.merged(parcel.name, parcel.known), refusal)
+            known = parcel.known
+            if known is not None and known.federation != self.exchange.charter.name:
+                known = None  # its number means nothing here
+            return Answer(self.exchange.merged(parcel.name, known), refusal)
         return Answer(self._chosen(parcel), refusal)
 
     def take(self, answer: Answer) -> Report:
@@ -173,7 +177,8 @@ class Session:
         return merged_of(self.exchange.charter, 0, chosen)
 
     def close(self) -> None:
-        """Lets go of the exchange's connections; the member stays usable."""
+        """Saves, and lets go of the exchange's connections; the member stays usable."""
+        self._save(self.member)
         self.exchange.close()
 
     def __enter__(self) -> Self:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from elmgrove.blas import one_thread
 from elmgrove.errors import ElmgroveError
 from elmgrove.server import secrets
 from elmgrove.server.openapi import document
@@ -31,7 +32,9 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
         app.state.service = Service(store, secrets.hashed(admin_token), max_body)
         following = asyncio.create_task(app.state.service.sums.run())
         try:
-            yield
+            # Many requests on one thread each, rather than one on many.
+            with one_thread:
+                yield
         finally:
             following.cancel()
             with suppress(asyncio.CancelledError):

@@ -131,7 +131,8 @@ async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | 
         time.time(),
         successor=successor,
     )
-    caller.service.sums.follow(caller.federation, caller.charter)
+    evidence = entry.evidence if isinstance(entry, Contribution) else None
+    caller.service.sums.follow(caller.federation, caller.charter, stored.revision, evidence)
     return stored
 
 

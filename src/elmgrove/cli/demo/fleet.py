@@ -48,10 +48,6 @@ class Fleet:
                 ELMGROVE_DEVICE_TOKEN=token,
             )
 
-    def rows_read(self) -> int:
-        """How many rows have a verdict."""
-        return sum(len(self._verdicts(name)) for name in self.names)
-
     def all_heard(self, others: int, names: list[str] | None = None) -> bool:
         """Whether each device has published all it learned and rests on so many others."""
         return all(self._settled(name, others) for name in names or self.names)

@@ -76,6 +76,8 @@ class Processes:
         return (self._folder / f"{name}.log").read_text(errors="replace")[-2000:]
 
     def __enter__(self) -> Self:
+        # As Ctrl-C does, so that whoever ends the demo ends its processes.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,167 @@
+"""Who may do what: every route with every secret, so that no new route is forgotten."""
+
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from elmgrove.server import secrets
+from elmgrove.server.routes import ADMIN as BY_ADMIN
+from elmgrove.server.routes import JOIN as BY_TOKEN
+from elmgrove.server.routes import KEY as BY_KEY
+from elmgrove.server.routes import OFFERS, Offer
+from serving import (
+    ADMIN,
+    Federation,
+    Server,
+    charter,
+    contents,
+    said,
+    server_fixture,  # noqa: F401
+)
+
+
+@dataclass
+class World:
+    """Two federations; in the first one are "me", "you", and "gone" whose key was revoked."""
+
+    mine: Federation
+    other: Federation
+
+    @property
+    def secrets(self) -> dict[str, str | None]:
+        return {
+            "none": None,
+            "garbage": "garbage",
+            "blank": "\u00a0",
+            "hash of the key": secrets.hashed(self.mine.keys["me"]),
+            "hash of the admin's": secrets.hashed(ADMIN),
+            "token elsewhere": self.other.token,
+            "key elsewhere": self.other.keys["me"],
+            "revoked key": self.mine.keys["gone"],
+            "another's key": self.mine.keys["you"],
+            "key": self.mine.keys["me"],
+            "token": self.mine.token,
+            "admin": ADMIN,
+        }
+
+
+def make_world(server: Server) -> World:
+    mine, other = server.found(charter()), server.found(charter())
+    mine.enrol("me", "you", "gone")
+    other.enrol("me")
+    assert mine.put(said("me", 1)).status_code == 200
+    assert other.put(said("me", 7)).status_code == 200
+    assert mine.ask("DELETE", "/devices/gone", ADMIN).status_code == 204
+    return World(mine, other)
+
+
+def allowed(offer: Offer) -> set[str]:
+    """Whose secrets must do, for what concerns the device "me"."""
+    found = {name for name, by in (("admin", BY_ADMIN), ("token", BY_TOKEN)) if by in offer.secrets}
+    if BY_KEY in offer.secrets:
+        found.add("key")
+        # All read what the devices of their federation published; nobody writes for another.
+        if offer.method == "GET" or "{device" not in offer.path:
+            found.add("another's key")
+    return found
+
+
+def named(offer: Offer) -> str:
+    return f"{offer.method} {offer.path}"
+
+
+BODIES = {
+    "POST /v1/federations": lambda: {"json": charter().fields},
+    "POST /v1/federations/{federation}/devices": lambda: {"json": {"name": "new"}},
+    "PUT /v1/federations/{federation}/contributions/{device:path}": lambda: {
+        "content": said("me", 1, 30).to_bytes()
+    },
+}
+
+
+def asked(world: World, offer: Offer, secret: str | None) -> httpx.Response:
+    """A request about the device "me", that would succeed with a right secret."""
+    path = offer.path.replace("{federation}", world.mine.charter.name)
+    path = path.replace("{device:path}", "me")
+    assert "{" not in path, "a place that this test can't fill"
+    body = BODIES.get(named(offer), dict)()
+    headers = {} if secret is None else {"Authorization": f"Bearer {secret}".encode("latin-1")}
+    return world.mine.server.ask(offer.method, path, headers=headers, **body)
+
+
+OPEN = [offer for offer in OFFERS if not offer.secrets]
+GUARDED = [offer for offer in OFFERS if offer.secrets]
+INSIDE = [offer for offer in OFFERS if "{federation}" in offer.path]
+
+
+def test_only_two_things_are_open_to_all(server: Server) -> None:
+    assert [offer.path for offer in OPEN] == ["/health", "/ready"]
+    assert server.ask("GET", "/openapi.json").status_code == 200
+
+
+@pytest.mark.parametrize("offer", GUARDED, ids=named)
+def test_a_wrong_secret_gets_nothing_and_changes_nothing(server: Server, offer: Offer) -> None:
+    world = make_world(server)
+    before = contents(server.store)
+    for name, secret in world.secrets.items():
+        if name in allowed(offer):
+            continue
+        answer = asked(world, offer, secret)
+        assert answer.status_code in (401, 403), (name, answer.text)
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert set(answer.json()) == {"type", "title", "status", "detail", "instance"}
+    assert contents(server.store) == before
+
+
+@pytest.mark.parametrize("offer", GUARDED, ids=named)
+def test_a_right_secret_does(server: Server, offer: Offer) -> None:
+    for name in sorted(allowed(offer)):
+        world = make_world(server)
+        answer = asked(world, offer, world.secrets[name])
+        assert answer.status_code == offer.success, (name, answer.text)
+        assert answer.headers.get("content-type") == offer.content
+
+
+@pytest.mark.parametrize("offer", INSIDE, ids=named)
+def test_to_strangers_a_federation_that_is_not_there_looks_like_any_other(
+    server: Server, offer: Offer
+) -> None:
+    world = make_world(server)
+    nowhere = World(Federation(server, charter("nowhere"), ""), world.other)
+    for name in ("none", "garbage", "key elsewhere", "token elsewhere"):
+        secret = world.secrets[name]
+        here, there = asked(world, offer, secret), asked(nowhere, offer, secret)
+        assert here.status_code == there.status_code == 401
+        assert here.json()["detail"] == there.json()["detail"]
+    assert asked(nowhere, offer, ADMIN).status_code == 404
+
+
+def test_nobody_else_gets_the_sum_without_a_device(server: Server) -> None:
+    world = make_world(server)
+    for name, status in (("key", 200), ("admin", 200), ("another's key", 403), ("token", 401)):
+        answer = world.mine.ask("GET", "/merged?without=me", world.secrets[name])
+        assert answer.status_code == status
+
+
+def test_no_device_publishes_in_the_name_of_another(server: Server) -> None:
+    world = make_world(server)
+    before = contents(server.store)
+    for origin in ("you", "me-too"):
+        answer = world.mine.put_blob("me", said(origin, 3, 50).to_bytes())
+        assert (answer.status_code, answer.json()["title"]) == (
+            403,
+            "This token or key may not do that",
+        )
+    assert contents(server.store) == before
+
+
+def test_federations_do_not_see_each_other(server: Server) -> None:
+    """The same name in two federations is two devices."""
+    world = make_world(server)
+    here = world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content
+    there = world.other.ask("GET", "/contributions/me", world.other.keys["me"]).content
+    assert here == said("me", 1).to_bytes()
+    assert there == said("me", 7).to_bytes()
+    assert world.other.ask("DELETE", "", ADMIN).status_code == 204
+    assert world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content == here

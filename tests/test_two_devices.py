@@ -1,0 +1,148 @@
+"""The paper's Figures 6 and 7, through a real server: one device's normal becomes another's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_wine
+
+from elmgrove import Basis, Detector, FalseAlarmRate, HiddenLayer, Scaling
+from elmgrove.cooperation import Charter
+from elmgrove.exchange import Session, connect
+from serving import Server, answers, free_port, process, wait_until
+
+
+@dataclass
+class Patterns:
+    """Rows of three kinds: device A's normal, device B's normal, and what neither knows."""
+
+    basis: Basis
+    learned: dict[str, np.ndarray]
+    fresh: dict[str, np.ndarray]
+
+    def central(self) -> Detector:
+        """One device that has the rows of both."""
+        made = Detector(self.basis.layer, scaling=self.basis.scaling)
+        made.learn_many(np.vstack([self.learned["a"], self.learned["b"]]))
+        return made
+
+
+def patterns(rows: dict[str, np.ndarray], units: int, scaling: Scaling) -> Patterns:
+    """Two thirds of the rows of each kind are for learning."""
+    learned, fresh = {}, {}
+    for name, X in rows.items():
+        mixed = np.random.default_rng(0).permutation(X)
+        learned[name], fresh[name] = np.split(mixed, [2 * len(X) // 3])
+    inputs = len(X[0])
+    return Patterns(Basis(HiddenLayer(inputs, units), inputs, None, scaling), learned, fresh)
+
+
+def digits(a: int, b: int, c: int) -> Patterns:
+    X, kinds = load_digits(return_X_y=True)
+    rows = {"a": X[kinds == a] / 16, "b": X[kinds == b] / 16, "c": X[kinds == c] / 16}
+    return patterns(rows, 16, Scaling())
+
+
+def wines() -> Patterns:
+    X, kinds = load_wine(return_X_y=True)
+    rows = {"a": X[kinds == 0], "b": X[kinds == 2], "c": X[kinds == 1]}
+    return patterns(rows, 5, Scaling.fitted("standard", X))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    store, port = f"sqlite:///{tmp_path}/store.db", free_port()
+    with process(store, port=port):
+        wait_until(lambda: answers(port))
+        made = Server(f"http://127.0.0.1:{port}", store)
+        with made.http:
+            yield made
+
+
+@contextmanager
+def devices(server: Server, known: Patterns) -> Iterator[tuple[Session, Session]]:
+    """Device A, which has learned its pattern, and device B with another."""
+    token, url = server.found(Charter("fleet", known.basis)).token, f"{server.base}/fleet"
+    # A rate that a hundred rows suffice for.
+    rate = FalseAlarmRate(0.05)
+    with (
+        connect(url, "device-a", token=token, threshold=rate) as a,
+        connect(url, "device-b", token=token, threshold=rate) as b,
+    ):
+        a.detector.learn_many(known.learned["a"])
+        b.detector.learn_many(known.learned["b"])
+        yield a, b
+
+
+def losses(session: Session, known: Patterns) -> dict[str, float]:
+    """The median loss of each pattern."""
+    return {
+        name: float(np.median(session.detector.score_many(X))) for name, X in known.fresh.items()
+    }
+
+
+def flagged(session: Session, X: np.ndarray) -> float:
+    """The share of rows beyond the device's own threshold."""
+    return float(np.mean(session.detector.score_many(X) > session.detector.threshold))
+
+
+def away_from(session: Session, central: Detector) -> float:
+    return float(np.abs(session.detector.model.beta - central.model.beta).max())
+
+
+@pytest.mark.parametrize("kinds", [(0, 1, 4), (6, 7, 2)])
+def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
+    server: Server, kinds: tuple[int, int, int]
+) -> None:
+    known = digits(*kinds)
+    with devices(server, known) as (a, b):
+        at_home, before = losses(a, known), losses(b, known)
+        assert before["a"] > 5 * at_home["a"]
+        assert flagged(b, known.fresh["a"]) > 0.9
+        assert flagged(b, known.fresh["c"]) > 0.9
+
+        a.sync()
+        report = b.sync()
+        assert (report.devices, report.news, report.refusal) == (1, True, None)
+
+        after = losses(b, known)
+        assert after["a"] < 2 * at_home["a"]
+        assert after["b"] < 2 * before["b"]
+        assert flagged(b, known.fresh["a"]) < 0.2
+        assert flagged(b, known.fresh["b"]) < 0.3
+        # What neither has learned stays strange.
+        assert after["c"] > 4 * after["a"]
+        assert flagged(b, known.fresh["c"]) > 0.9
+
+
+@pytest.mark.parametrize("known", [digits(0, 1, 4), wines()], ids=["digits", "wines"])
+def test_both_devices_end_with_the_model_of_central_training(
+    server: Server, known: Patterns
+) -> None:
+    with devices(server, known) as (a, b):
+        at_home, before = losses(a, known), losses(b, known)
+        assert before["a"] > 2 * at_home["a"]
+        central = known.central()
+        for session in (a, b):
+            assert away_from(session, central) > 1e-3
+        for session in (a, b, a):
+            session.sync()
+        for session in (a, b):
+            assert away_from(session, central) < 1e-9
+        assert losses(b, known)["a"] < 1.6 * at_home["a"]
+        assert losses(b, known)["c"] > 0.6 * before["c"]
+
+
+def test_after_it_left_nothing_of_a_device_is_known_to_the_other(server: Server) -> None:
+    known = digits(0, 1, 4)
+    with devices(server, known) as (a, b):
+        alone = b.detector.model.beta.copy()
+        a.sync()
+        b.sync()
+        assert np.abs(b.detector.model.beta - alone).max() > 1e-3
+        a.leave()
+        b.sync()
+        assert np.abs(b.detector.model.beta - alone).max() < 1e-9
