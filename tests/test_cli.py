@@ -6,50 +6,26 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from commands import (  # noqa: F401 (fixtures)
+    Elmgrove,
+    Ran,
+    elmgrove_fixture,
+    one_clear_line,
+)
 from elmgrove import Detector, Evidence, HiddenLayer, __version__
-from elmgrove.cli import main
 from elmgrove.cooperation import Contribution, Member
 from elmgrove.files import load_contribution, load_member, save
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
-COMMANDS = ["learn", "score", "share", "merge", "forget", "inspect", "demo"]
+COMMANDS = ["learn", "score", "share", "merge", "forget", "inspect", "demo", "serve"]
+COMMANDS += ["federation create", "fleet judge", "device run", "device pull", "device leave"]
 NAMES = ["heat", "load [%]", "speed [m/s]", "current", "hum", "draft"]
 MIXING = np.random.default_rng(0).normal(size=(2, 6))
-
-
-class Ran(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Elmgrove = Callable[..., Ran]
-
-
-@pytest.fixture
-def elmgrove(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Elmgrove:
-    """Runs the command in a folder of its own: the real one, but without a new process."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["elmgrove", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return Ran(int(ended.value.code or 0), *capfd.readouterr())
-
-    return run
 
 
 def rows(seed: int, count: int, shift: float = 0.0) -> np.ndarray:
@@ -82,16 +58,6 @@ def fan_2(elmgrove: Elmgrove, fan_1: Path) -> Path:
     like = ["--like", "fan-1.evidence"]
     assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
     return Path("fan-2.elm")
-
-
-def one_clear_line(ran: Ran) -> str:
-    """The text of an error: one line (with details indented below), and nothing else."""
-    assert ran.code == 1
-    assert ran.out == ""
-    first, *details = ran.err.splitlines()
-    assert first.startswith("Error: ")
-    assert all(line.startswith("  ") for line in details)
-    return ran.err
 
 
 # Learning and scoring
@@ -261,8 +227,9 @@ def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
     assert (ran.code, "nothing new" in ran.err) == (0, True)
     assert fan_2.read_bytes() == merged
 
-    # What is shared is one's own.
-    elmgrove("share", "--state", fan_2)
+    # What is shared is one's own. (From a copy: a state remembers what it gave away.)
+    shutil.copy(fan_2, "copy.elm")
+    elmgrove("share", "--state", "copy.elm")
     shared = load_contribution(Path("fan-2.evidence"))
     assert (shared.origin, shared.epoch, shared.evidence.count) == ("fan-2", 200, 200)
 
@@ -313,6 +280,41 @@ def test_like_works_with_a_state_and_with_evidence(
     made = load_member(Path("x.elm")).detector
     assert made.basis == load_member(fan_2).detector.basis == load_member(fan_1).detector.basis
     assert made.policy.rate == 0.05
+
+
+# The upload guard
+
+
+def test_too_few_rows_are_not_shared(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    """With 3 units and 6 columns, 3 + 3 · 4 / (2 · 6) = 4 rows are the least."""
+    write("few.csv", rows(1, 3))
+    elmgrove("learn", "few.csv", "--state", "fan.elm", "--units", 3)
+    before = Path("fan.elm").read_bytes()
+    assert "Error: 1 more rows are needed" in one_clear_line(elmgrove("share", "-s", "fan.elm"))
+    assert Path("fan.elm").read_bytes() == before
+    assert not Path("fan.evidence").exists()
+
+    ran = elmgrove("share", "--state", "fan.elm", "--no-guard")
+    assert (ran.code, "fan, 3 rows." in ran.err) == (0, True)
+    assert load_contribution(Path("fan.evidence")).evidence.count == 3
+
+
+def test_few_new_rows_wait_for_more(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 20))
+    elmgrove("learn", "a.csv", "--state", "fan.elm", "--units", 3)
+    assert elmgrove("share", "--state", "fan.elm", "-o", "first.evidence", "--guard").code == 0
+    write("b.csv", rows(2, 3))
+    elmgrove("learn", "b.csv", "--state", "fan.elm")
+    ran = elmgrove("share", "--state", "fan.elm", "-o", "second.evidence")
+    assert ran.code == 0
+    assert "fan, 20 rows. 1 more rows are needed before the newer ones follow." in ran.err
+    assert Path("second.evidence").read_bytes() == Path("first.evidence").read_bytes()
+
+    write("c.csv", rows(3, 1))
+    elmgrove("learn", "c.csv", "--state", "fan.elm")
+    ran = elmgrove("share", "--state", "fan.elm", "-o", "third.evidence")
+    assert "fan, 24 rows.\n" in ran.err
+    assert load_contribution(Path("third.evidence")).epoch == 24
 
 
 # Inspecting
@@ -490,7 +492,7 @@ def test_wrong_usage_is_told_apart_by_its_exit_code(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(elmgrove: Elmgrove, command: str) -> None:
-    ran = elmgrove(command, "--help")
+    ran = elmgrove(*command.split(), "--help")
     assert ran.code == 0
     assert f"Example: elmgrove {command}" in " ".join(ran.out.split())
 
@@ -498,7 +500,7 @@ def test_every_command_has_help_with_an_example(elmgrove: Elmgrove, command: str
 def test_help_lists_the_commands_and_the_exit_codes(elmgrove: Elmgrove) -> None:
     asked, alone = elmgrove("--help"), elmgrove()
     assert asked.code == 0
-    for text in [*COMMANDS, "Exit codes: 0 done"]:
+    for text in [*(command.split()[0] for command in COMMANDS), "Exit codes: 0 done"]:
         assert text in asked.out
     assert asked.out.split() == (alone.out + alone.err).split()
 

@@ -43,7 +43,7 @@ def test_it_prints_what_it_wrote(demo: tuple[Path, str]) -> None:
     for device, (before, after) in enumerate(zip(numbers["before"], numbers["after"], strict=True)):
         row = next(line for line in text.splitlines() if f"device-{device} " in line)
         assert f"{before['auc']:.3f} → {after['auc']:.3f}" in row
-    assert re.search(r"Each sent \d+ KiB once", text)
+    assert re.search(r"Each sent \d+ KiB at a time", text)
 
 
 def test_it_draws_a_picture(demo: tuple[Path, str]) -> None:

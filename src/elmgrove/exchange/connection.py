@@ -30,8 +30,8 @@ def connect(
     folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
     beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
     ``key``. With ``state``, the device goes on from that file and is saved to it before anything
-    leaves it and when the session is closed; without, it lives in memory. ``settings`` are the detector's, for a new device:
-    layer, scaling and ridge are the federation's.
+    leaves it and when the session is closed; without, it lives in memory. ``settings`` are the
+    detector's, for a new device: layer, scaling and ridge are the federation's.
     """
     path = None if state is None else Path(state)
     exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
