@@ -1,25 +1,40 @@
 """The demo keeps what it promises."""
 
 import json
+import os
 import re
+import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sys.executable).parent / "elmgrove"
+from agents import COMMAND, sessions
+from serving import wait_until
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder that one run of the demo wrote, and what it printed."""
     folder = tmp_path_factory.mktemp("demo") / "made" / "by the demo"
-    ran = subprocess.run(
-        [COMMAND, "demo", "--output", folder], capture_output=True, text=True, timeout=60
+    with started(folder) as ran:
+        out, err = ran.communicate(timeout=120)
+    assert (ran.returncode, err) == (0, "")
+    assert ran.pid not in sessions(), "no process of it runs on"
+    assert not list(folder.parent.parent.glob("elmgrove-demo-*"))
+    return folder, out
+
+
+def started(folder: Path) -> subprocess.Popen[str]:
+    """A demo in a session of its own, with its files in the folder's grandparent."""
+    return subprocess.Popen(
+        [COMMAND, "demo", "--output", folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder.parent.parent)},
+        start_new_session=True,
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return folder, ran.stdout
 
 
 def test_every_device_tells_strange_digits_better_after_cooperating(
@@ -35,6 +50,32 @@ def test_every_device_tells_strange_digits_better_after_cooperating(
 
 def test_the_merged_models_equal_central_training(demo: tuple[Path, str]) -> None:
     assert 0 <= json.loads((demo[0] / "demo.json").read_text())["difference"] < 1e-9
+
+
+def test_who_left_leaves_no_trace(demo: tuple[Path, str]) -> None:
+    folder, text = demo
+    numbers = json.loads((folder / "demo.json").read_text())
+    assert 0 <= numbers["difference after leaving"] < 1e-9
+    table = text[text.index("Mean loss on the digit of device-3") :]
+    for device in range(3):
+        row = next(line for line in table.splitlines() if f"device-{device} " in line)
+        alone, with_it, after = map(float, re.findall(r"\d+\.\d+", row))
+        assert with_it < after
+        assert with_it < alone
+    assert "device-3 │" not in table, "who left is not in the table"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_ends_it_ends_all_its_processes(tmp_path: Path, number: int) -> None:
+    with started(tmp_path / "made" / "demo") as ran:
+        wait_until(lambda: bool(list(tmp_path.glob("elmgrove-demo-*/device-*.log"))))
+        assert ran.pid in sessions()
+        ran.send_signal(number)
+        _, err = ran.communicate(timeout=60)
+    assert ran.returncode not in (0, -signal.SIGKILL)
+    assert "Traceback" not in err
+    assert ran.pid not in sessions()
+    assert not list(tmp_path.glob("elmgrove-demo-*"))
 
 
 def test_it_prints_what_it_wrote(demo: tuple[Path, str]) -> None:

@@ -120,6 +120,8 @@ def create(
     else:
         assert data is not None
         table = read(data, None, drop or (), skip_bad=False)
+        if len(table.rows) == 0:
+            raise BadInput(f"{data}: no rows to see how rows look")
         basis = Basis.fitted(
             table.rows,
             table.names,

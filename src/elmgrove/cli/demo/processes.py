@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -26,10 +27,12 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._starting = False
+        self._signal = 0
 
     def start(self, name: str, *arguments: str, **environment: str) -> None:
         """Starts ``elmgrove`` with these arguments; what it says goes to NAME.log."""
-        with (self._folder / f"{name}.log").open("wb") as log:
+        with (self._folder / f"{name}.log").open("wb") as log, self._undisturbed():
             self._running[name] = subprocess.Popen(
                 [*COMMAND, *arguments],
                 cwd=self._folder,
@@ -72,12 +75,26 @@ class Processes:
                 raise ElmgroveError(f"waited {PATIENCE:g} s in vain: {what}")
             time.sleep(0.05)
 
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Lets a signal wait: a process that is not on the list yet would outlive the demo."""
+        self._starting = True
+        yield
+        self._starting = False
+        if self._signal:
+            sys.exit(128 + self._signal)
+
+    def _ended_by(self, number: int, _: object) -> None:
+        self._signal = number
+        if not self._starting:
+            sys.exit(128 + number)
+
     def _log(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text(errors="replace")[-2000:]
 
     def __enter__(self) -> Self:
-        # As Ctrl-C does, so that whoever ends the demo ends its processes.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ended_by)
         return self
 
     def __exit__(self, *_: object) -> None:

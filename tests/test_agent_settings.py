@@ -1,0 +1,193 @@
+"""The settings of a device: one table for the file, the environment and the flags."""
+
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import flags
+from elmgrove.cli import main
+from elmgrove.cli.device import variable_of
+from elmgrove.cooperation import Cost, benefit, everyone
+from elmgrove.device.settings import Settings, help_of, read_settings, type_of
+from elmgrove.errors import BadInput
+
+NAMES = [one.name for one in fields(Settings)]
+#: What to say in the file, in the environment and by flag; values that not every text will do for.
+CHOICES: dict[str, tuple[Any, Any, Any]] = {
+    "only": ("anomalies", "alarms", "all"),
+    "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
+}
+BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {
+    str: ("from the file", "from the environment", "by flag"),
+    int: (11, 12, 13),
+    float: (0.25, 0.5, 0.75),
+    list[str]: (["file"], ["environment", "too"], ["by flag", "twice"]),
+}
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Settings]:
+    """The settings that ``elmgrove device run`` comes to; the agent itself is not run."""
+    monkeypatch.chdir(tmp_path)
+    for variable in [one for one in os.environ if one.startswith("ELMGROVE_")]:
+        monkeypatch.delenv(variable)
+    heard: list[Settings] = []
+
+    class Listening:
+        def __init__(self, settings: Settings) -> None:
+            heard.append(settings)
+
+        def run(self) -> None:
+            pass
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr("elmgrove.cli.device.Agent", Listening)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def run(*words: str) -> Settings:
+        monkeypatch.setattr(sys, "argv", ["elmgrove", "device", "run", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        return heard.pop()
+
+    return run
+
+
+def choices(name: str) -> tuple[Any, Any, Any]:
+    if type_of(name) is bool:
+        usual = getattr(Settings(), name)
+        return not usual, usual, not usual
+    return CHOICES.get(name) or BY_TYPE[type_of(name)]
+
+
+def as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flag_over_environment_over_file_over_default(
+    settled: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    in_file, in_environment, by_flag = choices(name)
+    plain = vars(Settings())
+    Path("device.toml").write_text(f"{name} = {json.dumps(in_file)}\n")
+    assert vars(settled("--config", "device.toml")) == plain | {name: in_file}
+    monkeypatch.setenv(variable_of(name), as_text(in_environment))
+    assert vars(settled("--config", "device.toml")) == plain | {name: in_environment}
+    flag = flags({name: by_flag})
+    assert vars(settled("--config", "device.toml", *flag)) == plain | {name: by_flag}
+
+
+def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) -> None:
+    assert settled() == Settings()
+    assert Settings().name == socket.gethostname()
+
+
+def test_the_variable_is_the_name_in_capitals() -> None:
+    assert variable_of("sync_rows") == "ELMGROVE_DEVICE_SYNC_ROWS"
+
+
+def test_all_settings_are_listed_with_their_variables(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setattr(sys, "argv", ["elmgrove", "device", "settings"])
+    with pytest.raises(SystemExit):
+        main()
+    lines = capfd.readouterr().out.splitlines()
+    for name in NAMES:
+        (line,) = [line for line in lines if re.search(rf"│ {name} ", line)]
+        assert variable_of(name) in line
+        assert help_of(name) in line
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("sources = 'x.csv'", "no setting is called 'sources'"),
+        ("[device]\nsource = 'x.csv'", "no setting is called 'device'"),
+        ("save_rows = '10'", "save_rows = '10' is not of type int"),
+        ("save_rows = 10.5", "save_rows = 10.5 is not of type int"),
+        ("follow = 1", "follow = 1 is not of type bool"),
+        ("save_rows = true", "save_rows = True is not of type int"),
+        ("peers = 'http://a'", "peers = 'http://a' is not of type list"),
+        ("drop = ['a', 1]", "drop = ['a', 1] is not of type list"),
+        ("save_seconds = 'often'", "save_seconds = 'often' is not of type float"),
+        ("source = x.csv", "device.toml: "),
+        ("source = 'a'\nsource = 'b'", "device.toml: "),
+        ("only = 'some'", "only: all, anomalies or alarms, not 'some'"),
+        ("save_rows = 0", "save_rows must be above 0"),
+        ("save_seconds = nan", "save_seconds must be above 0"),
+        ("sync_seconds = -1", "sync_seconds can't be negative"),
+        ("sync_seconds = nan", "sync_seconds can't be negative"),
+        ("listen = '0.0.0.0:8471'", "set peer_token as well"),
+        ("listen = ':8471'", "set peer_token as well"),
+        ("listen = '8471'", "listen: host:port"),
+        ("listen = '127.0.0.1:http'", "listen: host:port"),
+        ("listen = '127.0.0.1:99999'", "listen: host:port"),
+        ("exchange = 'shared'\npeers = ['http://a']", "take one"),
+        ("exchange = 'shared'\nlisten = '127.0.0.1:8471'", "take one"),
+    ],
+)
+def test_a_bad_setting_is_one_clear_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    content: str,
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("device.toml").write_text(content)
+    monkeypatch.setattr(sys, "argv", ["elmgrove", "device", "run", "--config", "device.toml"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (line,) = capfd.readouterr().err.splitlines()
+    assert ended.value.code == 1
+    assert line.startswith("Error: ")
+    assert complaint in line
+    assert [path.name for path in Path().iterdir()] == ["device.toml"]
+
+
+def test_a_file_that_is_no_text_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "device.toml"
+    path.write_bytes(b"source = '\xff'")
+    with pytest.raises(BadInput, match=r"device\.toml"):
+        read_settings(path, {})
+
+
+def test_whole_numbers_will_do_for_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "device.toml"
+    path.write_text("save_seconds = 5")
+    assert read_settings(path, {}) == Settings(save_seconds=5.0)
+
+
+def test_a_listener_for_others_needs_a_token() -> None:
+    Settings(listen="127.0.0.1:8471")
+    Settings(listen="0.0.0.0:8471", peer_token="secret")
+    with pytest.raises(BadInput, match="peer_token"):
+        Settings(listen="127.0.0.1.example.org:8471")
+
+
+def test_the_rule_follows_from_its_name() -> None:
+    assert Settings().rule is everyone
+    assert Settings(merge="benefit").rule is benefit
+    assert Settings(merge="quality").rule not in (everyone, benefit)
+
+
+def test_a_budget_of_zero_is_none() -> None:
+    assert Settings().budget is None
+    assert Settings(budget_seconds=2.0).budget == Cost(2.0, Cost().bytes)
+    assert Settings(budget_bytes=9).budget == Cost(Cost().seconds, 9)

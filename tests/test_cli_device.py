@@ -1,0 +1,124 @@
+"""``elmgrove device``: what its commands say, beside what the agent does."""
+
+from pathlib import Path
+
+import pytest
+
+from agents import (  # noqa: F401 (fixtures)
+    address,
+    federation_fixture,
+    server_fixture,
+    write_rows,
+)
+from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from elmgrove.cooperation import Departure
+from elmgrove.device.listener import Listener
+from elmgrove.exchange import FolderExchange
+from elmgrove.files import load_member, save
+from serving import Federation, charter, evidence, free_port, rows, said
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A federation's device with some rows, and a file of them."""
+    monkeypatch.delenv("ELMGROVE_DEVICE_PEER_TOKEN", raising=False)
+    write_rows(Path("fan.csv"), rows(1, 20))
+    save(Path("like.evidence"), said("x", 99))
+
+
+def run(elmgrove: Elmgrove, name: str, *words: object) -> None:
+    """``device run`` until the end of the file."""
+    made = ("--name", name, "--state", f"{name}.elm", "--source", f"{name}.csv")
+    assert elmgrove("device", "run", *made, "--verdicts", "", *words).code == 0
+
+
+def test_who_leaves_is_no_longer_counted_and_may_join_again(
+    elmgrove: Elmgrove, federation: Federation
+) -> None:
+    joined = ("--exchange", address(federation), "--token", federation.token)
+    run(elmgrove, "fan", *joined)
+    ran = elmgrove("device", "leave", address(federation), "--state", "fan.elm")
+    assert (ran.code, ran.out) == (0, "")
+    assert "fan left" in ran.err
+    assert federation.entries()["fan"]["left"]
+    run(elmgrove, "fan", *joined)
+    entry = federation.entries()["fan"]
+    assert (entry["left"], entry["count"]) == (False, 20)
+
+
+def test_leaving_a_folder(elmgrove: Elmgrove) -> None:
+    FolderExchange.create(Path("shared"), charter("fans"))
+    run(elmgrove, "fan", "--exchange", "shared")
+    assert elmgrove("device", "leave", "shared", "--state", "fan.elm").code == 0
+    (entry,) = FolderExchange(Path("shared")).fetch(["fan"])
+    assert isinstance(entry, Departure)
+
+
+def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Federation) -> None:
+    run(elmgrove, "fan", "--like", "like.evidence")
+    nobody = f"http://127.0.0.1:{free_port()}/fans"
+    assert "needs the federation's token" in one_clear_line(
+        elmgrove("device", "leave", address(federation), "--state", "fan.elm")
+    )
+    Path("fan.key").write_text("guessed")
+    for where in (nobody, address(federation), "nowhere"):
+        one_clear_line(elmgrove("device", "leave", where, "--state", "fan.elm"))
+    assert load_member(Path("fan.elm")).detector.learned == 20
+
+
+def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
+    run(elmgrove, "fan", "--like", "like.evidence")
+    other = charter("fans").start("pump")
+    other.detector.learn_many(rows(2, 20))
+    other.offer()
+    listener = Listener("127.0.0.1:0", "sesame")
+    try:
+        listener.tell(other)
+        pull = ("device", "pull", listener.url, "--state", "fan.elm")
+        assert "Unauthorized" in one_clear_line(elmgrove(*pull))
+        ran = elmgrove(*pull, "--token", "sesame")
+        assert (ran.code, ran.out) == (0, "")
+        assert "fan now rests on its own rows and those of pump." in ran.err
+    finally:
+        listener.close()
+    received = load_member(Path("fan.elm")).detector.received
+    assert received is not None
+    assert received.close_to(evidence(rows(2, 20)), 1e-12)
+
+
+def test_pull_says_what_does_not_fit(elmgrove: Elmgrove) -> None:
+    run(elmgrove, "fan", "--units", 2)
+    other = charter("fans").start("pump")
+    other.detector.learn_many(rows(2, 20))
+    other.offer()
+    listener = Listener("127.0.0.1:0", "")
+    try:
+        listener.tell(other)
+        ran = elmgrove("device", "pull", listener.url, "--state", "fan.elm")
+    finally:
+        listener.close()
+    assert ran.code == 0
+    assert "Left out: " in ran.err
+    assert "those of nobody else" in ran.err
+
+
+def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    run(elmgrove, "fan", "--like", "like.evidence")
+    Path("half.elm").write_bytes(Path("fan.elm").read_bytes()[:99])
+    state = ("--state", "fan.elm")
+    assert "127.0.0.1" in one_clear_line(elmgrove("device", "pull", nobody, *state))
+    assert "http" in one_clear_line(elmgrove("device", "pull", "nonsense", *state))
+    for words, complaint in (
+        (("--source", "nothing.csv"), "nothing.csv"),
+        (("--source", "fan.csv", "--state", "half.elm"), "half.elm"),
+        (("--source", "fan.csv", "--state", "nowhere/fan.elm"), "nowhere/fan.elm"),
+        (("--source", "fan.csv", "--like", "fan.csv", "--state", "new.elm"), "fan.csv"),
+        (("--source", "fan.csv", "--verdicts", "nowhere/x"), "nowhere/x"),
+        (("--source", "fan.csv", "--command", "no-such-program"), "no-such-program"),
+        (("--source", "fan.csv", "--webhook", "mail:me"), "webhook"),
+        (("--source", "fan.csv", "--rate", 2, "--state", "new.elm"), "rate"),
+        (("--source", "fan.csv", "--name", "", "--state", "new.elm"), "origin"),
+    ):
+        text = one_clear_line(elmgrove("device", "run", *state, "--verdicts", "", *words))
+        assert complaint in text

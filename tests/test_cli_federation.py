@@ -1,0 +1,222 @@
+"""``elmgrove federation``: what an administrator does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents import NAMES, address, server_fixture, write_rows  # noqa: F401 (fixtures)
+from commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import FolderExchange, Unauthorized
+from elmgrove.exchange.http import HttpExchange
+from elmgrove.files import load_member, save
+from serving import ADMIN, Federation, Server, charter, free_port, rows, said
+
+Ask = Callable[..., Ran]
+_numbers = iter(range(1000))
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in ("ELMGROVE_SERVER", "ELMGROVE_ADMIN_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def ask(elmgrove: Elmgrove, running_server: Server) -> Ask:
+    """``elmgrove federation`` with the token of this server, from its file."""
+    Path("elmgrove.admin").write_text(ADMIN + "\n")
+    return lambda *words: elmgrove("federation", "--server", running_server.base, *words)
+
+
+@pytest.fixture
+def name(ask: Ask) -> str:
+    """A federation whose devices are called fan-a or fan-b."""
+    save(Path("like.evidence"), said("x", 99))
+    made = f"made-{next(_numbers)}"
+    ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]")
+    assert ran.code == 0
+    Path("token").write_text(ran.out.strip())
+    return made
+
+
+def run_device(server: Server, federation: str, device: str = "fan-a", seed: int = 1) -> None:
+    write_rows(Path(f"{device}.csv"), rows(seed, 20))
+    Agent(
+        Settings(
+            name=device,
+            state=f"{device}.elm",
+            source=f"{device}.csv",
+            verdicts="",
+            exchange=f"{server.base}/{federation}",
+            token=Path("token").read_text(),
+        )
+    ).run()
+
+
+def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Server) -> None:
+    write_rows(Path("sample.csv"), rows(1, 50) * 5 + 1, NAMES)
+    given = {"--units": 4, "--activation": "tanh", "--weights": "normal", "--seed": 7}
+    given |= {"--ridge": 0.5, "--scaling": "minmax", "--drop": NAMES[0]}
+    options = [word for pair in given.items() for word in pair]
+    ran = ask("create", "sampled", "--data", "sample.csv", *options)
+    assert ran.code == 0
+    token = ran.out.removesuffix("\n")
+    assert "\n" not in token
+    assert f"{running_server.base}/sampled" in ran.err
+    with HttpExchange(f"{running_server.base}/sampled", "fan", token=token) as exchange:
+        made = exchange.charter
+    layer = made.basis.layer
+    assert (layer.inputs, layer.units, layer.activation, layer.seed) == (5, 4, "tanh", 7)
+    assert (made.ridge, made.basis.scaling.kind, made.members) == (0.5, "minmax", None)
+    assert made.basis.features == tuple(NAMES[1:])
+
+
+def test_a_layer_as_another_has_it(name: str, running_server: Server) -> None:
+    token = Path("token").read_text()
+    with HttpExchange(f"{running_server.base}/{name}", "fan-a", token=token) as exchange:
+        assert exchange.charter.basis == charter("x").basis
+        assert exchange.charter.members == ("fan-[ab]",)
+    with pytest.raises(Unauthorized):
+        HttpExchange(f"{running_server.base}/{name}", "fan-c", token=token).charter  # noqa: B018
+
+
+def test_list_and_delete(ask: Ask, name: str) -> None:
+    assert name in ask("list").out.splitlines()
+    ran = ask("delete", name, "--yes")
+    assert (ran.code, f"Deleted {name}." in ran.err) == (0, True)
+    assert name not in ask("list").out.splitlines()
+    assert "Error: " in one_clear_line(ask("show", name))
+
+
+def test_delete_asks_first(ask: Ask, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = ask("delete", name)  # nobody there to say yes
+    assert ran.code == 1
+    assert "Traceback" not in ran.err
+    assert name in ask("list").out.splitlines()
+
+
+def test_show_tells_of_layer_and_devices(ask: Ask, name: str, running_server: Server) -> None:
+    run_device(running_server, name)
+    Federation(running_server, charter(name), Path("token").read_text()).enrol("fan-b")
+    shown = ask("show", name).out
+    assert "6 inputs, 3 hidden units, sigmoid" in shown
+    assert "members fan-[ab]" in shown, "brackets are no markup"
+    lines = {line.split()[1]: line for line in shown.splitlines() if "fan-" in line and "│" in line}
+    assert "valid" in lines["fan-a"]
+    assert " 20 " in lines["fan-a"]
+    assert "never" in lines["fan-b"]
+
+
+def test_show_prints_names_as_they_are(ask: Ask, running_server: Server) -> None:
+    federation = running_server.found(charter())
+    federation.enrol("[/red]:fire:")
+    ran = ask("show", federation.charter.name)
+    assert (ran.code, "[/red]:fire:" in ran.out) == (0, True)
+
+
+def test_a_new_token_replaces_the_old_one(ask: Ask, name: str, running_server: Server) -> None:
+    old, new = Path("token").read_text(), ask("token", name).out.strip()
+    where = f"{running_server.base}/{name}"
+    with pytest.raises(Unauthorized):
+        HttpExchange(where, "fan-a", token=old).charter  # noqa: B018
+    with HttpExchange(where, "fan-a", token=new) as exchange:
+        assert exchange.charter.name == name
+
+
+def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> None:
+    run_device(running_server, name, "fan-a", 1)
+    run_device(running_server, name, "fan-b", 2)
+    ran = ask("revoke", name, "fan-a")
+    assert (ran.code, f"fan-a is out of {name}" in ran.err) == (0, True)
+    assert "revoked" in next(line for line in ask("show", name).out.splitlines() if "fan-a" in line)
+    write_rows(Path("fan-b.csv"), rows(2, 30))
+    run_device(running_server, name, "fan-b", 2)
+    merged = load_member(Path("fan-b.elm")).merged
+    assert merged is not None
+    assert merged.devices == 0, "its part is gone"
+
+    ran = ask("readmit", name, "fan-a")
+    assert ran.code == 0
+    Path("fan-a.key").write_text(ran.out)
+    write_rows(Path("fan-a.csv"), rows(1, 40))
+    Agent(
+        Settings(
+            state="fan-a.elm",
+            source="fan-a.csv",
+            verdicts="",
+            exchange=f"{running_server.base}/{name}",
+        )
+    ).run()
+    run_device(running_server, name, "fan-b", 2)
+    merged = load_member(Path("fan-b.elm")).merged
+    assert merged is not None
+    assert (merged.devices, merged.evidence.count) == (1, 40)
+
+
+def test_a_folder_needs_no_server(elmgrove: Elmgrove) -> None:
+    save(Path("like.evidence"), said("x", 99))
+    create = ("federation", "create", "fans", "--like", "like.evidence", "--folder", "shared")
+    ran = elmgrove(*create)
+    assert (ran.code, ran.out) == (0, "")
+    assert "--exchange shared" in ran.err
+    assert FolderExchange(Path("shared")).charter == charter("fans")
+    assert elmgrove(*create).code == 0, "the same again"
+    other = elmgrove(*create[:2], "pumps", *create[3:])
+    assert "defines another federation" in one_clear_line(other)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("create fans", "give one of them"),
+        ("create fans --like like.evidence --data sample.csv", "give one of them"),
+        ("create fans --like like.evidence --units 3", "--units: --like takes this from"),
+        ("create fans/x --like like.evidence", "a federation's name has 1 to 64 letters"),
+        ("create fans --data header.csv", "header.csv"),
+        ("show nothing", "there is no federation of this name"),
+        ("token nothing", "there is no federation of this name"),
+        ("revoke nothing fan-1", "there is no federation of this name"),
+        ("readmit nothing fan-1", "there is no federation of this name"),
+        ("delete nothing --yes", "there is no federation of this name"),
+    ],
+)
+def test_an_error_is_one_clear_line(ask: Ask, words: str, complaint: str) -> None:
+    save(Path("like.evidence"), said("x", 99))
+    write_rows(Path("sample.csv"), rows(1, 20))
+    write_rows(Path("header.csv"), np.empty((0, 6)), NAMES)
+    assert complaint in one_clear_line(ask(*words.split()))
+
+
+COMMANDS = [
+    ("list",),
+    ("show", "x"),
+    ("token", "x"),
+    ("revoke", "x", "y"),
+    ("readmit", "x", "y"),
+    ("delete", "x", "--yes"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_without_a_token_it_says_where_one_is(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
+    text = one_clear_line(elmgrove("federation", *words))
+    assert "elmgrove.admin is not there" in text
+    assert "--admin-token-file" in text
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_without_a_server_it_says_so(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    options = ("--server", nobody, "--admin-token", "x")
+    assert "127.0.0.1" in one_clear_line(elmgrove("federation", *options, *words))
+
+
+def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> None:
+    Path("wrong").write_text("guessed")
+    options = ("--server", running_server.base, "--admin-token-file", "wrong")
+    assert "administrator" in one_clear_line(elmgrove("federation", *options, "list"))

@@ -1,0 +1,103 @@
+"""``elmgrove fleet judge``: who explains whom, from files, a folder and a server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import address, federation_fixture, server_fixture  # noqa: F401 (fixtures)
+from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from elmgrove.cooperation import Contribution, Departure, judge
+from elmgrove.exchange import FolderExchange
+from elmgrove.files import save
+from serving import ADMIN, Federation, charter, evidence, rows, said
+
+#: The last one's rows are unlike those of the others.
+SAID = [
+    said("fan-1", 1, 40),
+    said("fan-2", 2, 40),
+    Contribution("[/odd]:fire:", 40, evidence(rows(3, 40) * 3 + 9)),
+]
+NAMES = [one.origin for one in SAID]
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ELMGROVE_KEY", raising=False)
+
+
+@pytest.fixture
+def files() -> list[str]:
+    for number, contribution in enumerate(SAID):
+        save(Path(f"{number}.evidence"), contribution)
+    return [f"{number}.evidence" for number in range(len(SAID))]
+
+
+def expect(text: str, ridge: float = 1e-3) -> None:
+    """JSON that says what ``judge`` finds, whatever the order of the devices."""
+    found: dict[str, Any] = json.loads(text)
+    order = [NAMES.index(name) for name in found["names"]]
+    expected = judge([SAID[index] for index in order], ridge)
+    assert sorted(order) == [0, 1, 2]
+    assert found["error"] == [pytest.approx(line) for line in expected.error.tolist()]
+    assert found["strangeness"] == pytest.approx(expected.strangeness.tolist())
+    assert max(zip(found["strangeness"], found["names"], strict=True))[1] == "[/odd]:fire:"
+
+
+def test_files(elmgrove: Elmgrove, files: list[str]) -> None:
+    expect(elmgrove("fleet", "judge", *files, "--json").out)
+    expect(elmgrove("fleet", "judge", *files, "--json", "--ridge", 0.5).out, 0.5)
+
+
+def test_a_folder(elmgrove: Elmgrove) -> None:
+    made = charter("fans", ridge=0.25)
+    FolderExchange.create(Path("shared"), made)
+    for contribution in SAID:
+        FolderExchange(Path("shared")).publish(contribution)
+    FolderExchange(Path("shared")).publish(Departure("gone", 3))
+    expect(elmgrove("fleet", "judge", "shared", "--json").out, 0.25)
+
+
+def test_a_server(elmgrove: Elmgrove, federation: Federation) -> None:
+    federation.enrol(*NAMES)
+    for contribution in SAID:
+        assert federation.put(contribution).status_code < 300
+    where = ("fleet", "judge", address(federation), "--json")
+    expect(elmgrove(*where, "--key", ADMIN).out)
+    expect(elmgrove(*where, "--key", federation.keys["fan-1"]).out)
+    assert "fleet" in one_clear_line(elmgrove(*where))
+    one_clear_line(elmgrove(*where, "--key", "guessed"))
+
+
+def test_people_get_a_table(elmgrove: Elmgrove, files: list[str]) -> None:
+    ran = elmgrove("fleet", "judge", *files)
+    assert ran.code == 0
+    for name in NAMES:
+        assert f"rows of {name}" in ran.out, "brackets and colons are no markup"
+    strangeness = judge(SAID, 1e-3).strangeness
+    for name, factor in zip(NAMES, strangeness, strict=True):
+        line = next(line for line in ran.out.splitlines() if line.startswith(f"│ {name} "))
+        assert line.split()[-2] == f"{factor:.3g}"
+
+
+def test_a_picture(elmgrove: Elmgrove, files: list[str]) -> None:
+    ran = elmgrove("fleet", "judge", *files, "--plot", "fleet.png")
+    assert (ran.code, "Wrote fleet.png." in ran.err) == (0, True)
+    picture = Path("fleet.png").read_bytes()
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert picture.endswith(b"IEND\xaeB`\x82")
+
+
+def test_what_can_not_be_judged_is_one_clear_line(elmgrove: Elmgrove, files: list[str]) -> None:
+    Path("bad.evidence").write_bytes(b"nonsense")
+    FolderExchange.create(Path("empty"), charter("fans"))
+    for words, complaint in (
+        (files[:1], "fewer than two devices contributed"),
+        (["empty"], "fewer than two devices contributed"),
+        ([*files, "bad.evidence"], "bad.evidence"),
+        ([*files, "nothing.evidence"], "give one exchange, or files that all exist"),
+        (["nowhere"], "nowhere"),
+    ):
+        assert complaint in one_clear_line(elmgrove("fleet", "judge", *words))

@@ -1,0 +1,114 @@
+"""``elmgrove serve``: as a service is started and ended."""
+
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agents import Running, Start, start_fixture  # noqa: F401 (fixtures)
+from commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixtures)
+from serving import charter, free_port, wait_until
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ELMGROVE_ADMIN_TOKEN", raising=False)
+
+
+def ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def serve(start: Start, port: int, *words: object) -> Running:
+    """A server that is ready."""
+    running = start("serve", "--port", port, "--log-level", "warning", *words)
+    running.until(lambda: ready(f"http://127.0.0.1:{port}"))
+    return running
+
+
+def ask(port: int, token: str, method: str = "GET", **more: object) -> httpx.Response:
+    url = f"http://127.0.0.1:{port}/v1/federations"
+    return httpx.request(method, url, headers={"Authorization": f"Bearer {token}"}, **more)  # type: ignore[arg-type]
+
+
+def test_the_first_start_makes_the_token_and_the_next_one_uses_it(start: Start) -> None:
+    port = free_port()
+    first = serve(start, port)
+    path = Path("elmgrove.admin")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    token = path.read_text()
+    assert token not in first.log
+    assert "elmgrove.admin" in first.log
+    assert ask(port, "guessed").status_code == 401
+    assert ask(port, token, "POST", json=charter("fans").fields).status_code == 201
+    assert first.stop() in (0, -15)
+    assert "Traceback" not in first.log
+
+    second = serve(start, port)
+    assert path.read_text() == token
+    assert ask(port, token).json()["federations"] == ["fans"], "what it held is held"
+    assert second.stop() in (0, -15)
+
+
+def test_a_token_that_is_given_is_kept_in_no_file(start: Start) -> None:
+    port = free_port()
+    running = start(
+        "serve", "--port", port, "--store", "other.db", ELMGROVE_ADMIN_TOKEN="elm-admin-mine"
+    )
+    running.until(lambda: ready(f"http://127.0.0.1:{port}"))
+    assert ask(port, "elm-admin-mine").status_code == 200
+    assert Path("other.db").exists()
+    assert not Path("elmgrove.admin").exists()
+    assert "elm-admin-mine" not in running.log
+    assert running.stop() in (0, -15)
+
+
+def test_a_port_that_is_taken_is_told(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        running = start("serve", "--port", taken.getsockname()[1])
+        assert running.end() != 0
+    assert "address already in use" in running.log.lower()
+    assert "Traceback" not in running.log
+
+
+@pytest.mark.parametrize("given", ["certificate", "private-key"])
+def test_half_of_tls_is_an_error(elmgrove: Elmgrove, given: str) -> None:
+    Path("some.pem").write_text("")
+    ran = elmgrove("serve", f"--{given}", "some.pem", "--port", free_port())
+    assert ran.code == 1
+    assert "Error: TLS needs both: --certificate and --private-key" in ran.err
+
+
+def test_a_certificate_makes_it_speak_tls(start: Start) -> None:
+    made = subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", "server.key", "-out", "server.pem"),
+        ],
+        capture_output=True,
+    )
+    assert made.returncode == 0, made.stderr
+    port = free_port()
+    running = start(
+        "serve", "--port", port, "--certificate", "server.pem", "--private-key", "server.key"
+    )
+    base = ("federation", "--server", f"https://127.0.0.1:{port}")
+    running.logs("running on")
+    trusting = start(*base, "--ca", "server.pem", "list")
+    assert trusting.end() == 0, trusting.log
+    doubting = start(*base, "list")
+    assert doubting.end() == 1
+    assert len(doubting.log.splitlines()) == 1
+    assert "certificate" in doubting.log.lower()
+    wait_until(lambda: running.process.poll() is None)
+    assert running.stop() in (0, -15)

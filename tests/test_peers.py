@@ -1,0 +1,301 @@
+"""Without a server: agents that pull from each other, a shared folder, and one pull by hand."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents import (  # noqa: F401 (fixtures)
+    Start,
+    address,
+    append_rows,
+    device_fixture,
+    federation_fixture,
+    server_fixture,
+    start_fixture,
+    verdicts,
+    write_rows,
+)
+from elmgrove import Detector
+from elmgrove.cooperation import Contribution, Cost, Member, bundle, named
+from elmgrove.device.agent import Agent
+from elmgrove.device.listener import Listener
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import FolderExchange, Unreachable
+from elmgrove.exchange.peers import PeerSession, pull
+from elmgrove.files import load_member, save
+from serving import LAYER, Federation, charter, evidence, free_port, rows, said
+
+CHARTER = charter("fans")
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(Path("like.evidence"), said("x", 99))
+
+
+def central(*parts: np.ndarray) -> np.ndarray:
+    """β of a model that learned all these rows in one place."""
+    whole = Detector(LAYER, ridge=CHARTER.ridge)
+    whole.learn_many(np.vstack(parts))
+    return np.asarray(whole.model.beta)
+
+
+def member(name: str, seed: int, number: int = 20) -> Member:
+    made: Member = CHARTER.start(name)
+    made.detector.learn_many(rows(seed, number))
+    return made
+
+
+@contextmanager
+def listening(token: str = "") -> Iterator[Listener]:
+    made = Listener("127.0.0.1:0", token)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def answering(content: bytes, code: int = 200) -> Iterator[str]:
+    """Somebody else's server."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def sync(session: PeerSession) -> Any:
+    return session.take(session.carry(session.parcel()))
+
+
+# A session with peers
+
+
+def test_what_was_heard_travels_on(tmp_path: Path) -> None:
+    """In a ring each hears from its neighbour alone, and ends with the rows of all."""
+    members = [member(f"fan-{seed}", seed) for seed in range(4)]
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(listening()) for _ in members]
+        sessions = [
+            PeerSession(one, [listeners[index - 1].url], save=listeners[index].tell)
+            for index, one in enumerate(members)
+        ]
+        for _ in range(4):
+            for session, listener in zip(sessions, listeners, strict=True):
+                sync(session)
+                listener.tell(session.member)
+        assert [sync(session).news for session in sessions] == [False] * 4
+    expected = central(*(rows(seed, 20) for seed in range(4)))
+    for one in members:
+        assert one.detector.model.beta == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_peer_that_is_away_does_not_keep_others_from_being_heard() -> None:
+    pump, fan = member("pump", 1), member("fan", 2)
+    pump.offer()
+    away = f"http://127.0.0.1:{free_port()}"
+    with listening() as listener, answering(b"?", 404) as stranger, answering(b"<html>") as page:
+        listener.tell(pump)
+        session = PeerSession(fan, [away, stranger, page, "ftp://nonsense", listener.url])
+        report = sync(session)
+    assert (report.devices, report.news) == (1, True)
+    for url in (away, stranger, page, "ftp://nonsense"):
+        assert url in report.refusal
+    assert listener.url not in report.refusal
+
+
+def test_nobody_there_is_unreachable() -> None:
+    urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+    with pytest.raises(Unreachable, match=urls[1]):
+        sync(PeerSession(member("fan", 1), urls))
+
+
+def test_a_wrong_token_is_told() -> None:
+    with listening("sesame") as listener, pytest.raises(Unreachable, match="Unauthorized"):
+        sync(PeerSession(member("fan", 1), [listener.url], token="guess"))
+
+
+def test_evidence_that_does_not_fit_is_left_out_with_its_reason() -> None:
+    honest = said("liar", 1)
+    lie = Contribution(
+        "liar",
+        20,
+        type(honest.evidence)(
+            honest.evidence.basis, honest.evidence.U, honest.evidence.V, 0.0, 20.0
+        ),
+    )
+    with answering(bundle([lie.to_bytes(), said("pump", 2).to_bytes()])) as url:
+        report = sync(PeerSession(member("fan", 3), [url]))
+    assert report.devices == 1
+    assert "'liar'" in report.refusal
+
+
+def test_only_those_whom_the_rule_chooses_are_merged() -> None:
+    fan = member("fan", 3)
+    with answering(bundle([said("a", 1).to_bytes(), said("b", 2).to_bytes()])) as url:
+        sync(PeerSession(fan, [url], rule=named(["b"])))
+    assert [held.origin for held in fan.ledger] == ["b"]
+
+
+def test_with_a_budget_the_cheapest_peer_is_asked() -> None:
+    large = bundle([said("a", 1).to_bytes(), said("b", 2).to_bytes()])
+    small = bundle([said("c", 3).to_bytes()])
+    fan = member("fan", 4)
+    with answering(large) as dear, answering(small) as cheap:
+        session = PeerSession(fan, [dear, cheap], budget=Cost(60.0, len(small)))
+        assert {entry.origin for entry in session.carry(session.parcel()).entries} == {
+            "a",
+            "b",
+            "c",
+        }
+        assert {entry.origin for entry in session.carry(session.parcel()).entries} == {"c"}
+
+
+def test_an_older_copy_of_oneself_is_news_to_be_told() -> None:
+    """The world knows more rows of this device than it does: it takes the lead over them."""
+    restored = member("fan", 1, 10)
+    restored.offer()
+    with answering(bundle([said("fan", 1, 30).to_bytes()])) as url:
+        session = PeerSession(restored, [url])
+        assert sync(session).news
+        assert restored.shared is not None
+        assert restored.shared.epoch > 30
+        assert not sync(session).news
+    pump = member("pump", 2)
+    pump.hear(said("fan", 1, 30))
+    pump.meet([restored.shared])
+    assert pump.detector.model.beta == pytest.approx(central(rows(1, 10), rows(2, 20)), rel=1e-9)
+
+
+# Agents
+
+
+def test_agents_that_listen_end_as_with_a_server(
+    device: Start, start: Start, federation: Federation, tmp_path: Path
+) -> None:
+    X = {name: rows(seed, 40) for seed, name in enumerate(("a", "b", "c"))}
+    for name, part in X.items():
+        write_rows(Path(f"{name}.csv"), part)
+        through_server = {"name": name, "source": f"{name}.csv", "verdicts": ""}
+        through_server |= {"exchange": address(federation), "token": federation.token}
+        Agent(Settings(**through_server, state=f"{name}-served.elm")).run()
+    served = load_member(Path("c-served.elm")).detector.model.beta
+
+    ports = {name: free_port() for name in X}
+    usual = {"like": "like.evidence", "follow": True, "sync_seconds": 0.1, "save_seconds": 0.1}
+    peers = {"a": ["b"], "b": ["c", "a"], "c": ["b"]}
+    started = {
+        name: device(
+            name,
+            **usual,
+            listen=f"127.0.0.1:{ports[name]}",
+            peer_token="sesame",
+            guard=False,
+            peers=[f"http://127.0.0.1:{ports[peer]}" for peer in peers[name]],
+        )
+        for name in X
+    }
+
+    def total(name: str) -> float:
+        path = Path(f"{name}.elm")
+        received = load_member(path).detector.received if path.exists() else None
+        return 0 if received is None else received.count
+
+    for name, agent in started.items():
+        agent.until(lambda name=name: total(name) == 80)
+    assert started["c"].stop() == 0
+    c = load_member(Path("c.elm"))
+    assert c.detector.model.beta == pytest.approx(central(*X.values()), rel=1e-9)
+    assert c.detector.model.beta == pytest.approx(served, rel=1e-9)
+
+    # By hand, into a state that no agent is at.
+    save(Path("d.elm"), CHARTER.start("d"))
+    url = f"http://127.0.0.1:{ports['a']}"
+    refused = start("device", "pull", url, "--state", "d.elm", "--token", "guess")
+    assert refused.end() == 1
+    assert len(refused.log.splitlines()) == 1
+    pulled = start("device", "pull", url, "--state", "d.elm", "--token", "sesame")
+    assert pulled.end() == 0, pulled.log
+    assert "d now rests on its own rows and those of a, b, c." in pulled.log
+    found = load_member(Path("d.elm")).detector
+    assert found.received is not None
+    assert found.received.close_to(evidence(np.vstack(list(X.values()))), 1e-9)
+    assert [agent.stop() for name, agent in started.items() if name != "c"] == [0, 0]
+
+    gone = start("device", "pull", url, "--state", "d.elm")
+    assert gone.end() == 1
+    assert gone.log.startswith("Error: ")
+    assert len(gone.log.splitlines()) == 1
+
+    # A restart without new rows has as much to tell as before.
+    again = device("c", listen=f"127.0.0.1:{ports['c']}", peer_token="sesame", follow=True)
+    url = f"http://127.0.0.1:{ports['c']}"
+    again.until(lambda: len(heard(url)) == 3)
+
+
+def heard(url: str) -> list[Any]:
+    try:
+        return list(pull(url, token="sesame"))
+    except Unreachable:
+        return []
+
+
+def test_a_listening_agent_keeps_the_guard(device: Start, tmp_path: Path) -> None:
+    X = rows(1, 30)
+    write_rows(Path("fan.csv"), X[:20])
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings = {"like": "like.evidence", "follow": True, "save_rows": 1, "sync_rows": 1}
+    settings |= {"listen": f"127.0.0.1:{port}", "peer_token": "sesame"}
+    fan = device("fan", **settings)
+    fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 20)
+    fan.until(lambda: bool(heard(url)) and heard(url)[0].evidence.count >= 17)
+    for _ in range(10):
+        append_rows(Path("fan.csv"), X[20:21])
+        X = np.delete(X, 20, axis=0)
+        seen = len(verdicts(Path("fan.jsonl")))
+        before = heard(url)[0].evidence.count
+        fan.until(lambda seen=seen: len(verdicts(Path("fan.jsonl"))) > seen)
+        after = heard(url)[0].evidence.count
+        assert after == before or after - before >= 4
+    assert fan.stop() == 0
+
+
+def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
+    FolderExchange.create(Path("shared"), CHARTER)
+    X = {name: rows(seed, 40) for seed, name in enumerate(("a", "b"))}
+    for name, part in X.items():
+        write_rows(Path(f"{name}.csv"), part)
+        settings = {"name": name, "source": f"{name}.csv", "state": f"{name}.elm"}
+        Agent(Settings(**settings, exchange="shared", verdicts="")).run()
+    assert load_member(Path("b.elm")).detector.model.beta == pytest.approx(
+        central(*X.values()), rel=1e-9
+    )
+    write_rows(Path("a.csv"), rows(0, 60))
+    again = {"name": "a", "source": "a.csv", "state": "a.elm", "verdicts": ""}
+    Agent(Settings(**again, exchange="shared")).run()
+    assert load_member(Path("a.elm")).detector.model.beta == pytest.approx(
+        central(rows(0, 60), X["b"]), rel=1e-9
+    )
