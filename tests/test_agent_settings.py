@@ -93,7 +93,8 @@ def test_flag_over_environment_over_file_over_default(
 
 def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) -> None:
     assert settled() == Settings()
-    assert Settings().name == socket.gethostname()
+    assert Settings().own_name == socket.gethostname()
+    assert Settings(name="fan").own_name == "fan"
 
 
 def test_the_variable_is_the_name_in_capitals() -> None:

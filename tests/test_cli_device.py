@@ -118,7 +118,8 @@ def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
         (("--source", "fan.csv", "--command", "no-such-program"), "no-such-program"),
         (("--source", "fan.csv", "--webhook", "mail:me"), "webhook"),
         (("--source", "fan.csv", "--rate", 2, "--state", "new.elm"), "rate"),
-        (("--source", "fan.csv", "--name", "", "--state", "new.elm"), "origin"),
+        (("--source", "fan.csv", "--name", "a\nb", "--state", "new.elm"), "origin"),
+        (("--source", "fan.csv", "--name", "pump"), "the state of 'fan'"),
     ):
         text = one_clear_line(elmgrove("device", "run", *state, "--verdicts", "", *words))
         assert complaint in text

@@ -124,7 +124,7 @@ def _setting_row(name: str) -> str:
         f"`{name}`",
         ", ".join(f"`{one}`" for one in flags),
         f"`{variable_of(name)}`",
-        "the machine's name" if name == "name" else default,
+        default,
         help_of(name),
     ]
     return f"| {' | '.join(cells)} |"

@@ -1,6 +1,7 @@
 """Evidence and detectors as plain fields and arrays, and back."""
 
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ Packed = tuple[dict[str, Any], dict[str, Array]]
 
 def pack_evidence(evidence: Evidence) -> Packed:
     """Numbers, and U's upper triangle and V; the basis goes separately, once for many."""
-    upper = evidence.U[np.triu_indices(len(evidence.U))]
+    upper = evidence.U.take(_triangle(len(evidence.U)))
     fields = {"energy": evidence.energy, "count": evidence.count}
     if evidence.resolution > epsilon(evidence.U.dtype):
         fields["resolution"] = evidence.resolution
@@ -34,7 +35,7 @@ def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Arra
     if upper.shape != (units * (units + 1) // 2,):
         raise BadInput(f"{upper.shape} is not the upper triangle of {units} × {units}")
     U = np.zeros((units, units), upper.dtype)
-    U[np.triu_indices(units)] = upper
+    U.reshape(-1)[_triangle(units)] = upper
     numbers = fields["energy"], fields["count"], fields.get("resolution", 0.0)
     return Evidence(basis, mirrored(U), arrays["V"], *numbers)
 
@@ -112,3 +113,10 @@ def unpack_detector(
         detector.quarantine.add(row)
     detector.quarantine.run = fields["quarantine_run"]
     return detector
+
+
+@lru_cache(maxsize=8)
+def _triangle(units: int) -> NDArray[np.intp]:
+    """Where U's upper triangle lies in its memory, row by row."""
+    rows, columns = np.triu_indices(units)
+    return rows * units + columns

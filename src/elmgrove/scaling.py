@@ -1,5 +1,6 @@
 """Scaling of inputs with stated numbers, the same on every device of a federation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,7 +39,7 @@ class Scaling:
         if len(self.shift) != len(self.scale) or (self.kind == "none") != (not self.shift):
             raise BadInput(f"scaling {self.kind!r} needs a shift and a scale for each column")
         for column, (shift, scale) in enumerate(zip(self.shift, self.scale, strict=True)):
-            if not (np.isfinite(shift) and np.isfinite(scale) and scale > 0):
+            if not (math.isfinite(shift) and math.isfinite(scale) and scale > 0):
                 raise BadInput(
                     f"scaling of column {column}: shift {shift} and scale {scale} must be "
                     "finite, and the scale above 0",

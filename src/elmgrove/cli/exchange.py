@@ -81,7 +81,10 @@ def merge(
 
 def forget(
     state: SavedState,
-    origin: Annotated[str, typer.Option(help="The device whose part is taken out.")],
+    origin: Annotated[
+        str,
+        typer.Option(help="The device whose part is taken out, or a federation for its sum."),
+    ],
 ) -> None:
     """Take one device's contribution out again, exactly.
 
@@ -89,7 +92,9 @@ def forget(
     """
     with locked(state):
         member = load_member(state)
-        if not member.forget(origin):
+        if member.merged is not None and origin == member.merged.federation:
+            member.rest_on(None)
+        elif not member.forget(origin):
             known = ", ".join(held.origin for held in member.ledger) or "nobody"
             raise BadInput(f"{member.name} never merged {origin!r}; it heard from {known}")
         save(state, member)

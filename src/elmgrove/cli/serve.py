@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.cli.options import notes
+from elmgrove.errors import BadInput
 from elmgrove.extras import extra
 
 
@@ -42,6 +43,8 @@ def serve(
     extra("starlette", "server")
     listen = extra("elmgrove.server.listen", "server")
     secrets = extra("elmgrove.server.secrets", "server")
+    if (certificate is None) != (private_key is None):
+        raise BadInput("TLS needs both: --certificate and --private-key")
     if admin_token is None:
         admin_token = secrets.admin_token(admin_token_file)
         notes.print(f"The administrator's token is in {admin_token_file}.")

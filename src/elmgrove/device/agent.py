@@ -49,7 +49,7 @@ class Agent:
         # On a small machine a second thread costs more than it brings.
         with locked(self._settings.path), one_thread:
             member = member_from_state(self._settings)
-            exchange = self._exchange(self._settings.name if member is None else member.name)
+            exchange = self._exchange(self._settings.own_name if member is None else member.name)
             member = member or self._new_member(exchange)
             source = self._source(member)
             try:

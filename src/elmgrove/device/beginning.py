@@ -13,6 +13,7 @@ from elmgrove.basis import Basis
 from elmgrove.cooperation import Charter, Member
 from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
+from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.files import load_basis, load_member
 from elmgrove.threshold import FalseAlarmRate
@@ -24,7 +25,13 @@ def member_from_state(settings: Settings) -> Member | None:
     """The member that was saved; None the first time."""
     if not settings.path.exists():
         return None
-    return load_member(settings.path)
+    member = load_member(settings.path)
+    if settings.name not in ("", member.name):
+        raise BadInput(
+            f"{settings.path} is the state of {member.name!r}, not of {settings.name!r}: leave the "
+            "name out, or take another state file"
+        )
+    return member
 
 
 def member_from_federation(
@@ -34,7 +41,7 @@ def member_from_federation(
     backoff = Backoff()
     while not stopped():
         try:
-            return exchange.charter.start(settings.name, **_detector_settings(settings))
+            return exchange.charter.start(settings.own_name, **_detector_settings(settings))
         except Unreachable as error:
             wait = backoff.failed()
             log.warning(
@@ -68,7 +75,7 @@ def member_for_rows(
 
 
 def _member(settings: Settings, basis: Basis) -> Member:
-    return Charter("alone", basis).start(settings.name, **_detector_settings(settings))
+    return Charter("alone", basis).start(settings.own_name, **_detector_settings(settings))
 
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:

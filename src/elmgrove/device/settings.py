@@ -18,9 +18,7 @@ PREFIX = "ELMGROVE_DEVICE_"
 class Settings:
     """Each field is a key of ``device.toml``, a flag of ``elmgrove device run`` and a variable."""
 
-    name: Annotated[str, "The device's name in its federation."] = field(
-        default_factory=socket.gethostname
-    )
+    name: Annotated[str, "The device's name; '' = the state's, or else this machine's."] = ""
     state: Annotated[str, "The state file; made if it is not there."] = "device.elm"
 
     source: Annotated[str, "Rows: a CSV file, a folder that files drop into, - for input."] = "-"
@@ -39,9 +37,7 @@ class Settings:
     merge: Annotated[str, "Whom: everyone, quality, benefit, or names with commas."] = "everyone"
     budget_seconds: Annotated[float, "Fetch what can be had in this time; 0 = all."] = 0.0
     budget_bytes: Annotated[int, "Fetch no more bytes than this; 0 = all."] = 0
-    guard: Annotated[bool, "Upload only what covers enough new rows (counting, not privacy)."] = (
-        True
-    )
+    guard: Annotated[bool, "Upload only what covers enough new rows; no privacy as such."] = True
     sync_seconds: Annotated[float, "Sync so often; 0 = not by time."] = 60.0
     sync_rows: Annotated[int, "Sync after so many rows; 0 = not by rows."] = 0
 
@@ -79,6 +75,11 @@ class Settings:
         for limit in ("save_rows", "start_rows", "save_seconds"):
             if not getattr(self, limit) > 0:
                 raise BadInput(f"{limit} must be above 0")
+
+    @property
+    def own_name(self) -> str:
+        """The name of a device that has none yet."""
+        return self.name or socket.gethostname()
 
     @property
     def path(self) -> Path:

@@ -52,7 +52,9 @@ def connect(
 
 def keyfile(state: Path | None) -> Path | None:
     """Where a device keeps its key."""
-    return None if state is None else state.with_suffix(".key")
+    if state is None:
+        return None
+    return state.with_name(f"{state.name if state.suffix == '.key' else state.stem}.key")
 
 
 def open_exchange(

@@ -1,8 +1,9 @@
 """The application: routes, errors, and what runs beside them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,7 +16,7 @@ from elmgrove.errors import ElmgroveError
 from elmgrove.server import secrets
 from elmgrove.server.openapi import document
 from elmgrove.server.problems import Problem, answer
-from elmgrove.server.routes import OFFERS
+from elmgrove.server.routes import OFFERS, Handler
 from elmgrove.server.service import Service
 from elmgrove.server.store import open_store
 
@@ -41,12 +42,22 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
                 await following
             await store.close()
 
-    routes = [Route(offer.path, offer.handler, methods=[offer.method]) for offer in OFFERS]
-    routes.append(Route("/openapi.json", _openapi))
+    routes = [*_routes(), Route("/openapi.json", _openapi)]
     kinds = (Problem, ElmgroveError, HTTPException, KeyError, Exception)
     return Starlette(
         routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(kinds, answer)
     )
+
+
+def _routes() -> Iterator[Route]:
+    """One for each path, so that a wrong method is answered with all that are right."""
+    for path in dict.fromkeys(offer.path for offer in OFFERS):
+        handlers = {offer.method: offer.handler for offer in OFFERS if offer.path == path}
+        yield Route(path, partial(_handled, handlers), methods=list(handlers))
+
+
+async def _handled(handlers: Mapping[str, Handler], request: Request) -> Response:
+    return await handlers["GET" if request.method == "HEAD" else request.method](request)
 
 
 async def _openapi(request: Request) -> Response:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import uvicorn
 
-from elmgrove.errors import BadInput
 from elmgrove.server.app import MAX_BODY, make_app
 
 
@@ -20,8 +19,6 @@ def listen(
     log_level: str = "info",
 ) -> None:
     """Serves until SIGINT or SIGTERM; what was begun is finished first."""
-    if (certificate is None) != (private_key is None):
-        raise BadInput("TLS needs both: --certificate and --private-key")
     uvicorn.run(
         make_app(store_url, admin_token, max_body=max_body),
         host=host,

@@ -39,6 +39,7 @@ class Problem(Exception):
         super().__init__(detail)
         self.kind = kind
         self.more = more
+        self.headers = {"WWW-Authenticate": "Bearer"} if KINDS[kind][0] == 401 else {}
 
     def response(self, instance: str) -> JSONResponse:
         status, title = KINDS[self.kind]
@@ -50,8 +51,7 @@ class Problem(Exception):
             "instance": instance,
             **self.more,
         }
-        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return JSONResponse(document, status, headers, media_type="application/problem+json")
+        return JSONResponse(document, status, self.headers, media_type="application/problem+json")
 
 
 def no_federation() -> Problem:
@@ -77,7 +77,9 @@ def problem_of(error: Exception) -> Problem:
             return Problem("unavailable", "try again later")
         case HTTPException():
             kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
-            return Problem(kind, error.detail)
+            problem = Problem(kind, error.detail)
+            problem.headers |= dict(error.headers or {})
+            return problem
     return Problem("internal", "it was logged; please tell whoever runs it")
 
 

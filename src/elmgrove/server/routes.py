@@ -15,12 +15,15 @@ CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
 
 
+Handler = Callable[[Request], Awaitable[Response]]
+
+
 class Offer(NamedTuple):
     """One thing that can be asked for. The handler's docstring says what it does."""
 
     method: str
     path: str
-    handler: Callable[[Request], Awaitable[Response]]
+    handler: Handler
     secrets: tuple[str, ...]
     success: int
     content: str | None

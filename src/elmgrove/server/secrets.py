@@ -6,6 +6,8 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
+from elmgrove.errors import BadInput
+
 
 def make(kind: str) -> str:
     """A new secret of 256 bits; what it is for can be seen at its beginning."""
@@ -31,4 +33,7 @@ def admin_token(path: Path) -> str:
             file.write(make("admin"))
     except FileExistsError:
         pass
-    return path.read_text(encoding="utf-8").strip()
+    token = path.read_text(encoding="utf-8").strip()
+    if not token:
+        raise BadInput(f"{path} is empty: write a token into it, or remove it to get a new one")
+    return token
