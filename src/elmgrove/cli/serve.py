@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from elmgrove.cli.options import notes
-from elmgrove.errors import BadInput
 from elmgrove.extras import extra
 
 
@@ -43,8 +42,7 @@ def serve(
     extra("starlette", "server")
     listen = extra("elmgrove.server.listen", "server")
     secrets = extra("elmgrove.server.secrets", "server")
-    if (certificate is None) != (private_key is None):
-        raise BadInput("TLS needs both: --certificate and --private-key")
+    listen.require_both(certificate, private_key)
     if admin_token is None:
         admin_token = secrets.admin_token(admin_token_file)
         notes.print(f"The administrator's token is in {admin_token_file}.")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import uvicorn
 
+from elmgrove.errors import BadInput
 from elmgrove.server.app import MAX_BODY, make_app
 
 
@@ -19,6 +20,7 @@ def listen(
     log_level: str = "info",
 ) -> None:
     """Serves until SIGINT or SIGTERM; what was begun is finished first."""
+    require_both(certificate, private_key)
     uvicorn.run(
         make_app(store_url, admin_token, max_body=max_body),
         host=host,
@@ -32,3 +34,9 @@ def listen(
         timeout_graceful_shutdown=10,
         server_header=False,
     )
+
+
+def require_both(certificate: Path | None, private_key: Path | None) -> None:
+    """Raises ``BadInput`` for a certificate without its key, or a key without its certificate."""
+    if (certificate is None) != (private_key is None):
+        raise BadInput("TLS needs both: --certificate and --private-key")
