@@ -2,7 +2,8 @@
 
 import logging
 
-from elmgrove.blas import one_thread
+from threadpoolctl import threadpool_limits
+
 from elmgrove.cooperation import Member
 from elmgrove.device.beginning import (
     member_for_rows,
@@ -47,7 +48,7 @@ class Agent:
     def run(self) -> None:
         """Works until the rows end or it is stopped; saved in both cases."""
         # On a small machine a second thread costs more than it brings.
-        with locked(self._settings.path), one_thread:
+        with locked(self._settings.path), threadpool_limits(1, "blas"):
             member = member_from_state(self._settings)
             exchange = self._exchange(self._settings.own_name if member is None else member.name)
             member = member or self._new_member(exchange)

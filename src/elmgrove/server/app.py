@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from threadpoolctl import threadpool_limits
 
-from elmgrove.blas import one_thread
 from elmgrove.errors import ElmgroveError
 from elmgrove.server import secrets
 from elmgrove.server.openapi import document
@@ -34,7 +34,7 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
         following = asyncio.create_task(app.state.service.sums.run())
         try:
             # Many requests on one thread each, rather than one on many.
-            with one_thread:
+            with threadpool_limits(1, "blas"):
                 yield
         finally:
             following.cancel()
