@@ -15,6 +15,8 @@ from elmgrove.errors import (
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import HiddenLayer
 from elmgrove.oselm import OSELM
+from elmgrove.pattern import PatternRule
+from elmgrove.patterns import PatternDetector
 from elmgrove.scaling import Scaling
 from elmgrove.threshold import FalseAlarmRate, FixedThreshold, MeanSigma
 from elmgrove.verdict import Verdict
@@ -37,6 +39,8 @@ __all__ = [
     "Mismatch",
     "MissingExtra",
     "NotAdmissible",
+    "PatternDetector",
+    "PatternRule",
     "Scaling",
     "SingularSystem",
     "Verdict",

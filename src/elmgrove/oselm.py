@@ -1,7 +1,7 @@
 """OS-ELM: a network that learns row by row in closed form, on top of evidence."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,16 @@ Array = NDArray[Any]
 
 # Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
 _BLOCK = 1024
+
+
+class Guess(NamedTuple):
+    """What a model makes of one row: h, w = Ph, y, the pattern, and how much its error counts."""
+
+    h: Array
+    w: Any
+    y: Array
+    pattern: int = 0
+    weight: float = 1.0
 
 
 class OSELM:
@@ -102,6 +112,30 @@ class OSELM:
         X, _ = self._inputs.many(X)
         with _threads(len(X)):
             return self.output_many(self.hidden_many(X))
+
+    def loss_one(self, x: Array) -> float:
+        """Σ (x − y)² of one row that is known to be good, as an autoencoder."""
+        r = x - self.predict_one(x)
+        return float(self._blas.dot(r, r))
+
+    def losses(self, X: Array) -> Array:
+        """The same for each row."""
+        R = X - self.predict_many(X)
+        squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
+        return squares
+
+    def trial(self, rows: Array) -> "OSELM":
+        """A learner of these rows alone that rests on all that is known here."""
+        made = OSELM(
+            self.basis.layer,
+            self.basis.outputs,
+            ridge=self.ridge,
+            dtype=self.dtype,
+            basis=self.basis,
+        )
+        made.learn_many(rows, rows)
+        made.rest_on(self.total)
+        return made
 
     # E²LM: the three operations, and evidence of others that stays theirs
 
@@ -201,6 +235,16 @@ class OSELM:
         return errors
 
     # The steps of one row, for callers that share them between scoring and learning
+
+    def guess(self, x: Array) -> "Guess":
+        """What the model makes of a row that is known to be good; ``take`` learns it."""
+        h = self.hidden_one(x)
+        w = self.solve_one(h)
+        return Guess(h, w, self.output_one(w))
+
+    def take(self, guess: "Guess", t: Array, energy: float) -> None:
+        """Learns the row that was guessed, with the work that was done for that."""
+        self.absorb(guess.h, guess.w, t, energy)
 
     def hidden_one(self, x: Array) -> Array:
         """h of a row that is known to be good."""

@@ -1,7 +1,7 @@
 """Strange rows, kept aside until somebody says what they are."""
 
 from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,14 @@ from elmgrove.hidden import whole_number
 from elmgrove.oselm import OSELM
 
 Array = NDArray[Any]
+
+
+class Trier(Protocol):
+    """A model that can be tried out with more rows, and stays as it is."""
+
+    def trial(self, rows: Array) -> OSELM:
+        """What would explain these rows if they were learned."""
+        ...
 
 
 class Quarantine:
@@ -63,9 +71,9 @@ class Quarantine:
         kept = list(self._rows)[-last:] if last else list(self._rows)
         return np.array(kept).reshape(len(kept), self._width)
 
-    def evidence(self, model: OSELM) -> Evidence:
+    def evidence(self, model: Trier) -> Evidence:
         """What the rows add up to in the basis of ``model``."""
-        return self._learned(model, self.rows()).evidence
+        return model.trial(self.rows()).evidence
 
     def release(self) -> Array:
         """Takes all rows out."""
@@ -73,7 +81,7 @@ class Quarantine:
         self.clear()
         return rows
 
-    def release_new_normal(self, model: OSELM, threshold: float) -> Array:
+    def release_new_normal(self, model: Trier, threshold: float) -> Array:
         """Takes those rows of the present run out that make a new normal: none, or most of it.
 
         Each row is judged by the model plus the other rows of the run, without itself: else
@@ -85,8 +93,7 @@ class Quarantine:
             return self.rows()[:0]
         size = min(self.run, len(self))
         run = self.rows(size)
-        trial = self._learned(model, run)
-        trial.rest_on(model.total)
+        trial = model.trial(run)
         scores = trial.leave_one_out(run, run) / run.shape[1]
         normal = scores <= threshold
         if normal.mean() < 0.5:
@@ -96,15 +103,3 @@ class Quarantine:
         self._rows.extend(kept)
         promoted: Array = run[normal]
         return promoted
-
-    @staticmethod
-    def _learned(model: OSELM, rows: Array) -> OSELM:
-        trial = OSELM(
-            model.basis.layer,
-            model.basis.outputs,
-            ridge=model.ridge,
-            dtype=model.dtype,
-            basis=model.basis,
-        )
-        trial.learn_many(rows, rows)
-        return trial

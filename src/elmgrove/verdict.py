@@ -26,7 +26,8 @@ class Verdict:
 
     ``threshold`` is infinite while the detector is still learning (``state`` says so).
     ``anomalous`` is about this row; ``alarm`` is what the alarm rule made of it and the rows
-    before. ``promoted`` counts quarantined rows that this row made part of the model.
+    before. ``promoted`` counts quarantined rows that this row made part of the model. ``pattern``
+    is the number of the normal pattern that explains the row best (negative: one of others).
     """
 
     score: float
@@ -36,6 +37,7 @@ class Verdict:
     alarm: bool
     state: str
     promoted: int
+    pattern: int
     row: Array = field(repr=False, compare=False)
     output: Array = field(repr=False, compare=False)
     basis: Basis = field(repr=False, compare=False)

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
-from elmgrove.detector import Detector
 from elmgrove.files import load_member
 from elmgrove.tables import Table
 from elmgrove.verdict import Cause
+from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]
 ANOMALIES_FOUND = 3
@@ -81,7 +81,7 @@ def score(
 
 
 def _scored(
-    detector: Detector, table: Table, scores: Array, shown: Array, explain: int
+    detector: Watcher[Any], table: Table, scores: Array, shown: Array, explain: int
 ) -> list[Scored]:
     limit = detector.threshold
     return [

@@ -4,6 +4,7 @@ import re
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,9 @@ from elmgrove.cooperation.member import Member
 from elmgrove.cooperation.succession import Refused
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, NotAdmissible
+from elmgrove.evidence import Evidence
+from elmgrove.pattern import PatternRule
+from elmgrove.patterns import PatternDetector
 
 #: Sums over a whole fleet stay finite below this, whoever takes part.
 LARGEST = 1e200
@@ -93,16 +97,23 @@ class Charter:
         if not self.admits(entry.origin):
             raise Refused(f"{entry.origin!r} is not among those who may join {self.name!r}")
         if isinstance(entry, Contribution):
-            evidence, what = entry.evidence, f"the evidence of {entry.origin!r}"
-            self.basis.require(evidence.basis)
-            evidence.require_admissible(what)
-            largest = max(np.abs(evidence.U).max(), np.abs(evidence.V).max())
-            if not max(largest, evidence.energy, evidence.count) < LARGEST:
-                raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
+            for evidence in entry.kinds:
+                self._require(evidence, f"the evidence of {entry.origin!r}")
 
-    def start(self, device: str, **settings: Any) -> Member:
-        """A member that has learned nothing yet; ``settings`` are the detector's other ones."""
-        detector = Detector(
+    def _require(self, evidence: Evidence, what: str) -> None:
+        self.basis.require(evidence.basis)
+        evidence.require_admissible(what)
+        largest = max(np.abs(evidence.U).max(), np.abs(evidence.V).max())
+        if not max(largest, evidence.energy, evidence.count) < LARGEST:
+            raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
+
+    def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
+        """A member that has learned nothing yet; ``settings`` are the detector's other ones.
+
+        With a rule for ``patterns`` it has a model for each of several.
+        """
+        make = Detector if patterns is None else partial(PatternDetector, rule=patterns)
+        detector = make(
             self.basis.layer,
             features=self.basis.features,
             scaling=self.basis.scaling,

@@ -59,6 +59,11 @@ class Ledger:
     def __contains__(self, origin: str) -> bool:
         return isinstance(self._newest.get(origin), Contribution)
 
+    @property
+    def kinds(self) -> list[Evidence]:
+        """The evidence of each pattern of each contribution, in the order of the names."""
+        return [kind for held in self for kind in held.kinds]
+
     def total(self) -> Evidence | None:
         """The sum of all contributions; None when there are none."""
         return Evidence.sum(held.evidence for held in self) if len(self) else None

@@ -1,9 +1,10 @@
 """A member: a detector with a name, what it heard from others, and what it gave away."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmgrove.archive import pack_detector, unpack_detector
 from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.contribution import Contribution
@@ -15,15 +16,16 @@ from elmgrove.cooperation.origin import require_epoch
 from elmgrove.cooperation.state import (
     pack_ledger,
     pack_merged,
-    pack_part,
+    pack_published,
     unpack_ledger,
     unpack_merged,
-    unpack_part,
+    unpack_published,
 )
-from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.evidence import Evidence
-from elmgrove.packing import Packed, pack_detector, unpack_detector
+from elmgrove.packing import Packed
+from elmgrove.part import Part
+from elmgrove.watcher import Watcher
 
 KIND = "elmgrove.state"
 #: Epochs from here on are nobody's rows; below, there is room to go on for ever.
@@ -32,10 +34,15 @@ LAST_EPOCH = 2**62
 
 @dataclass(frozen=True)
 class Published:
-    """What a device last gave away, and how many rows it had learned then."""
+    """What a device last gave away, pattern by pattern, and how many rows it had learned then."""
 
     learned: int
-    evidence: Evidence
+    parts: tuple[Part, ...]
+
+    def learned_in(self, part: Part) -> int:
+        """The rows of a part that were given away before, under whatever number."""
+        numbers = {part.number, *part.includes}
+        return sum(known.learned for known in self.parts if known.number in numbers)
 
 
 class Member:
@@ -52,7 +59,7 @@ class Member:
     def __init__(
         self,
         name: str,
-        detector: Detector,
+        detector: Watcher[Any],
         ledger: Ledger | None = None,
         merged: Merged | None = None,
     ) -> None:
@@ -69,24 +76,29 @@ class Member:
             raise BadInput(f"{name!r} can't have heard from itself")
         if merged is not None and len(self.ledger):
             raise BadInput("a member hears from each device or rests on a sum, not both")
-        total = _received(self.ledger, merged)
-        if detector.received is None and total is not None:
-            detector.received = total
-        elif detector.received != total:
+        kinds = _received(self.ledger, merged)
+        if detector.received is None and kinds:
+            detector.stand_on(kinds)
+        elif detector.received != (Evidence.sum(kinds) if kinds else None):
             raise BadInput("the detector took in evidence that the ledger does not know")
 
     # Giving
 
     def contribution(self) -> Contribution:
         """What this device learned itself up to now. ``offer`` is what may be given away."""
-        return Contribution(self.name, self.lead + self.detector.learned, self.detector.evidence)
+        return self._contribution(self.detector.learned, self.detector.parts)
+
+    def _contribution(self, learned: int, parts: tuple[Part, ...]) -> Contribution:
+        kinds = tuple(part.evidence for part in parts)
+        several = kinds if len(kinds) > 1 else ()
+        return Contribution(self.name, self.lead + learned, Evidence.sum(kinds), several)
 
     @property
     def shared(self) -> Contribution | None:
         """What others may know of this device: what it last offered."""
         if self.published is None:
             return None
-        return Contribution(self.name, self.lead + self.published.learned, self.published.evidence)
+        return self._contribution(self.published.learned, self.published.parts)
 
     def offer(self, *, guarded: bool = True) -> Contribution | None:
         """What to give away now: all that was learned, if the guard lets it, else as before.
@@ -94,18 +106,48 @@ class Member:
         None if nothing was ever given away and the guard does not let it. Save the member
         before sending what this returns: a device that forgot what it sent can't keep the guard.
         """
-        nothing_new = self.published and self.published.learned == self.detector.learned
-        if self.rows_missing(guarded=guarded) == 0 and not nothing_new:
-            self.published = Published(self.detector.learned, self.detector.evidence)
+        parts = self._offerable(guarded)
+        if parts and (self.published is None or parts != self.published.parts):
+            self.published = Published(self.detector.learned, parts)
         return self.shared
 
     def rows_missing(self, *, guarded: bool = True) -> int:
         """How many more rows must be learned before something new can be offered."""
-        before = 0 if self.published is None else self.published.learned
-        new = self.detector.learned - before
-        if not guarded or (new == 0 and self.published is not None):
+        if not guarded:
             return 0
-        return max(least_new_rows(self.detector.basis) - new, 0)
+        missing = [self._missing(part) for part in self.detector.parts if self._new(part)]
+        if not missing:
+            return 0 if self.published is not None else least_new_rows(self.detector.basis)
+        return min(missing)
+
+    def _offerable(self, guarded: bool) -> tuple[Part, ...]:
+        """Of each pattern what the guard lets out: as it is now, or as it was last given away.
+
+        Where patterns came, went or were joined since, the old do not fit to the new, and it is
+        all or nothing.
+        """
+        now = self.detector.parts
+        ready = [not guarded or self._missing(part) == 0 for part in now]
+        if all(ready):
+            return now
+        before = {} if self.published is None else {p.number: p for p in self.published.parts}
+        known = [before.get(part.number) for part in now]
+        pairs = list(zip(now, known, strict=True))
+        if before and not all(old and old.includes == new.includes for new, old in pairs):
+            return ()
+        chosen = (
+            new if is_ready else old for (new, old), is_ready in zip(pairs, ready, strict=True)
+        )
+        return tuple(part for part in chosen if part is not None)
+
+    def _new(self, part: Part) -> int:
+        """Rows of a part that nobody was given, or that it lost."""
+        return abs(part.learned - (self.published.learned_in(part) if self.published else 0))
+
+    def _missing(self, part: Part) -> int:
+        new = self._new(part)
+        known = self.published is not None and new == 0
+        return 0 if known else max(least_new_rows(self.detector.basis) - new, 0)
 
     def depart(self) -> Departure:
         """The word that this device leaves; what it offers afterwards joins it again."""
@@ -174,7 +216,7 @@ class Member:
             self.detector.basis.require(merged.evidence.basis)
             merged.evidence.require_admissible(f"the sum of {merged.federation!r}")
         ledger = Ledger(self.ledger.departures)
-        self.detector.received = _received(ledger, merged)
+        self.detector.stand_on(_received(ledger, merged))
         self.ledger, self.merged = ledger, merged
 
     def forget(self, origin: str) -> bool:
@@ -200,7 +242,7 @@ class Member:
 
     def _stand_on(self, ledger: Ledger) -> bool:
         # The model first: if it refuses, the ledger stays as it was.
-        self.detector.received = ledger.total()
+        self.detector.stand_on(ledger.kinds)
         self.ledger = ledger
         return True
 
@@ -220,8 +262,8 @@ class Member:
             known |= more
             arrays |= parts
         if self.published is not None:
-            numbers, parts = pack_part("published", self.published.evidence)
-            known["published"] = {"learned": self.published.learned, **numbers}
+            more, parts = pack_published(self.published.learned, self.published.parts)
+            known |= more
             arrays |= parts
         if self.lead:
             known["lead"] = self.lead
@@ -240,8 +282,8 @@ class Member:
             detector = unpack_detector(fields["detector"], arrays, _received(ledger, merged))
             made = cls(fields["name"], detector, ledger, merged)
             if "published" in fields:
-                evidence = unpack_part(basis, "published", fields["published"], arrays)
-                made.published = Published(fields["published"]["learned"], evidence)
+                parts = unpack_published(basis, fields, arrays)
+                made.published = Published(fields["published"]["learned"], parts)
                 require_epoch(made.published.learned)
             made.lead = fields.get("lead", 0)
             require_epoch(made.lead)
@@ -250,8 +292,6 @@ class Member:
         return made
 
 
-def _received(ledger: Ledger, merged: Merged | None) -> Evidence | None:
-    """What a model rests on beside its own rows."""
-    if merged is None:
-        return ledger.total()
-    return merged.evidence if merged.devices else None
+def _received(ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
+    """What a model rests on beside its own rows, by kind."""
+    return ledger.kinds if merged is None else merged.kinds

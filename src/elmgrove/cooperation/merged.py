@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.origin import require_epoch, require_origin
+from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.packing import Packed, pack_evidence, unpack_evidence
 
@@ -16,18 +17,27 @@ class Merged:
     """The sum over a federation's devices, but for the one it is meant for.
 
     It costs the same however many devices there are, and tells nothing of each. ``revision``
-    numbers the states of the federation; ``devices`` says how many are in the sum.
+    numbers the states of the federation; ``devices`` says how many are in the sum. ``groups`` are
+    the sums over what is of one kind, where somebody told the kinds apart.
     """
 
     federation: str
     revision: int
     devices: int
     evidence: Evidence
+    groups: tuple[Evidence, ...] = ()
 
     def __post_init__(self) -> None:
         require_origin(self.federation)
         require_epoch(self.revision)
         require_epoch(self.devices)
+        if self.groups and Evidence.sum(self.groups) != self.evidence:
+            raise BadInput("the groups do not make up the sum")
+
+    @property
+    def kinds(self) -> tuple[Evidence, ...]:
+        """What a model rests on: each group, or the sum where there are none."""
+        return self.groups or ((self.evidence,) if self.devices else ())
 
     def to_bytes(self) -> bytes:
         """The format in which a server sends it."""

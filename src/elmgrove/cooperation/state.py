@@ -9,30 +9,19 @@ from elmgrove.cooperation.departure import Departure
 from elmgrove.cooperation.ledger import Ledger
 from elmgrove.cooperation.merged import Merged
 from elmgrove.evidence import Evidence
-from elmgrove.packing import Array, Packed, pack_evidence, unpack_evidence
+from elmgrove.packing import Array, Packed, pack_part, pack_parts, unpack_part, unpack_parts
+from elmgrove.part import Part
 
 Fields = Mapping[str, Any]
 Arrays = Mapping[str, Array]
-
-
-def pack_part(prefix: str, evidence: Evidence) -> Packed:
-    """One evidence among others: its arrays under names that begin with ``prefix``."""
-    numbers, arrays = pack_evidence(evidence)
-    return numbers, {f"{prefix}.{name}": array for name, array in arrays.items()}
-
-
-def unpack_part(basis: Basis, prefix: str, fields: Fields, arrays: Arrays) -> Evidence:
-    """The inverse of ``pack_part``."""
-    parts = {name: arrays[f"{prefix}.{name}"] for name in ("U", "V")}
-    return unpack_evidence(basis, dict(fields), parts)
 
 
 def pack_ledger(ledger: Ledger) -> Packed:
     """Contributions by number; departures only if there are any."""
     heard, arrays = list[dict[str, Any]](), dict[str, Array]()
     for index, held in enumerate(ledger):
-        numbers, parts = pack_part(f"heard.{index}", held.evidence)
-        heard.append({"origin": held.origin, "epoch": held.epoch, **numbers})
+        known, parts = _pack_kinds(f"heard.{index}", held.evidence, held.patterns)
+        heard.append({"origin": held.origin, "epoch": held.epoch, **known})
         arrays |= parts
     left = [[entry.origin, entry.epoch] for entry in ledger.departures]
     return {"heard": heard} | ({"left": left} if left else {}), arrays
@@ -42,14 +31,14 @@ def unpack_ledger(basis: Basis, fields: Fields, arrays: Arrays) -> Ledger:
     """The inverse of ``pack_ledger``."""
     ledger = Ledger(Departure(*entry) for entry in fields.get("left", ()))
     for index, entry in enumerate(fields["heard"]):
-        evidence = unpack_part(basis, f"heard.{index}", entry, arrays)
-        ledger.join(Contribution(entry["origin"], entry["epoch"], evidence))
+        evidence, patterns = _unpack_kinds(basis, f"heard.{index}", entry, arrays)
+        ledger.join(Contribution(entry["origin"], entry["epoch"], evidence, patterns))
     return ledger
 
 
 def pack_merged(merged: Merged) -> Packed:
     """A sum over others, without the basis, which the detector has."""
-    numbers, arrays = pack_part("merged", merged.evidence)
+    numbers, arrays = _pack_kinds("merged", merged.evidence, merged.groups)
     known = {
         "federation": merged.federation,
         "revision": merged.revision,
@@ -63,5 +52,43 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
     known = fields.get("merged")
     if known is None:
         return None
-    evidence = unpack_part(basis, "merged", known, arrays)
-    return Merged(known["federation"], known["revision"], known["devices"], evidence)
+    evidence, groups = _unpack_kinds(basis, "merged", known, arrays)
+    return Merged(known["federation"], known["revision"], known["devices"], evidence, groups)
+
+
+def pack_published(learned: int, parts: tuple[Part, ...]) -> Packed:
+    """What was last given away, pattern by pattern."""
+    numbers, arrays = pack_parts("published", [part.evidence for part in parts])
+    known = [
+        {"number": part.number, "learned": part.learned, "includes": list(part.includes), **fields}
+        for part, fields in zip(parts, numbers, strict=True)
+    ]
+    return {"published": {"learned": learned, "parts": known}}, arrays
+
+
+def unpack_published(basis: Basis, fields: Fields, arrays: Arrays) -> tuple[Part, ...]:
+    """The inverse of ``pack_published``, without the number of rows."""
+    known = fields["published"]["parts"]
+    return tuple(
+        Part(one["number"], one["learned"], evidence, tuple(one["includes"]))
+        for one, evidence in zip(
+            known, unpack_parts(basis, "published", known, arrays), strict=True
+        )
+    )
+
+
+def _pack_kinds(prefix: str, evidence: Evidence, kinds: tuple[Evidence, ...]) -> Packed:
+    """A sum alone, or the kinds that it is made of."""
+    if not kinds:
+        return pack_part(prefix, evidence)
+    fields, arrays = pack_parts(prefix, kinds)
+    return {"kinds": fields}, arrays
+
+
+def _unpack_kinds(
+    basis: Basis, prefix: str, fields: Fields, arrays: Arrays
+) -> tuple[Evidence, tuple[Evidence, ...]]:
+    if "kinds" not in fields:
+        return unpack_part(basis, prefix, fields, arrays), ()
+    kinds = unpack_parts(basis, prefix, fields["kinds"], arrays)
+    return Evidence.sum(kinds), kinds

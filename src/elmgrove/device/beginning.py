@@ -80,6 +80,7 @@ def _member(settings: Settings, basis: Basis) -> Member:
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:
     return {
+        "patterns": settings.pattern_rule,
         "threshold": FalseAlarmRate(settings.rate),
         "forgetting": settings.forgetting,
         "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from elmgrove.cooperation import Cost, Rule, benefit, everyone, named, quality
 from elmgrove.errors import BadInput
+from elmgrove.pattern import PatternRule
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
@@ -54,6 +55,9 @@ class Settings:
     scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
     units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
+    patterns: Annotated[
+        str, "New device: normal patterns, each with a model: auto, or how many."
+    ] = "1"
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
     forgetting: Annotated[float, "New device: what a row still counts after the next."] = 1.0
     alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
@@ -69,6 +73,8 @@ class Settings:
             raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
         if self.listen and not self.peer_token and not _is_loopback(self.listen):
             raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+        if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
+            raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
             if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
@@ -85,6 +91,13 @@ class Settings:
     def path(self) -> Path:
         """The state file."""
         return Path(self.state)
+
+    @property
+    def pattern_rule(self) -> PatternRule | None:
+        """How many patterns there are; None for one model of everything."""
+        if self.patterns == "1":
+            return None
+        return PatternRule() if self.patterns == "auto" else PatternRule(int(self.patterns))
 
     @property
     def rule(self) -> Rule:

@@ -31,6 +31,7 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
         "learned": verdict.learned,
         "alarm": verdict.alarm,
         "promoted": verdict.promoted,
+        "pattern": verdict.pattern,
         "causes": [
             {name: _finite(value) for name, value in cause._asdict().items()} for cause in causes
         ],

@@ -16,6 +16,7 @@ from elmgrove.cooperation import (
 )
 from elmgrove.evidence import Evidence
 from elmgrove.exchange.interface import Listing
+from elmgrove.joining import Kind, groups
 
 
 class MemoryExchange:
@@ -79,3 +80,13 @@ def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Me
     total = ledger.total()
     evidence = Evidence.zero(charter.basis) if total is None else total
     return Merged(charter.name, revision, len(ledger), evidence)
+
+
+def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
+    """The same by kind: what one model explains as well as several is one group."""
+    ledger = Ledger(entries)
+    kinds = [kind for kind in ledger.kinds if kind.count > 0]
+    found = groups([Kind(kind, charter.ridge) for kind in kinds], tolerance)
+    sums = tuple(Evidence.sum(kinds[index] for index in group) for group in found)
+    evidence = Evidence.sum(sums) if sums else Evidence.zero(charter.basis)
+    return Merged(charter.name, 0, len(ledger), evidence, sums)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from elmgrove.cooperation import (
     Contribution,
@@ -15,22 +15,27 @@ from elmgrove.cooperation import (
     everyone,
     within,
 )
-from elmgrove.detector import Detector
 from elmgrove.errors import ElmgroveError
 from elmgrove.evidence import Evidence
 from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
-from elmgrove.exchange.memory import merged_of
+from elmgrove.exchange.memory import grouped_of, merged_of
+from elmgrove.patterns import PatternDetector
+from elmgrove.watcher import Watcher
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """What a device hands over to be carried to the exchange; nothing in it changes any more."""
+    """What a device hands over to be carried to the exchange; nothing in it changes any more.
+
+    ``tolerance`` tells a device with several patterns: it wants to know the others' apart.
+    """
 
     name: str
     entries: tuple[Entry, ...]
     own: Evidence
     ridge: float
     known: Merged | None
+    tolerance: float | None
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,10 @@ class Report:
 class Session:
     """Keeps a member in step with an exchange.
 
-    ``rule`` chooses whom to merge, ``budget`` how much fetching may cost (with a budget or any
-    rule but ``everyone``, contributions are fetched one by one). ``save`` is called before
-    anything new leaves the device: who forgets what was sent can't keep the upload guard.
+    ``rule`` chooses whom to merge, ``budget`` how much fetching may cost (with a budget, with any
+    rule but ``everyone``, and for a device with patterns, contributions are fetched one by one).
+    ``save`` is called before anything new leaves the device: who forgets what was sent can't keep
+    the upload guard.
     """
 
     def __init__(
@@ -90,7 +96,7 @@ class Session:
         self._departures: tuple[Entry, ...] = ()
 
     @property
-    def detector(self) -> Detector:
+    def detector(self) -> Watcher[Any]:
         """The member's detector: ``observe`` rows with it."""
         return self.member.detector
 
@@ -124,8 +130,14 @@ class Session:
             self._save(self.member)
         entries = self._departures + (() if offer is None else (offer,))
         detector = self.member.detector
+        tolerance = detector.rule.join if isinstance(detector, PatternDetector) else None
         return Parcel(
-            self.member.name, entries, detector.evidence, detector.model.ridge, self.member.merged
+            self.member.name,
+            entries,
+            detector.evidence,
+            detector.model.ridge,
+            self.member.merged,
+            tolerance,
         )
 
     def carry(self, parcel: Parcel) -> Answer:
@@ -139,7 +151,7 @@ class Session:
             raise
         except ElmgroveError as error:
             refusal = error
-        if self._rule is everyone and self._budget is None:
+        if self._rule is everyone and self._budget is None and parcel.tolerance is None:
             known = parcel.known
             if known is not None and known.federation != self.exchange.charter.name:
                 known = None  # its number means nothing here
@@ -174,7 +186,9 @@ class Session:
         entries = self.exchange.fetch(wanted)
         others = [entry for entry in entries if isinstance(entry, Contribution)]
         chosen = self._rule(parcel.own, parcel.ridge, others)
-        return merged_of(self.exchange.charter, 0, chosen)
+        if parcel.tolerance is None:
+            return merged_of(self.exchange.charter, 0, chosen)
+        return grouped_of(self.exchange.charter, chosen, parcel.tolerance)
 
     def close(self) -> None:
         """Saves, and lets go of the exchange's connections; the member stays usable."""

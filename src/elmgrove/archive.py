@@ -1,0 +1,176 @@
+"""Detectors as plain fields and arrays, and back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from elmgrove.alarm import AlarmRule
+from elmgrove.basis import Basis
+from elmgrove.detector import Detector
+from elmgrove.errors import BadInput
+from elmgrove.evidence import Evidence
+from elmgrove.packing import (
+    Array,
+    Packed,
+    pack_evidence,
+    pack_part,
+    unpack_evidence,
+    unpack_part,
+)
+from elmgrove.pattern import Joined, Pattern, PatternRule
+from elmgrove.patterns import PatternDetector
+from elmgrove.threshold import threshold_fields, threshold_from_fields
+from elmgrove.watcher import Watcher
+
+
+def pack_detector(detector: Watcher[Any]) -> Packed:
+    """Everything a detector needs to go on, except what it received from others.
+
+    This holds recent rows as they are: it is for the device's own disk, not to be given away.
+    """
+    model, calibration, quarantine = detector.model, detector.calibration, detector.quarantine
+    learned, arrays = _pack_model(detector)
+    fields = {
+        "basis": detector.basis.fields,
+        **learned,
+        "ridge": model.ridge,
+        "forgetting": model.forgetting,
+        "dtype": model.dtype.name,
+        "threshold": threshold_fields(detector.policy),
+        "alarm": asdict(detector.alarm.rule),
+        "alarm_recent": list(detector.alarm.recent),
+        "alarm_quiet": detector.alarm.quiet,
+        "warmup": detector.warmup,
+        "learned": detector.learned,
+        "quarantine": quarantine.capacity,
+        "quarantine_run": quarantine.run,
+        "promote_after": quarantine.promote_after,
+        "scores_known": not detector.scores_outdated,
+    }
+    arrays |= {
+        "ring": calibration.rows,
+        "ring_scores": np.array(calibration.scores),
+        "strays": np.array(calibration.strays),
+        "stray_ages": np.array(calibration.stray_ages, np.int64),
+        "quarantine": quarantine.rows(),
+    }
+    return fields, arrays
+
+
+def unpack_detector(
+    fields: dict[str, Any], arrays: dict[str, Array], received: Sequence[Evidence] = ()
+) -> Watcher[Any]:
+    """The inverse of ``pack_detector``, with what was received from others."""
+    basis = Basis.from_fields(fields["basis"])
+    make = Detector if "evidence" in fields else partial(PatternDetector, rule=_rule(fields))
+    detector = make(
+        basis.layer,
+        features=basis.features,
+        scaling=basis.scaling,
+        ridge=fields["ridge"],
+        forgetting=fields["forgetting"],
+        dtype=fields["dtype"],
+        threshold=threshold_from_fields(fields["threshold"]),
+        alarm=AlarmRule(**fields["alarm"]),
+        warmup=fields["warmup"],
+        quarantine=fields["quarantine"],
+        promote_after=fields["promote_after"],
+    )
+    _unpack_model(detector, fields, arrays)
+    detector.resume(received, learned=fields["learned"], scores_known=fields["scores_known"])
+    if not 0 <= fields["alarm_quiet"] <= detector.alarm.rule.cooldown:
+        raise BadInput(f"a cool-down of {fields['alarm_quiet']} more rows")
+    if fields["quarantine_run"] < 0:
+        raise BadInput(f"a run of {fields['quarantine_run']} strange rows")
+    if arrays["ring_scores"].shape != (len(arrays["ring"]),):
+        raise BadInput("not one score for each recent row")
+    detector.alarm.recent.extend(map(bool, fields["alarm_recent"]))
+    detector.alarm.quiet = fields["alarm_quiet"]
+    detector.calibration.restore(
+        arrays["ring"], arrays["ring_scores"], arrays["strays"], arrays["stray_ages"]
+    )
+    for row in arrays["quarantine"]:
+        detector.quarantine.add(row)
+    detector.quarantine.run = fields["quarantine_run"]
+    return detector
+
+
+def _pack_model(detector: Watcher[Any]) -> Packed:
+    if not isinstance(detector, PatternDetector):
+        numbers, arrays = pack_evidence(detector.evidence)
+        return {"evidence": numbers}, arrays
+    model = detector.model
+    fields: dict[str, Any] = {
+        "rule": asdict(model.rule),
+        "next": model.next_number,
+        "seen": model.rows_seen,
+        "begun": model.first_rows is None,
+        "own": [],
+        "retired": [],
+    }
+    arrays = {"first": np.array(model.first_rows or []).reshape(-1, detector.basis.layer.inputs)}
+    for kind, patterns in (("own", model.own), ("retired", model.retired)):
+        for index, pattern in enumerate(patterns):
+            known, parts = _pack_pattern(f"{kind}.{index}", pattern)
+            fields[kind].append(known)
+            arrays |= parts
+    return {"patterns": fields}, arrays
+
+
+def _pack_pattern(prefix: str, pattern: Pattern) -> Packed:
+    numbers, arrays = pack_part(prefix, pattern.model.evidence)
+    arrays[f"{prefix}.total"] = pattern.total
+    fields = {
+        "number": pattern.number,
+        "rows": pattern.count,
+        "learned": pattern.learned,
+        "idle": pattern.idle,
+        **numbers,
+    }
+    joined = []
+    for index, one in enumerate(pattern.joined):
+        name = f"{prefix}.joined.{index}"
+        numbers, parts = pack_part(name, one.evidence)
+        known = {"number": one.number, "rows": one.count, "learned": one.learned}
+        joined.append(known | numbers)
+        arrays |= {**parts, f"{name}.total": one.total}
+    return fields | {"joined": joined}, arrays
+
+
+def _rule(fields: dict[str, Any]) -> PatternRule:
+    return PatternRule(**fields["patterns"]["rule"])
+
+
+def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[str, Array]) -> None:
+    if not isinstance(detector, PatternDetector):
+        detector.model.merge(unpack_evidence(detector.basis, fields["evidence"], arrays))
+        return
+    model, known = detector.model, fields["patterns"]
+    model.next_number, model.rows_seen = known["next"], known["seen"]
+    model.first_rows = None if known["begun"] else list(arrays["first"])
+    for kind in ("own", "retired"):
+        made = [
+            _unpack_pattern(model.pattern(one["number"]), f"{kind}.{index}", one, arrays)
+            for index, one in enumerate(known[kind])
+        ]
+        setattr(model, kind, made)
+    if not model.own:
+        raise BadInput("no pattern at all")
+
+
+def _unpack_pattern(
+    pattern: Pattern, prefix: str, fields: Mapping[str, Any], arrays: dict[str, Array]
+) -> Pattern:
+    basis = pattern.model.basis
+    pattern.model.merge(unpack_part(basis, prefix, fields, arrays))
+    pattern.total, pattern.count = arrays[f"{prefix}.total"], fields["rows"]
+    pattern.learned, pattern.idle = fields["learned"], fields["idle"]
+    for index, one in enumerate(fields["joined"]):
+        name = f"{prefix}.joined.{index}"
+        evidence = unpack_part(basis, name, one, arrays)
+        total = arrays[f"{name}.total"]
+        pattern.joined.append(Joined(one["number"], evidence, total, one["rows"], one["learned"]))
+    return pattern

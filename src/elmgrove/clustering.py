@@ -1,0 +1,69 @@
+"""Into how many kinds rows fall: K-means, and the silhouette that judges it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
+from scipy.spatial.distance import cdist
+
+Array = NDArray[Any]
+_ROUNDS = 50
+
+
+class Clustering(NamedTuple):
+    """The cluster of each row, and the silhouette of each number of clusters that was tried."""
+
+    labels: Array
+    scores: dict[int, float]
+
+
+def cluster(X: Array, most: int, least_score: float) -> Clustering:
+    """MLMG's Algorithm 1: the number of clusters with the best silhouette, up to ``most``.
+
+    One cluster where even the best is below ``least_score`` (the paper's λ). The same rows in
+    the same order give the same clusters: K-means starts from rows that lie far apart.
+    """
+    best, scores = np.zeros(len(X), np.intp), dict[int, float]()
+    D = cdist(X, X)
+    for count in range(2, min(most, len(X) - 1) + 1):
+        labels = k_means(X, count, D)
+        if len(np.unique(labels)) < count:
+            break  # there are not so many different rows
+        scores[count] = silhouette(D, labels)
+        if scores[count] >= max(least_score, *scores.values()):
+            best = labels
+    return Clustering(best, scores)
+
+
+def k_means(X: Array, count: int, D: Array | None = None) -> Array:
+    """The cluster of each row; fewer than ``count`` where there are fewer different rows."""
+    D = cdist(X, X) if D is None else D
+    # The row nearest to all, then always the one farthest from those chosen.
+    chosen = [int(D.sum(axis=1).argmin())]
+    while len(chosen) < count:
+        farthest = D[chosen].min(axis=0)
+        if farthest.max() == 0.0:
+            break
+        chosen.append(int(farthest.argmax()))
+    labels: Array
+    _, labels = kmeans2(X, X[chosen].astype(np.float64), iter=_ROUNDS, minit="matrix")
+    return labels
+
+
+def silhouette(D: Array, labels: Array) -> float:
+    """Mean of (b − a) / max(a, b): distance to one's own cluster a, to the next nearest b.
+
+    From −1 to 1; rows that are alone in their cluster count as 0 (Rousseeuw 1987).
+    """
+    names, sizes = np.unique(labels, return_counts=True)
+    sums = np.stack([D[:, labels == name].sum(axis=1) for name in names], axis=1)
+    own = np.searchsorted(names, labels)
+    rows = np.arange(len(D))
+    a = sums[rows, own] / np.maximum(sizes[own] - 1, 1)
+    means = sums / sizes
+    means[rows, own] = np.inf
+    b = means.min(axis=1)
+    widest = np.maximum(a, b)
+    score = np.divide(b - a, widest, out=np.zeros(len(D)), where=widest > 0)
+    return float(np.where(sizes[own] > 1, score, 0.0).mean())

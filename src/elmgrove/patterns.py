@@ -1,0 +1,92 @@
+"""The pattern detector: several normal patterns, a model for each, and the best one answers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from elmgrove.basis import Basis
+from elmgrove.blame import Blame
+from elmgrove.errors import NotAdmissible
+from elmgrove.evidence import Evidence
+from elmgrove.hidden import HiddenLayer
+from elmgrove.mixture import Mixture
+from elmgrove.part import Part
+from elmgrove.pattern import PatternRule
+from elmgrove.verdict import Cause
+from elmgrove.watcher import Watcher
+
+
+class PatternDetector(Watcher[Mixture]):
+    """A detector for machines with several normal patterns (MLMG, Qin and Kondo 2021).
+
+    One model for several patterns explains everything between them as well, and so misses what
+    lies there. Here each pattern has a model; a row's score is the lowest of their errors, and
+    ``verdict.pattern`` says whose. Everything else is as with ``Detector``. ``rule`` says how many
+    patterns there are and how they come and go. It works where patterns are far apart compared
+    with their width, and not where one drifts into the other: then one model is better.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> idle, busy = (rng.normal(size=(300, 2)) @ rng.normal(size=(2, 8)) + 9 * k for k in (0, 1))
+    >>> detector = PatternDetector(HiddenLayer(inputs=8, units=3, seed=7))
+    >>> detector.learn_many(rng.permutation(np.vstack([idle, busy])))
+    >>> [pattern.number for pattern in detector.model.own]
+    [0, 1]
+    >>> detector.observe(idle[0]).pattern != detector.observe(busy[0]).pattern
+    True
+    """
+
+    def __init__(
+        self, layer: HiddenLayer, *, rule: PatternRule | None = None, **settings: Any
+    ) -> None:
+        self.rule = rule or PatternRule()
+        self._blames: dict[int, Blame] = {}
+        super().__init__(layer, **settings)
+
+    def _made(self, basis: Basis, ridge: float, forgetting: float, dtype: Any) -> Mixture:
+        return Mixture(basis, self.rule, ridge=ridge, forgetting=forgetting, dtype=dtype)
+
+    def blame(self, row: Any, k: int = 3) -> list[Cause]:
+        """The k features that would, each alone with another value, explain most of the error.
+
+        To the pattern that explains the row best.
+        """
+        x, _ = self._prepared(row)
+        number = self.model.guess(x).pattern
+        model = self.model.model_of(number)
+        known = self._blames.get(number)
+        if known is None or known.beta is not model.beta:
+            known = self._blames[number] = Blame(model)
+        return known.causes(x, model.predict_one(x), k)
+
+    def _learn_new_normal(self, X: Any) -> None:
+        self.model.found(X)
+        self.calibration.extend(X)
+        self._changed(len(X))
+
+    # Cooperation
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What this device learned itself, by pattern."""
+        return self.model.parts
+
+    def stand_on(self, parts: Sequence[Evidence]) -> None:
+        """Lets these take the place of all that was received from others.
+
+        Evidence of a kind that is known here makes that pattern better; the rest are patterns
+        that others know, and explain a row here as well, with a handicap.
+        """
+        self.model.stand_on(parts)
+        self._changed(0)
+
+    def merge(self, evidence: Evidence) -> None:
+        """Takes in what others learned, as one more part."""
+        self.stand_on([*self.model.received, evidence])
+
+    def subtract(self, evidence: Evidence) -> None:
+        """Takes a part that was merged out again."""
+        kept = list(self.model.received)
+        if evidence not in kept:
+            raise NotAdmissible("this evidence was never merged here")
+        kept.remove(evidence)
+        self.stand_on(kept)
