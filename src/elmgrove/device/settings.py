@@ -55,9 +55,7 @@ class Settings:
     scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
     units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
-    patterns: Annotated[
-        str, "New device: normal patterns, each with a model: auto, or how many."
-    ] = "1"
+    patterns: Annotated[str, "New device: models, one a normal pattern: auto or a number."] = "1"
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
     forgetting: Annotated[float, "New device: what a row still counts after the next."] = 1.0
     alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
