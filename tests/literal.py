@@ -1,4 +1,4 @@
-"""The equations of Ito 2021 as they are printed, in plain NumPy, for comparison.
+"""The equations of Ito 2021 and two algorithms of MLMG as printed, in plain NumPy, for comparison.
 
 Nothing here is meant to be fast or robust: each function is its equation and nothing else, with
 the paper's symbols. A chunk has one row a line: x is k × n, t is k × m, H is k × Ñ.
@@ -90,3 +90,23 @@ def cooperative_update(U_A: Matrix, V_A: Matrix, U_B: Matrix, V_B: Matrix) -> tu
     """§4.2, steps 4 and 5: P_B ← (U_A + U_B)⁻¹, β_B ← (U_A + U_B)⁻¹(V_A + V_B)."""
     U, V = e2lm_add(U_B, V_B, U_A, V_A)
     return np.linalg.inv(U), e2lm(U, V)
+
+
+def initialized_clustering(scores: dict[int, float], threshold: float) -> int:
+    """MLMG, Algorithm 1, lines 6 to 11: K from the clustering scores of k = 2, 3, …, n."""
+    best = max(scores.values())
+    if best < threshold:
+        return 1
+    return max(scores, key=lambda theta: scores[theta])
+
+
+def sequential_clustering(X: Matrix, labels: Matrix, new: Matrix) -> list[int]:
+    """MLMG, Algorithm 2: each new row goes to the nearest center, which is then computed anew."""
+    clusters = [list(X[labels == name]) for name in np.unique(labels)]
+    chosen = []
+    for x in new:
+        C = [np.mean(cluster, axis=0) for cluster in clusters]
+        dist = [np.linalg.norm(x - c) for c in C]
+        chosen.append(int(np.argmin(dist)))
+        clusters[chosen[-1]].append(x)
+    return chosen

@@ -23,6 +23,7 @@ NAMES = [one.name for one in fields(Settings)]
 #: What to say in the file, in the environment and by flag; values that not every text will do for.
 CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "only": ("anomalies", "alarms", "all"),
+    "patterns": ("auto", "3", "2"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
 }
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {

@@ -1,4 +1,4 @@
-"""``elmgrove fleet judge``: who explains whom, from files, a folder and a server."""
+"""``elmgrove fleet``: who explains whom and who is of one kind, from files, folder and server."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from agents import address, federation_fixture, server_fixture  # noqa: F401 (fixtures)
 from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
-from elmgrove.cooperation import Contribution, Departure, judge
+from elmgrove.cooperation import Contribution, Departure, Grouping, group, judge
 from elmgrove.exchange import FolderExchange
 from elmgrove.files import save
 from serving import ADMIN, Federation, charter, evidence, rows, said
@@ -101,3 +101,78 @@ def test_what_can_not_be_judged_is_one_clear_line(elmgrove: Elmgrove, files: lis
         (["nowhere"], "nowhere"),
     ):
         assert complaint in one_clear_line(elmgrove("fleet", "judge", *words))
+
+
+# Groups
+
+
+def expect_groups(text: str, expected: Grouping) -> None:
+    """JSON that says what ``group`` finds."""
+    assert json.loads(text) == json.loads(json.dumps(expected.fields))
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_groups_of_files(elmgrove: Elmgrove, files: list[str], distance: str) -> None:
+    words = ("fleet", "groups", *files, "--json", "--distance", distance)
+    expect_groups(elmgrove(*words).out, group(SAID, 1e-3, distance))
+    found = elmgrove(*words, "--groups", 2, "--ridge", 0.5).out
+    expect_groups(found, group(SAID, 0.5, distance, 2))
+    groups = {model["origin"]: model["group"] for model in json.loads(found)["models"]}
+    assert groups["fan-1"] == groups["fan-2"] != groups["[/odd]:fire:"]
+
+
+def test_groups_of_a_folder_and_a_server(elmgrove: Elmgrove, federation: Federation) -> None:
+    FolderExchange.create(Path("shared"), charter("fans", ridge=0.25))
+    federation.enrol(*NAMES)
+    for contribution in SAID:
+        FolderExchange(Path("shared")).publish(contribution)
+        assert federation.put(contribution).status_code < 300
+    expect_groups(elmgrove("fleet", "groups", "shared", "--json").out, group(SAID, 0.25))
+    where = ("fleet", "groups", address(federation), "--json", "--key", federation.keys["fan-1"])
+    told = elmgrove(*where, "--groups", 2).out
+    expect_groups(told, group(SAID, federation.charter.ridge, count=2))
+    answer = federation.ask("GET", "/groups", ADMIN, params={"groups": 2}).json()
+    assert answer == {"revision": 3, **json.loads(told)}, "the server says the same by itself"
+
+
+@pytest.fixture
+def two_patterns() -> list[str]:
+    """The files, and one of a device with a pattern of each kind."""
+    parts = evidence(rows(4, 40)), evidence(rows(5, 40) * 3 + 9)
+    both = Contribution("both", 80, parts[0] + parts[1], parts)
+    for number, contribution in enumerate([*SAID, both]):
+        save(Path(f"{number}.evidence"), contribution)
+    return [f"{number}.evidence" for number in range(4)]
+
+
+def test_people_see_who_is_grouped_and_why(elmgrove: Elmgrove, two_patterns: list[str]) -> None:
+    ran = elmgrove("fleet", "groups", *two_patterns, "--groups", 2)
+    assert ran.code == 0
+    lines = [line.split("│") for line in ran.out.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line[1:4]] for line in lines] == [
+        ["0", "[/odd]:fire: (0), both (1)", "80"],
+        ["1", "both (0), fan-1 (0), fan-2 (0)", "120"],
+    ]
+    assert all(line[4].strip().endswith("%") for line in lines)
+    assert "Groups 0 and 1 would be next: somebody's error would grow by" in ran.out
+    ran = elmgrove("fleet", "groups", *two_patterns, "--distance", "parameters")
+    assert "Silhouettes of so many groups: 2: " in ran.out
+    ran = elmgrove("fleet", "groups", *two_patterns, "--groups", 2, "--distance", "parameters")
+    assert "The number of groups was given." in ran.out
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_a_picture_of_groups(elmgrove: Elmgrove, two_patterns: list[str], distance: str) -> None:
+    ran = elmgrove("fleet", "groups", *two_patterns, "--plot", "g.png", "--distance", distance)
+    assert (ran.code, "Wrote g.png." in ran.err) == (0, True)
+    assert Path("g.png").read_bytes().endswith(b"IEND\xaeB`\x82")
+
+
+def test_what_can_not_be_grouped_is_one_clear_line(elmgrove: Elmgrove, files: list[str]) -> None:
+    FolderExchange.create(Path("empty"), charter("fans"))
+    for words, complaint in (
+        (["empty"], "nobody contributed anything"),
+        ([*files, "--distance", "looks"], "distance must be one of evidence, parameters"),
+        ([*files, "--groups", 4], "3 patterns with rows can't make 4 groups"),
+    ):
+        assert complaint in one_clear_line(elmgrove("fleet", "groups", *words))

@@ -289,6 +289,16 @@ def test_what_was_offered_is_offered_again_until_there_is_enough_new() -> None:
     assert me.offer(guarded=False) == me.contribution()
 
 
+def test_what_one_model_gave_away_is_written_without_patterns() -> None:
+    """As it was before there were patterns, so that files of both ages are the same."""
+    me = member("me", LEAST)
+    me.offer()
+    fields, arrays = unseal(KIND, me.to_bytes())
+    assert fields["published"].keys() == {"learned", "energy", "count"}
+    assert {"published.U", "published.V"} <= arrays.keys()
+    assert reloaded(me).published == me.published
+
+
 def test_an_offer_is_newer_than_what_it_outranks_and_says_the_same() -> None:
     me = member("me", LEAST)
     first = me.offer()

@@ -24,6 +24,7 @@ def verdict(row: Any, output: Any, **basis: Any) -> Verdict:
         alarm=True,
         state="watching",
         promoted=0,
+        pattern=0,
         row=row,
         output=output,
         basis=Basis(HiddenLayer(len(row), 2), len(row), **basis),

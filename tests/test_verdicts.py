@@ -35,13 +35,13 @@ def test_a_verdict_has_every_field(detector: Detector) -> None:
     verdict, told = judged(detector, "fan.csv, line 17", [0.0, 0.0, 50.0, 0.0])
     assert list(told) == [
         "where", "score", "threshold", "state", "anomalous", "learned", "alarm", "promoted",
-        "causes",
+        "pattern", "causes",
     ]  # fmt: skip
     assert told["where"] == "fan.csv, line 17"
     assert told["score"] == verdict.score > told["threshold"] == verdict.threshold
     assert told["state"] == "watching"
     assert (told["anomalous"], told["learned"], told["alarm"]) == (True, False, True)
-    assert told["promoted"] == 0
+    assert (told["promoted"], told["pattern"]) == (0, 0)
     assert list(told["causes"][0]) == ["feature", "share", "seen", "expected"]
     assert told["causes"][0]["feature"] == "ä"
     assert told["causes"][0]["seen"] == pytest.approx(50.0)
@@ -75,7 +75,7 @@ def test_only_what_is_wanted(only: Any, wanted: int, tmp_path: Path, detector: D
     strange = detector.observe([0.0, 0.0, 50.0, 0.0])
     normal = detector.observe([0.0] * 4)
     quiet = Verdict(
-        strange.score, strange.threshold, True, False, False, strange.state, 0,
+        strange.score, strange.threshold, True, False, False, strange.state, 0, 0,
         strange.row, strange.output, strange.basis,
     )  # fmt: skip
     assert sum(map(out.wants, (strange, normal, quiet))) == wanted

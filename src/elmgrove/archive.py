@@ -12,6 +12,8 @@ from elmgrove.basis import Basis
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
+from elmgrove.hidden import whole_number
+from elmgrove.mixture import Mixture, Place
 from elmgrove.packing import (
     Array,
     Packed,
@@ -81,6 +83,9 @@ def unpack_detector(
     )
     _unpack_model(detector, fields, arrays)
     detector.resume(received, learned=fields["learned"], scores_known=fields["scores_known"])
+    if isinstance(detector, PatternDetector):
+        # Where it belonged when it came: the patterns may have changed since.
+        _place(detector.model, fields["patterns"]["places"])
     if not 0 <= fields["alarm_quiet"] <= detector.alarm.rule.cooldown:
         raise BadInput(f"a cool-down of {fields['alarm_quiet']} more rows")
     if fields["quarantine_run"] < 0:
@@ -108,6 +113,7 @@ def _pack_model(detector: Watcher[Any]) -> Packed:
         "next": model.next_number,
         "seen": model.rows_seen,
         "begun": model.first_rows is None,
+        "places": [list(place) for place in model.places],
         "own": [],
         "retired": [],
     }
@@ -134,8 +140,8 @@ def _pack_pattern(prefix: str, pattern: Pattern) -> Packed:
     for index, one in enumerate(pattern.joined):
         name = f"{prefix}.joined.{index}"
         numbers, parts = pack_part(name, one.evidence)
-        known = {"number": one.number, "rows": one.count, "learned": one.learned}
-        joined.append(known | numbers)
+        known = {name: getattr(one, name) for name in ("number", "learned", "weight", "when")}
+        joined.append({**known, "rows": one.count, **numbers})
         arrays |= {**parts, f"{name}.total": one.total}
     return fields | {"joined": joined}, arrays
 
@@ -149,7 +155,8 @@ def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[s
         detector.model.merge(unpack_evidence(detector.basis, fields["evidence"], arrays))
         return
     model, known = detector.model, fields["patterns"]
-    model.next_number, model.rows_seen = known["next"], known["seen"]
+    model.next_number = whole_number("next", known["next"], 1)
+    model.rows_seen = whole_number("seen", known["seen"], 0)
     model.first_rows = None if known["begun"] else list(arrays["first"])
     for kind in ("own", "retired"):
         made = [
@@ -157,8 +164,9 @@ def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[s
             for index, one in enumerate(known[kind])
         ]
         setattr(model, kind, made)
-    if not model.own:
-        raise BadInput("no pattern at all")
+    numbers = [part.number for part in model.parts]
+    if not model.own or len(set(numbers)) < len(numbers) or max(numbers) >= model.next_number:
+        raise BadInput("patterns have a number each, below the next one")
 
 
 def _unpack_pattern(
@@ -167,10 +175,22 @@ def _unpack_pattern(
     basis = pattern.model.basis
     pattern.model.merge(unpack_part(basis, prefix, fields, arrays))
     pattern.total, pattern.count = arrays[f"{prefix}.total"], fields["rows"]
-    pattern.learned, pattern.idle = fields["learned"], fields["idle"]
+    pattern.learned = whole_number("learned", fields["learned"], 0)
+    pattern.idle = whole_number("idle", fields["idle"], 0)
     for index, one in enumerate(fields["joined"]):
         name = f"{prefix}.joined.{index}"
         evidence = unpack_part(basis, name, one, arrays)
         total = arrays[f"{name}.total"]
-        pattern.joined.append(Joined(one["number"], evidence, total, one["rows"], one["learned"]))
+        known = one["number"], evidence, total, one["rows"], one["learned"]
+        pattern.joined.append(Joined(*known, one["weight"], one["when"]))
     return pattern
+
+
+def _place(model: Mixture, places: Sequence[Sequence[Any]]) -> None:
+    received = sorted(index for group, _ in places for index in group)
+    if received != [index for index, one in enumerate(model.received) if one.count > 0.0]:
+        raise BadInput("not one place for each evidence that was received")
+    if not {number for _, number in places} <= {None, *(p.number for p in model.own)}:
+        raise BadInput("a place that is no pattern")
+    model.place([Place(tuple(group), number) for group, number in places])
+    model.rearranged = False

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
 Array = NDArray[Any]
@@ -24,16 +23,15 @@ def cluster(X: Array, most: int, least_score: float) -> Clustering:
     One cluster where even the best is below ``least_score`` (the paper's λ). The same rows in
     the same order give the same clusters: K-means starts from rows that lie far apart.
     """
-    best, scores = np.zeros(len(X), np.intp), dict[int, float]()
+    labels, scores = {1: np.zeros(len(X), np.intp)}, dict[int, float]()
     D = cdist(X, X)
     for count in range(2, min(most, len(X) - 1) + 1):
-        labels = k_means(X, count, D)
-        if len(np.unique(labels)) < count:
-            break  # there are not so many different rows
-        scores[count] = silhouette(D, labels)
-        if scores[count] >= max(least_score, *scores.values()):
-            best = labels
-    return Clustering(best, scores)
+        labels[count] = k_means(X, count, D)
+        # There may not be so many different rows.
+        if len(np.unique(labels[count])) == count:
+            scores[count] = silhouette(D, labels[count])
+    best = max(scores, key=lambda count: scores[count], default=1)
+    return Clustering(labels[best if scores.get(best, -1.0) >= least_score else 1], scores)
 
 
 def k_means(X: Array, count: int, D: Array | None = None) -> Array:
@@ -46,8 +44,14 @@ def k_means(X: Array, count: int, D: Array | None = None) -> Array:
         if farthest.max() == 0.0:
             break
         chosen.append(int(farthest.argmax()))
-    labels: Array
-    _, labels = kmeans2(X, X[chosen].astype(np.float64), iter=_ROUNDS, minit="matrix")
+    centers = X[chosen].astype(np.float64)
+    labels: Array = cdist(X, centers).argmin(axis=1)
+    for _ in range(_ROUNDS):
+        for name in np.unique(labels):
+            centers[name] = X[labels == name].mean(axis=0, dtype=np.float64)
+        before, labels = labels, cdist(X, centers).argmin(axis=1)
+        if np.array_equal(before, labels):
+            break
     return labels
 
 

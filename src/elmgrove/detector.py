@@ -28,6 +28,8 @@ class Detector(Watcher[OSELM]):
     units unless stated) and the threshold has the rows it needs; ``state`` tells. ``merge``
     takes in what others learned; ``evidence`` is what this device learned itself, for others.
 
+    >>> import numpy as np
+    >>> from elmgrove import HiddenLayer
     >>> rng = np.random.default_rng(0)
     >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6))
     >>> detector = Detector(HiddenLayer(inputs=6, units=3, seed=7))

@@ -1,7 +1,7 @@
 """Several models side by side, one for each normal pattern, that answer like one."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,20 @@ from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.joining import Kind, groups
 from elmgrove.oselm import OSELM, Guess
-from elmgrove.part import Part
+from elmgrove.part import MOST_PARTS, Part
 from elmgrove.pattern import AUTO, Pattern, PatternRule
 
 Array = NDArray[Any]
 
 #: Rows between two looks at which patterns are one, and which are not used.
 TUNE_EVERY = 256
+
+
+class Place(NamedTuple):
+    """Where some of what was received belongs: an own pattern's number, or none of them."""
+
+    received: tuple[int, ...]
+    number: int | None
 
 
 class Mixture:
@@ -32,7 +39,8 @@ class Mixture:
     Until ``start_rows`` rows came there is one pattern. Then they are clustered (MLMG,
     Algorithm 1), and each later row goes to the pattern whose centroid is nearest, which moves
     (Algorithm 2). Every so many rows, patterns that the evidence shows to be one are joined, and
-    those that got no rows are put aside; ``part`` and ``revive`` undo it.
+    those that got no rows are put aside; ``part`` and ``revive`` undo it, exactly. The rows of a
+    pattern stay in an evidence of their own through all of that.
     """
 
     def __init__(
@@ -48,11 +56,16 @@ class Mixture:
         self.retired: list[Pattern] = []
         #: What others know, as it came, and the models of what is unlike all patterns here.
         self.received: tuple[Evidence, ...] = ()
+        self._kinds: list[tuple[tuple[int, ...], Kind]] = []
+        self.places: list[Place] = []
         self.foreign: list[OSELM] = []
         #: The rows that decide how many patterns there are; None once that is decided.
         self.first_rows: list[Array] | None = [] if rule.patterns != 1 else None
         self.next_number = 1
         self.rows_seen = 0
+        #: Whether models came, went or changed otherwise than by the row that was last learned.
+        self.rearranged = False
+        self.place([])
 
     def pattern(self, number: int) -> Pattern:
         """A pattern of this mixture's kind that has no rows yet."""
@@ -63,13 +76,15 @@ class Mixture:
 
     def guess(self, x: Array) -> Guess:
         """What the best model makes of a row that is known to be good."""
-        models, weights = self._models, self._weights
+        models = self._models
         h = models[0].hidden_one(x)
         ws = [model.solve_one(h) for model in models]
         ys = [model.output_one(w) for model, w in zip(models, ws, strict=True)]
+        if len(models) == 1:
+            return Guess(h, (ws, None), ys[0], self.own[0].number)
         losses = np.array([float(r @ r) for r in (x - y for y in ys)])
-        best = int((losses * weights).argmin())
-        return Guess(h, (ws, losses), ys[best], self._number(best), float(weights[best]))
+        best = int((losses * self._weights).argmin())
+        return Guess(h, (ws, losses), ys[best], self._number(best), float(self._weights[best]))
 
     def loss_one(self, x: Array) -> float:
         """Σ (x − y)² of the best model, which counts more if that is a foreign one."""
@@ -107,12 +122,20 @@ class Mixture:
     def learn_one(self, x: Array, t: Array) -> None:
         """Learns a row that is known to be good."""
         with one_thread:
-            self.take(self.guess(x), x, float(x @ x))
+            if self.rule.assign == "loss" and len(self.own) > 1:
+                self.take(self.guess(x), x, float(x @ x))
+                return
+            index = self._nearest(x)
+            model = self.own[index].model
+            h = model.hidden_one(x)
+            model.absorb(h, model.solve_one(h), x, float(x @ x))
+            self._learned(index, x)
 
     def take(self, guess: Guess, t: Array, energy: float) -> None:
         """Learns the row that was guessed, with the work that was done for that."""
         ws, losses = guess.w
-        index = self._index(t, losses)
+        by_loss = self.rule.assign == "loss" and losses is not None
+        index = int(losses[: len(self.own)].argmin()) if by_loss else self._nearest(t)
         self.own[index].model.absorb(guess.h, ws[index], t, energy)
         self._learned(index, t)
 
@@ -129,13 +152,15 @@ class Mixture:
             start += len(block)
 
     def found(self, X: Array) -> None:
-        """Makes these rows a pattern of their own."""
-        pattern = self._next_pattern()
-        pattern.model.absorb_many(X, X)
-        for x in X:
-            pattern.move(x)
-        self.own.append(pattern)
-        self._match()
+        """Makes these rows a pattern of their own, if there can be one more.
+
+        Where the number is fixed, or not decided yet, they are learned like any others.
+        """
+        if self._has_room:
+            self._found(X)
+            self._match()
+        else:
+            self.absorb_many(X, X)
 
     def trial(self, rows: Array) -> OSELM:
         """A learner of these rows alone: a new pattern need not have anything of the others."""
@@ -152,9 +177,12 @@ class Mixture:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What was learned here, by pattern, in the order of their numbers."""
-        known = sorted([*self.own, *self.retired], key=lambda pattern: pattern.number)
-        return tuple(pattern.part for pattern in known)
+        """What was learned here, by pattern, in the order of their numbers.
+
+        Joining, parting and putting aside change nothing here.
+        """
+        parts = [part for pattern in [*self.own, *self.retired] for part in pattern.parts]
+        return tuple(sorted(parts, key=lambda part: part.number))
 
     @property
     def prior(self) -> Evidence | None:
@@ -170,20 +198,40 @@ class Mixture:
         for part in parts:
             self.basis.require(part.basis)
             part.require_admissible("this evidence can't be merged")
-        self.received = tuple(parts)
-        self._match()
+        if parts:
+            # Refuses what can't be added up, before anything is changed.
+            self.pattern(0).model.prior = Evidence.sum(parts)
+        kinds = self._kinds_of(parts)
+        places = self._places(kinds)
+        self.received, self._kinds = tuple(parts), kinds
+        self.place(places)
+
+    def place(self, places: Sequence[Place]) -> None:
+        """Lets what was received be where ``places`` says."""
+        sums = [
+            (place.number, Evidence.sum(self.received[i] for i in place.received))
+            for place in places
+        ]
+        self.places = list(places)
+        self.foreign = [self._foreign(evidence) for number, evidence in sums if number is None]
+        for pattern in self.own:
+            mine = [evidence for number, evidence in sums if number == pattern.number]
+            pattern.rest_on(Evidence.sum(mine) if mine else None)
+        self._models = [*(pattern.model for pattern in self.own), *self.foreign]
+        self._weights = np.repeat([1.0, self.rule.handicap], [len(self.own), len(self.foreign)])
+        self._centroids = np.stack([pattern.centroid for pattern in self.own])
+        self.rearranged = True
 
     # Patterns that come and go
 
     def part(self, number: int) -> None:
         """Makes a pattern that was joined to another one by itself again."""
-        for pattern in self.own:
-            for joined in pattern.joined:
-                if joined.number == number:
-                    pattern.release(joined, again := self.pattern(number))
-                    self.own.append(again)
-                    self._match()
-                    return
+        for pattern in [*self.own, *self.retired]:
+            if any(joined.number == number for joined in pattern.joined):
+                pattern.release(number, again := self.pattern(number))
+                self.own.append(again)
+                self._match()
+                return
         raise BadInput(f"no pattern {number} was joined to another one")
 
     def revive(self, number: int) -> None:
@@ -196,25 +244,21 @@ class Mixture:
 
     def tune(self) -> None:
         """Joins patterns that are one, and puts aside those that got no rows."""
-        if self.rule.patterns == AUTO and self.rule.join > 0.0:
+        before = [pattern.number for pattern in self.own], self.places
+        if self.rule.patterns == AUTO and self.rule.join > 0.0 and len(self.own) > 1:
             self._join()
         limit = self.rule.retire_after
         unused = [p for p in self.own if limit and p.idle >= limit][: len(self.own) - 1]
-        if unused:
-            self.own = [pattern for pattern in self.own if pattern not in unused]
-            self.retired += unused
-            self._match()
+        self.own = [pattern for pattern in self.own if pattern not in unused]
+        self.retired += unused
+        places = self._places(self._kinds)
+        fading = self.forgetting < 1.0 and any(pattern.joined for pattern in self.own)
+        for pattern in self.own:
+            pattern.age()
+        if fading or before != ([pattern.number for pattern in self.own], places):
+            self.place(places)
 
     # Steps
-
-    @property
-    def _models(self) -> list[OSELM]:
-        return [pattern.model for pattern in self.own] + self.foreign
-
-    @property
-    def _weights(self) -> Array:
-        weights: Array = np.repeat([1.0, self.rule.handicap], [len(self.own), len(self.foreign)])
-        return weights
 
     def _weighted(self, X: Array) -> Array:
         losses = np.stack([model.losses(X) for model in self._models])
@@ -230,30 +274,34 @@ class Mixture:
                 return pattern
         raise BadInput(f"there is no pattern {number} among {[p.number for p in patterns]}")
 
-    def _next_pattern(self) -> Pattern:
-        self.next_number += 1
-        return self.pattern(self.next_number - 1)
+    @property
+    def _has_room(self) -> bool:
+        few = len(self.own) < self.rule.most and len(self.parts) < MOST_PARTS
+        return few and self.rule.patterns == AUTO and self.first_rows is None
 
-    def _index(self, x: Array, losses: Array) -> int:
-        """Which own pattern learns a row."""
+    def _found(self, X: Array) -> None:
+        pattern = self.pattern(self.next_number)
+        self.next_number += 1
+        pattern.model.absorb_many(X, X)
+        for x in X:
+            pattern.move(x)
+        self.own.append(pattern)
+
+    def _nearest(self, x: Array) -> int:
+        """The own pattern whose rows lie nearest."""
         if len(self.own) == 1:
             return 0
-        if self.rule.assign == "loss":
-            return int(losses[: len(self.own)].argmin())
-        return int(((self._centroids - x) ** 2).sum(axis=1).argmin())
+        away = self._centroids - x
+        return int(np.einsum("ij,ij->i", away, away).argmin())
 
     def _labels(self, X: Array) -> Array:
-        """The same for many rows, with nothing moving meanwhile."""
+        """Which own pattern would learn each row, with nothing moving meanwhile."""
         if self.rule.assign == "loss":
             losses = np.stack([pattern.model.losses(X) for pattern in self.own])
             labels: Array = losses.argmin(axis=0)
             return labels
         distances = ((X[:, np.newaxis] - self._centroids) ** 2).sum(axis=2)
         return np.asarray(distances.argmin(axis=1))
-
-    @property
-    def _centroids(self) -> Array:
-        return np.stack([pattern.centroid for pattern in self.own])
 
     @property
     def _until_change(self) -> int:
@@ -263,32 +311,36 @@ class Mixture:
         return TUNE_EVERY - self.rows_seen % TUNE_EVERY
 
     def _absorb_block(self, X: Array) -> None:
-        nothing = np.zeros(len(self.own))
         labels = np.empty(len(X), np.intp)
         for row, x in enumerate(X):
-            labels[row] = self._index(x, nothing)
-            self.own[labels[row]].move(x)
+            labels[row] = self._nearest(x)
+            self._move(labels[row], x)
         for index, pattern in enumerate(self.own):
             mine = X[labels == index]
             pattern.model.absorb_many(mine, mine)
-            pattern.idle = 0 if len(mine) else pattern.idle
-        self._count(X, labels)
+        self._seen(X)
 
     def _learned(self, index: int, x: Array) -> None:
-        self.own[index].move(x)
-        self._count(x[np.newaxis], np.array([index]))
+        self._move(index, x)
+        self._seen([x])
 
-    def _count(self, X: Array, labels: Array) -> None:
+    def _move(self, index: int, x: Array) -> None:
+        moved = self.own[index]
+        moved.move(x)
+        if len(self.own) > 1:
+            self._centroids[index] = moved.centroid
+            for pattern in self.own:
+                pattern.idle += 1
+            moved.idle = 0
+
+    def _seen(self, X: Array | Sequence[Array]) -> None:
         """Rows were learned: maybe it is time to decide, or to tune."""
-        for index, pattern in enumerate(self.own):
-            mine = np.flatnonzero(labels == index)
-            pattern.idle = len(X) - 1 - int(mine[-1]) if len(mine) else pattern.idle + len(X)
         self.rows_seen += len(X)
         if self.first_rows is not None:
             self.first_rows += [x.copy() for x in X]
             if len(self.first_rows) == self.rule.start_rows:
                 self._split(np.array(self.first_rows))
-        elif self.rows_seen % TUNE_EVERY == 0 and len(self.own) > 1:
+        elif self.rows_seen % TUNE_EVERY == 0:
             self.tune()
 
     def _split(self, X: Array) -> None:
@@ -301,47 +353,47 @@ class Mixture:
             labels = k_means(X, int(rule.patterns))
         kinds = [X[labels == name] for name in np.unique(labels)]
         if len(kinds) > 1:
-            self.own, self.next_number = [], 0
+            self.own = []
             for rows in kinds:
-                self.found(rows)
+                self._found(rows)
+            self._match()
 
     def _join(self) -> None:
-        kinds = [Kind(pattern.model.evidence, self.ridge) for pattern in self.own]
-        found = groups(kinds, self.rule.join)
-        if len(found) == len(self.own):
-            return
-        joined = []
-        for group in found:
-            first, *others = sorted((self.own[index] for index in group), key=lambda p: p.number)
+        kinds = [Kind(pattern.evidence, self.ridge) for pattern in self.own]
+        own = self.own
+        self.own = []
+        for group in groups(kinds, self.rule.join):
+            first, *others = sorted((own[index] for index in group), key=lambda p: p.number)
             for other in others:
                 first.take_in(other)
-            joined.append(first)
-        self.own = joined
-        self._match()
+            self.own.append(first)
 
     def _match(self) -> None:
         """What was received finds its place among the patterns here."""
-        known = [Kind(part, self.ridge) for part in self.received]
-        sums = [
-            Evidence.sum(self.received[i] for i in group) for group in groups(known, self.rule.join)
-        ]
-        priors: dict[int, list[Evidence]] = {}
-        self.foreign = []
-        for evidence in sums:
-            index = self._like(Kind(evidence, self.ridge))
-            if index is None:
-                model = self.pattern(0).model
-                model.rest_on(evidence)
-                self.foreign.append(model)
-            else:
-                priors.setdefault(index, []).append(evidence)
-        for index, pattern in enumerate(self.own):
-            parts = priors.get(index)
-            pattern.model.rest_on(Evidence.sum(parts) if parts else None)
+        self.place(self._places(self._kinds))
 
-    def _like(self, kind: Kind) -> int | None:
-        """The own pattern that is of this kind."""
-        own = [p.model.evidence for p in self.own]
-        losses = [kind.loss_with(Kind(e, self.ridge)) if e.count else np.inf for e in own]
-        best = int(np.argmin(losses))
-        return best if losses[best] <= self.rule.join else None
+    def _kinds_of(self, parts: Sequence[Evidence]) -> list[tuple[tuple[int, ...], Kind]]:
+        """Which of these are one kind. A model of no rows at all would explain any row of zeros."""
+        filled = [index for index, part in enumerate(parts) if part.count > 0.0]
+        found = groups([Kind(parts[index], self.ridge) for index in filled], self.rule.join)
+        made = [tuple(filled[index] for index in group) for group in found]
+        return [
+            (group, Kind(Evidence.sum(parts[index] for index in group), self.ridge))
+            for group in made
+        ]
+
+    def _places(self, kinds: Sequence[tuple[tuple[int, ...], Kind]]) -> list[Place]:
+        """The pattern of the same kind for each of these, or none."""
+        own = [(p.number, Kind(p.evidence, self.ridge)) for p in self.own if p.learned and kinds]
+        places = []
+        for received, kind in kinds:
+            losses = {number: kind.loss_with(mine) for number, mine in own}
+            nearest = min(losses, key=lambda number: losses[number], default=None)
+            same = nearest is not None and losses[nearest] <= self.rule.join
+            places.append(Place(received, nearest if same else None))
+        return places
+
+    def _foreign(self, evidence: Evidence) -> OSELM:
+        model = self.pattern(0).model
+        model.rest_on(evidence)
+        return model

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 from elmgrove.evidence import Evidence
 
+#: More parts than this are not taken from anybody, so nobody has more.
+MOST_PARTS = 16
+
 
 @dataclass(frozen=True)
 class Part:
-    """The evidence of a pattern, and how many rows were learned in it.
+    """The evidence of a pattern, and how many rows were learned in it since the start.
 
-    ``includes`` are the numbers of patterns that were joined to this one.
+    Parts of one device never share a row, and under one number only ever grow.
     """
 
     number: int
     learned: int
     evidence: Evidence
-    includes: tuple[int, ...] = ()

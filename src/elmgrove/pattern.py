@@ -1,6 +1,6 @@
 """One normal pattern of a device, and the rule by which patterns come and go."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import whole_number
 from elmgrove.oselm import OSELM
-from elmgrove.part import Part
+from elmgrove.part import MOST_PARTS, Part
 
 Array = NDArray[Any]
 AUTO = "auto"
@@ -21,10 +21,11 @@ ASSIGNMENTS = ("centroid", "loss")
 class PatternRule:
     """How many patterns there are, and which row belongs to which.
 
-    ``patterns``: ``"auto"`` lets the first ``start_rows`` rows decide (up to ``most``; one if no
-    silhouette reaches ``silhouette``), a number fixes it. ``assign``: a row belongs to the nearest
-    ``centroid``, or to the model with the lowest ``loss``. ``join``: two patterns become one when
-    one model explains both as well, up to this share of the error; 0 never joins.
+    ``patterns``: ``"auto"`` lets the first ``start_rows`` rows decide (one if no silhouette reaches
+    ``silhouette``) and later ones add to it, never above ``most``; a number fixes it. ``assign``:
+    a row belongs to the nearest ``centroid``, or to the model with the lowest ``loss``. ``join``:
+    two patterns become one when one model explains both as well, up to this share of the error;
+    0 never joins.
     ``retire_after``: a pattern that got none of so many rows is put aside; 0 never does.
     ``handicap``: how much worse errors of foreign patterns count.
     """
@@ -36,11 +37,13 @@ class PatternRule:
     assign: str = "centroid"
     join: float = 0.02
     retire_after: int = 0
-    handicap: float = 2.0
+    handicap: float = 2.5
 
     def __post_init__(self) -> None:
         if self.patterns != AUTO:
             whole_number("patterns", self.patterns, 1)
+        if max(self.most, 1 if self.patterns == AUTO else int(self.patterns)) > MOST_PARTS:
+            raise BadInput(f"there can't be more than {MOST_PARTS} patterns")
         for name, least in (("most", 1), ("start_rows", 2), ("retire_after", 0)):
             whole_number(name, getattr(self, name), least)
         if self.assign not in ASSIGNMENTS:
@@ -53,22 +56,42 @@ class PatternRule:
 
 @dataclass(frozen=True)
 class Joined:
-    """What a pattern was when it was joined to another one."""
+    """A pattern that is part of another one, as it was by itself.
+
+    ``weight`` says how much of it is not forgotten yet, ``when`` how many rows the other one had
+    learned when that was so.
+    """
 
     number: int
     evidence: Evidence
     total: Array
     count: float
     learned: int
+    weight: float
+    when: int
+
+    @property
+    def part(self) -> Part:
+        """What was learned in it, to be given away: forgotten elsewhere or not."""
+        return Part(self.number, self.learned, self.evidence)
+
+    def at(self, learned: int, forgetting: float) -> "Joined":
+        """The same when the other one has learned so many rows."""
+        weight = self.weight * forgetting ** (learned - self.when)
+        return replace(self, weight=weight, when=learned)
 
 
 class Pattern:
-    """A model of rows that are alike, and where they lie: sums, so that both can be merged."""
+    """A model of rows that are alike, and where they lie: sums, so that both can be merged.
+
+    The model's own evidence is that of the rows learned here. Patterns that were joined to this
+    one, and what others know of it, are what it rests on: they can be taken away again exactly.
+    """
 
     def __init__(self, number: int, model: OSELM) -> None:
         self.number = number
         self.model = model
-        #: Σ x and how many, of the rows learned here; the centroid is their quotient.
+        #: Σ x and how many, of the rows learned here.
         self.total: Array = np.zeros(model.basis.layer.inputs)
         self.count = 0.0
         #: Rows learned here since the start, forgotten or not.
@@ -79,15 +102,26 @@ class Pattern:
         self.joined: list[Joined] = []
 
     @property
-    def part(self) -> Part:
-        """What was learned here, to be given away."""
-        includes = tuple(sorted(joined.number for joined in self.joined))
-        return Part(self.number, self.learned, self.model.evidence, includes)
+    def parts(self) -> list[Part]:
+        """What was learned here and in what was joined, each by itself."""
+        own = Part(self.number, self.learned, self.model.evidence)
+        return [own, *(joined.part for joined in self.joined)]
+
+    @property
+    def evidence(self) -> Evidence:
+        """All of its rows: those learned here, and those of what was joined."""
+        return Evidence.sum([self.model.evidence, *self._joined_evidence])
 
     @property
     def centroid(self) -> Array:
         """Where its rows lie in the middle."""
-        return self.total / max(self.count, 1.0)
+        total, count = self.total, self.count
+        for joined in self.joined:
+            total, count = (
+                total + joined.weight * joined.total,
+                count + joined.weight * joined.count,
+            )
+        return total / (count or 1.0)
 
     def move(self, x: Array) -> None:
         """Lets the centroid follow a row; as fast as the model forgets."""
@@ -96,21 +130,43 @@ class Pattern:
         self.count = keep * self.count + 1.0
         self.learned += 1
 
-    def take_in(self, other: "Pattern") -> None:
-        """Makes another pattern part of this one."""
-        evidence = other.model.evidence
-        self.model.merge(evidence)
-        self.total, self.count = self.total + other.total, self.count + other.count
-        self.idle = min(self.idle, other.idle)
-        self.learned += other.learned
-        self.joined.append(Joined(other.number, evidence, other.total, other.count, other.learned))
-        self.joined += other.joined
+    def rest_on(self, received: Evidence | None) -> None:
+        """What others know of this pattern takes the place of what they knew."""
+        known = [*self._joined_evidence, *([] if received is None else [received])]
+        self.model.rest_on(Evidence.sum(known) if known else None)
 
-    def release(self, joined: Joined, into: "Pattern") -> None:
-        """Takes what was joined out again, exactly, and puts it into a pattern of its own."""
-        self.model.subtract(joined.evidence)
+    def take_in(self, other: "Pattern") -> None:
+        """Makes another pattern part of this one; ``rest_on`` comes next."""
+        other.age()
+        known = other.model.evidence, other.total, other.count, other.learned
+        self.joined.append(Joined(other.number, *known, weight=1.0, when=self.learned))
+        self.joined += [replace(joined, when=self.learned) for joined in other.joined]
+        self.idle = min(self.idle, other.idle)
+
+    def release(self, number: int, into: "Pattern") -> None:
+        """Makes what was joined a pattern of its own, as it was; ``rest_on`` comes next."""
+        (joined,) = (joined for joined in self.joined if joined.number == number)
         into.model.merge(joined.evidence)
         into.total, into.count, into.learned = joined.total, joined.count, joined.learned
-        self.learned -= joined.learned
-        self.total, self.count = self.total - joined.total, self.count - joined.count
         self.joined.remove(joined)
+
+    def age(self) -> None:
+        """Forgets of what was joined what the rows learned since then make it forget."""
+        forgetting = self.model.forgetting
+        self.joined = [joined.at(self.learned, forgetting) for joined in self.joined]
+
+    @property
+    def _joined_evidence(self) -> list[Evidence]:
+        return [_faded(joined.evidence, joined.weight) for joined in self.joined]
+
+
+def _faded(evidence: Evidence, weight: float) -> Evidence:
+    if weight == 1.0:
+        return evidence
+    return replace(
+        evidence,
+        U=evidence.U * weight,
+        V=evidence.V * weight,
+        energy=evidence.energy * weight,
+        count=evidence.count * weight,
+    )

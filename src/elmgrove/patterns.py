@@ -30,7 +30,7 @@ class PatternDetector(Watcher[Mixture]):
     >>> detector = PatternDetector(HiddenLayer(inputs=8, units=3, seed=7))
     >>> detector.learn_many(rng.permutation(np.vstack([idle, busy])))
     >>> [pattern.number for pattern in detector.model.own]
-    [0, 1]
+    [1, 2]
     >>> detector.observe(idle[0]).pattern != detector.observe(busy[0]).pattern
     True
     """
@@ -63,12 +63,28 @@ class PatternDetector(Watcher[Mixture]):
         self.calibration.extend(X)
         self._changed(len(X))
 
+    def _accepted(self, x: Any, score: float) -> int:
+        promoted = super()._accepted(x, score)
+        if self.model.rearranged:
+            self._changed(0)
+        return promoted
+
+    def _changed(self, rows: int) -> None:
+        super()._changed(rows)
+        self.model.rearranged = False
+
     # Cooperation
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """What this device learned itself, by pattern."""
         return self.model.parts
+
+    @property
+    def rows_undecided(self) -> int:
+        """Rows until it is decided how many patterns there are: then parts begin anew."""
+        first = self.model.first_rows
+        return 0 if first is None else self.rule.start_rows - len(first)
 
     def stand_on(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that was received from others.

@@ -195,6 +195,11 @@ class Watcher(ABC, Generic[M]):
         """What this device learned itself, by pattern; one part where there is one model."""
         return (Part(0, self.learned, self.evidence),)
 
+    @property
+    def rows_undecided(self) -> int:
+        """Rows to come until ``parts`` are settled, and from then on only grow; 0 if they are."""
+        return 0
+
     # Going on from a saved state
 
     @property

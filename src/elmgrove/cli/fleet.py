@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.cli.grouping import draw, grid_of, reason_of
 from elmgrove.cli.options import bar, notes
-from elmgrove.cooperation import Contribution, Judgement, judge
+from elmgrove.cooperation import Contribution, Judgement, group, judge
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
 from elmgrove.exchange.connection import open_exchange
@@ -28,26 +29,34 @@ _AT_ONCE = 20
 
 
 @fleet.callback()
-def group() -> None:
+def all_together() -> None:
     """Look at all devices of an exchange together."""
+
+
+Where = Annotated[
+    list[str],
+    typer.Argument(help="A server's URL with the federation, a shared folder, or files."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(help="A device's key or the admin token.", envvar="ELMGROVE_KEY"),
+]
+Ca = Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")]
+Ridge = Annotated[
+    float | None, typer.Option(help="Regularization \\[default: the federation's].", min=0.0)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the matrix into this PNG file.")]
 
 
 @fleet.command("judge")
 def judge_(
-    where: Annotated[
-        list[str],
-        typer.Argument(help="A server's URL with the federation, a shared folder, or files."),
-    ],
-    key: Annotated[
-        str | None,
-        typer.Option(help="A device's key or the admin token.", envvar="ELMGROVE_KEY"),
-    ] = None,
-    ca: Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")] = None,
-    ridge: Annotated[
-        float | None, typer.Option(help="Regularization \\[default: the federation's].", min=0.0)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the matrix into this PNG file.")] = None,
+    where: Where,
+    key: Key = None,
+    ca: Ca = None,
+    ridge: Ridge = None,
+    as_json: AsJson = False,
+    plot: Plot = None,
 ) -> None:
     """Show who explains whom: each device's model on each device's rows, without the rows.
 
@@ -69,6 +78,51 @@ def judge_(
         Console(markup=False, emoji=False).print(_grid(found))
     if plot is not None:
         _draw(found, plot)
+        notes.print(f"Wrote {plot}.")
+
+
+@fleet.command("groups")
+def groups_(
+    where: Where,
+    key: Key = None,
+    ca: Ca = None,
+    ridge: Ridge = None,
+    distance: Annotated[
+        str,
+        typer.Option(
+            help="What makes patterns alike: evidence (one model explains both) or parameters "
+            "(their models are close)."
+        ),
+    ] = "evidence",
+    groups: Annotated[
+        int | None,
+        typer.Option(help="Make so many groups \\[default: as many as there are].", min=1),
+    ] = None,
+    as_json: AsJson = False,
+    plot: Plot = None,
+) -> None:
+    """Show which patterns of which devices are of one kind, and why, without a row.
+
+    By evidence, patterns are joined while the error on nobody's rows grows by more than 2 % in
+    one step. By parameters, K-means and the silhouette decide.
+
+    Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
+    """
+    if plot is not None:
+        extra("matplotlib", "demo")
+    contributions, own_ridge = _contributions(where, key, ca)
+    ridge = own_ridge if ridge is None else ridge
+    found = group(contributions, ridge, distance, groups)
+    if not found.models:
+        raise BadInput(f"{', '.join(where)}: nobody contributed anything")
+    if as_json:
+        Console().print_json(json.dumps(found.fields))
+    else:
+        console = Console(markup=False, emoji=False)
+        console.print(grid_of(found))
+        console.print(reason_of(found))
+    if plot is not None:
+        draw(found, ridge, plot)
         notes.print(f"Wrote {plot}.")
 
 

@@ -1,12 +1,23 @@
 """Who is merged with whom: pure rules, without files, clocks or networks."""
 
+from elmgrove.cooperation.averaging import Averaged, average
 from elmgrove.cooperation.bundle import bundle, unbundle
+from elmgrove.cooperation.centres import Centres
 from elmgrove.cooperation.charter import Charter, address_of
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure, Entry, entry_from_bytes
+from elmgrove.cooperation.groups import (
+    DISTANCES,
+    Grouping,
+    Local,
+    by_evidence,
+    by_parameters,
+    group,
+)
 from elmgrove.cooperation.guard import least_new_rows
 from elmgrove.cooperation.judgement import Judgement, expected_error, judge
 from elmgrove.cooperation.ledger import Ledger
+from elmgrove.cooperation.matching import averaged, global_models, matched, returned, summed
 from elmgrove.cooperation.member import Member
 from elmgrove.cooperation.merged import Merged
 from elmgrove.cooperation.running import RunningSum
@@ -14,13 +25,18 @@ from elmgrove.cooperation.selection import Cost, Rule, benefit, everyone, named,
 from elmgrove.cooperation.succession import Outdated, Refused, Version, follows
 
 __all__ = [
+    "DISTANCES",
+    "Averaged",
+    "Centres",
     "Charter",
     "Contribution",
     "Cost",
     "Departure",
     "Entry",
+    "Grouping",
     "Judgement",
     "Ledger",
+    "Local",
     "Member",
     "Merged",
     "Outdated",
@@ -29,16 +45,25 @@ __all__ = [
     "RunningSum",
     "Version",
     "address_of",
+    "average",
+    "averaged",
     "benefit",
     "bundle",
+    "by_evidence",
+    "by_parameters",
     "entry_from_bytes",
     "everyone",
     "expected_error",
     "follows",
+    "global_models",
+    "group",
     "judge",
     "least_new_rows",
+    "matched",
     "named",
     "quality",
+    "returned",
+    "summed",
     "unbundle",
     "within",
 ]

@@ -16,10 +16,9 @@ from elmgrove.packing import (
     unpack_evidence,
     unpack_parts,
 )
+from elmgrove.part import MOST_PARTS
 
 KIND = "elmgrove.evidence"
-#: More patterns than this are not taken from anybody.
-MOST_PATTERNS = 16
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,10 @@ class Contribution:
         require_origin(self.origin)
         require_epoch(self.epoch)
         if self.patterns and (
-            not 2 <= len(self.patterns) <= MOST_PATTERNS
+            not 2 <= len(self.patterns) <= MOST_PARTS
             or Evidence.sum(self.patterns) != self.evidence
         ):
-            raise BadInput(f"patterns are 2 to {MOST_PATTERNS} parts that make up the evidence")
+            raise BadInput(f"patterns are 2 to {MOST_PARTS} parts that make up the evidence")
 
     @property
     def kinds(self) -> tuple[Evidence, ...]:

@@ -39,10 +39,9 @@ class Published:
     learned: int
     parts: tuple[Part, ...]
 
-    def learned_in(self, part: Part) -> int:
-        """The rows of a part that were given away before, under whatever number."""
-        numbers = {part.number, *part.includes}
-        return sum(known.learned for known in self.parts if known.number in numbers)
+    def get(self, number: int) -> Part | None:
+        """What was given away of a pattern."""
+        return next((part for part in self.parts if part.number == number), None)
 
 
 class Member:
@@ -115,38 +114,38 @@ class Member:
         """How many more rows must be learned before something new can be offered."""
         if not guarded:
             return 0
-        missing = [self._missing(part) for part in self.detector.parts if self._new(part)]
-        if not missing:
-            return 0 if self.published is not None else least_new_rows(self.detector.basis)
-        return min(missing)
+        first = self.detector.rows_undecided
+        new = [part for part in self.detector.parts if part.learned != self._given(part)]
+        if not new and self.published is not None:
+            return 0
+        least = least_new_rows(self.detector.basis)
+        return max([first, min(map(self._missing, new), default=least)])
 
     def _offerable(self, guarded: bool) -> tuple[Part, ...]:
         """Of each pattern what the guard lets out: as it is now, or as it was last given away.
 
-        Where patterns came, went or were joined since, the old do not fit to the new, and it is
-        all or nothing.
+        Under its number a pattern only ever grows, and no two share a row: so each difference of
+        two uploads, in whatever way they are combined, is over enough rows. Not before it is
+        decided how many patterns there are: then they are made anew, of the same rows.
         """
         now = self.detector.parts
-        ready = [not guarded or self._missing(part) == 0 for part in now]
-        if all(ready):
+        if not guarded:
             return now
-        before = {} if self.published is None else {p.number: p for p in self.published.parts}
-        known = [before.get(part.number) for part in now]
-        pairs = list(zip(now, known, strict=True))
-        if before and not all(old and old.includes == new.includes for new, old in pairs):
+        if self.detector.rows_undecided:
             return ()
-        chosen = (
-            new if is_ready else old for (new, old), is_ready in zip(pairs, ready, strict=True)
-        )
+        chosen = (part if self._missing(part) == 0 else self._before(part) for part in now)
         return tuple(part for part in chosen if part is not None)
 
-    def _new(self, part: Part) -> int:
-        """Rows of a part that nobody was given, or that it lost."""
-        return abs(part.learned - (self.published.learned_in(part) if self.published else 0))
+    def _before(self, part: Part) -> Part | None:
+        return None if self.published is None else self.published.get(part.number)
+
+    def _given(self, part: Part) -> int:
+        before = self._before(part)
+        return 0 if before is None else before.learned
 
     def _missing(self, part: Part) -> int:
-        new = self._new(part)
-        known = self.published is not None and new == 0
+        new = part.learned - self._given(part)
+        known = self._before(part) is not None and new == 0
         return 0 if known else max(least_new_rows(self.detector.basis) - new, 0)
 
     def depart(self) -> Departure:
@@ -238,7 +237,8 @@ class Member:
     def _require_fitting(self, entry: Entry) -> None:
         if isinstance(entry, Contribution):
             self.detector.basis.require(entry.evidence.basis)
-            entry.evidence.require_admissible(f"the evidence of {entry.origin!r}")
+            for kind in entry.kinds:
+                kind.require_admissible(f"the evidence of {entry.origin!r}")
 
     def _stand_on(self, ledger: Ledger) -> bool:
         # The model first: if it refuses, the ledger stays as it was.

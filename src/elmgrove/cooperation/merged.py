@@ -7,7 +7,7 @@ from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
-from elmgrove.packing import Packed, pack_evidence, unpack_evidence
+from elmgrove.packing import Packed, pack_evidence, pack_parts, unpack_evidence, unpack_parts
 
 KIND = "elmgrove.merged"
 
@@ -44,22 +44,30 @@ class Merged:
         return seal(KIND, *self._packed())
 
     def _packed(self) -> Packed:
-        numbers, arrays = pack_evidence(self.evidence)
         fields = {
             "federation": self.federation,
             "revision": self.revision,
             "devices": self.devices,
             "basis": self.evidence.basis.fields,
-            **numbers,
         }
-        return fields, arrays
+        if not self.groups:
+            numbers, arrays = pack_evidence(self.evidence)
+            return fields | numbers, arrays
+        parts, arrays = pack_parts("group", self.groups)
+        return fields | {"groups": parts}, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Merged":
         """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
         fields, arrays = unseal(KIND, blob)
         with unpacking("a merged sum"):
-            evidence = unpack_evidence(Basis.from_fields(fields["basis"]), fields, arrays)
-            made = cls(fields["federation"], fields["revision"], fields["devices"], evidence)
+            basis = Basis.from_fields(fields["basis"])
+            if "groups" in fields:
+                groups = unpack_parts(basis, "group", fields["groups"], arrays)
+                evidence = Evidence.sum(groups)
+            else:
+                evidence, groups = unpack_evidence(basis, fields, arrays), ()
+            known = fields["federation"], fields["revision"], fields["devices"]
+            made = cls(*known, evidence, groups)
             require_written_as(made._packed(), fields, arrays)
         return made

@@ -57,23 +57,29 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
 
 
 def pack_published(learned: int, parts: tuple[Part, ...]) -> Packed:
-    """What was last given away, pattern by pattern."""
-    numbers, arrays = pack_parts("published", [part.evidence for part in parts])
+    """What was last given away; pattern by pattern where there are several."""
+    if [(part.number, part.learned) for part in parts] == [(0, learned)]:
+        numbers, arrays = pack_part("published", parts[0].evidence)
+        return {"published": {"learned": learned, **numbers}}, arrays
+    fields, arrays = pack_parts("published", [part.evidence for part in parts])
     known = [
-        {"number": part.number, "learned": part.learned, "includes": list(part.includes), **fields}
-        for part, fields in zip(parts, numbers, strict=True)
+        {"number": part.number, "learned": part.learned, **numbers}
+        for part, numbers in zip(parts, fields, strict=True)
     ]
     return {"published": {"learned": learned, "parts": known}}, arrays
 
 
 def unpack_published(basis: Basis, fields: Fields, arrays: Arrays) -> tuple[Part, ...]:
     """The inverse of ``pack_published``, without the number of rows."""
-    known = fields["published"]["parts"]
+    published = fields["published"]
+    if "parts" not in published:
+        evidence = unpack_part(basis, "published", published, arrays)
+        return (Part(0, published["learned"], evidence),)
+    known = published["parts"]
+    evidences = unpack_parts(basis, "published", known, arrays)
     return tuple(
-        Part(one["number"], one["learned"], evidence, tuple(one["includes"]))
-        for one, evidence in zip(
-            known, unpack_parts(basis, "published", known, arrays), strict=True
-        )
+        Part(one["number"], one["learned"], evidence)
+        for one, evidence in zip(known, evidences, strict=True)
     )
 
 

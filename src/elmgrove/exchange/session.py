@@ -156,7 +156,8 @@ class Session:
             if known is not None and known.federation != self.exchange.charter.name:
                 known = None  # its number means nothing here
             return Answer(self.exchange.merged(parcel.name, known), refusal)
-        return Answer(self._chosen(parcel), refusal)
+        chosen = self._chosen(parcel)
+        return Answer(None if chosen == parcel.known else chosen, refusal)
 
     def take(self, answer: Answer) -> Report:
         """Lets the member learn what came back."""

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.cooperation import Contribution, Departure, Version, follows
 from elmgrove.cooperation.bundle import framed
+from elmgrove.part import MOST_PARTS
 from elmgrove.server.callers import Caller, caller_of
 from elmgrove.server.federations import content_limit
 from elmgrove.server.problems import Problem
@@ -30,7 +31,7 @@ async def put(request: Request) -> Response:
     caller.require_device(name)
     try:
         async with asyncio.timeout(PATIENCE):
-            blob = await body_of(request, content_limit(caller.charter))
+            blob = await body_of(request, _limit(caller))
     except TimeoutError:
         raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
     contribution = await asyncio.to_thread(_checked, caller, name, blob)
@@ -134,6 +135,11 @@ async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | 
     evidence = entry.evidence if isinstance(entry, Contribution) else None
     caller.service.sums.follow(caller.federation, caller.charter, stored.revision, evidence)
     return stored
+
+
+def _limit(caller: Caller) -> int:
+    """What all patterns of a device can need, and no more than the server takes."""
+    return min(content_limit(caller.charter, MOST_PARTS), caller.service.max_body)
 
 
 def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:

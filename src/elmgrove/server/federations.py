@@ -90,9 +90,10 @@ async def json_of(request: Request) -> dict[str, Any]:
     return found
 
 
-def content_limit(charter: Charter) -> int:
+def content_limit(charter: Charter, patterns: int = 1) -> int:
     """The longest that an honest contribution can be: its numbers, its basis, and some air."""
     units, outputs = charter.basis.layer.units, charter.basis.outputs
     numbers = 8 * (units * (units + 1) // 2 + units * outputs)
     # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.
-    return numbers + 2 * len(json.dumps(json.dumps(charter.basis.fields))) + 8192
+    basis = 2 * len(json.dumps(json.dumps(charter.basis.fields)))
+    return patterns * (numbers + 512) + basis + 8192

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.server import contributions, devices, federations, status
+from elmgrove.server import contributions, devices, federations, groups, status
 
 FEDERATION = "/v1/federations/{federation}"
 DEVICE = f"{FEDERATION}/devices/{{device:path}}"
@@ -64,5 +64,14 @@ OFFERS = (
         200,
         BLOB,
         query=("without",),
+    ),
+    Offer(
+        "GET",
+        f"{FEDERATION}/groups",
+        groups.show,
+        (ADMIN, KEY),
+        200,
+        JSON,
+        query=("distance", "groups"),
     ),
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.cooperation import Charter
+from elmgrove.server.groupings import Groupings
 from elmgrove.server.problems import Problem
 from elmgrove.server.records import Federation
 from elmgrove.server.store import Store
@@ -13,16 +14,18 @@ from elmgrove.server.sums import Sums
 
 @dataclass
 class Service:
-    """The store, the sums kept ready, who the administrator is, and how much may come in."""
+    """The store, sums and groups kept ready, who the administrator is, and how much may come in."""
 
     store: Store
     admin_hash: str
     max_body: int
     sums: Sums = field(init=False)
+    groupings: Groupings = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sums = Sums(self.store)
+        self.groupings = Groupings(self.store)
 
     def charter(self, federation: Federation) -> Charter:
         """A federation's charter; made once, since every request asks for it."""

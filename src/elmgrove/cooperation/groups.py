@@ -1,0 +1,193 @@
+"""Groups: which patterns of which devices are of one kind (MLMG, multi-global)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.clustering import cluster, k_means
+from elmgrove.cooperation.contribution import Contribution
+from elmgrove.errors import BadInput
+from elmgrove.evidence import Evidence
+from elmgrove.hidden import whole_number
+from elmgrove.joining import Kind, Step, join
+
+Array = NDArray[Any]
+
+#: What Algorithm 1 tries unless a number of groups is asked for.
+MOST_GROUPS = 16
+#: A weaker structure than this is none; the paper's Algorithm 1 has no such limit for users (−1).
+SILHOUETTE = 0.1
+#: What the error on anybody's rows may grow by in one join.
+TOLERANCE = 0.02
+
+
+class Local(NamedTuple):
+    """A local model: the pattern of a device, by its place in the contribution."""
+
+    origin: str
+    pattern: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which local model belongs to which group, and why.
+
+    ``labels`` has the group of each of ``models``; groups are numbered in the order of their first
+    member. By ``parameters``: ``silhouettes`` of each number of groups that was tried. By
+    ``evidence``: ``steps`` are the joins (by places in ``models``) with the loss of each, and
+    ``refused`` is the next one, which was not made any more.
+    """
+
+    distance: str
+    models: tuple[Local, ...]
+    labels: tuple[int, ...]
+    silhouettes: dict[int, float] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    refused: Step | None = None
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return len(set(self.labels))
+
+    def members(self, group: int) -> tuple[Local, ...]:
+        """The local models of a group."""
+        pairs = zip(self.models, self.labels, strict=True)
+        return tuple(model for model, label in pairs if label == group)
+
+    def group_of(self, origin: str, pattern: int = 0) -> int:
+        """The group of a device's pattern."""
+        for model, label in zip(self.models, self.labels, strict=True):
+            if (model.origin, model.pattern) == (origin, pattern):
+                return label
+        raise BadInput(f"pattern {pattern} of {origin!r} was not grouped: it has no rows")
+
+    def loss_within(self, group: int) -> float:
+        """The largest loss at which a part of this group was joined; 0 for one that is alone."""
+        inside = [s.loss for s in self.steps if self.labels[s.first[0]] == group]
+        return max(inside, default=0.0)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        models = [
+            {"origin": origin, "pattern": pattern, "rows": evidence.count, "group": label}
+            for (origin, pattern, evidence), label in zip(self.models, self.labels, strict=True)
+        ]
+        return {
+            "distance": self.distance,
+            "groups": self.count,
+            "models": models,
+            "silhouettes": {str(count): score for count, score in self.silhouettes.items()},
+            "steps": [step._asdict() for step in self.steps],
+            "refused": None if self.refused is None else self.refused._asdict(),
+        }
+
+
+def local_models(contributions: Iterable[Contribution]) -> list[Local]:
+    """All patterns with rows, in the order of the devices' names."""
+    ordered = sorted(contributions, key=lambda contribution: contribution.origin)
+    models = [
+        Local(held.origin, pattern, evidence)
+        for held in ordered
+        for pattern, evidence in enumerate(held.kinds)
+        if evidence.count > 0
+    ]
+    for model in models[1:]:
+        models[0].evidence.basis.require(model.evidence.basis)
+    return models
+
+
+def by_evidence(
+    contributions: Iterable[Contribution],
+    ridge: float,
+    count: int | None = None,
+    *,
+    tolerance: float = TOLERANCE,
+) -> Grouping:
+    """Groups of what one model explains as well as several, up to ``tolerance`` for each join.
+
+    With a ``count``, joins until so many are left, whatever is lost. Says what belongs together
+    where patterns have several times more rows than hidden units; with few rows they stay apart.
+    """
+    models = local_models(contributions)
+    limit, least = (tolerance, 1) if count is None else (np.inf, _wanted(count, models))
+    found = join([Kind(model.evidence, ridge) for model in models], limit, least)
+    labels = np.empty(len(models), np.intp)
+    for label, group in enumerate(found.groups):
+        labels[group] = label
+    return Grouping(
+        "evidence", tuple(models), _ordered(labels), {}, tuple(found.steps), found.refused
+    )
+
+
+def by_parameters(
+    contributions: Iterable[Contribution],
+    ridge: float,
+    count: int | None = None,
+    *,
+    silhouette: float = SILHOUETTE,
+) -> Grouping:
+    """MLMG's Algorithm 1, user clustering: K-means on the parameters β, groups by silhouette.
+
+    With a ``count``, so many groups. Close parameters do not mean that one model serves both:
+    the distance knows nothing of where the rows lie. ``by_evidence`` asks just that.
+    """
+    models = local_models(contributions)
+    X = _coordinates(np.array([parameters(model.evidence, ridge) for model in models]))
+    if count is not None:
+        labels = k_means(X, _wanted(count, models))
+        return Grouping("parameters", tuple(models), _ordered(labels))
+    if not models:
+        return Grouping("parameters", (), ())
+    found = cluster(X, MOST_GROUPS, silhouette)
+    return Grouping("parameters", tuple(models), _ordered(found.labels), found.scores)
+
+
+#: The ways to tell groups apart, by name.
+DISTANCES: dict[str, Callable[..., Grouping]] = {
+    "evidence": by_evidence,
+    "parameters": by_parameters,
+}
+
+
+def group(
+    contributions: Iterable[Contribution],
+    ridge: float,
+    distance: str = "evidence",
+    count: int | None = None,
+) -> Grouping:
+    """Groups by the ``distance`` of that name: so many, or as many as it finds."""
+    if distance not in DISTANCES:
+        raise BadInput(f"distance must be one of {', '.join(DISTANCES)}, not {distance!r}")
+    return DISTANCES[distance](contributions, ridge, count)
+
+
+def parameters(evidence: Evidence, ridge: float) -> Array:
+    """β as one vector: what the paper compares models by."""
+    beta: Array = np.asarray(evidence.solve(ridge), np.float64).ravel()
+    return beta
+
+
+def _wanted(count: int, models: Sequence[Local]) -> int:
+    whole_number("groups", count, 1)
+    if count > len(models):
+        raise BadInput(f"{len(models)} patterns with rows can't make {count} groups")
+    return count
+
+
+def _coordinates(X: Array) -> Array:
+    """Points that lie as far from each other, with as few numbers as there are points."""
+    if X.shape[0] >= X.shape[-1]:
+        return X
+    return np.asarray(np.linalg.qr(X.T, mode="r")).T
+
+
+def _ordered(labels: Array) -> tuple[int, ...]:
+    """The same groups, numbered in the order in which they first occur."""
+    names: dict[int, int] = {}
+    return tuple(names.setdefault(int(label), len(names)) for label in labels)

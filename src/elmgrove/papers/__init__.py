@@ -1,0 +1,1 @@
+"""The papers' figures and tables, run again on the published data."""

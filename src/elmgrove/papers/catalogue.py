@@ -1,0 +1,18 @@
+"""All papers and their figures, by name."""
+
+from elmgrove.errors import BadInput
+from elmgrove.papers.figure import Figure
+from elmgrove.papers.mlmg import FIGURES as MLMG
+
+PAPERS: dict[str, tuple[Figure, ...]] = {"mlmg": MLMG}
+
+
+def figure(paper: str, name: str) -> Figure:
+    """A figure by its names; ``BadInput`` with those that there are."""
+    if paper not in PAPERS:
+        raise BadInput(f"no paper {paper!r}; there are: {', '.join(PAPERS)}")
+    for found in PAPERS[paper]:
+        if found.name == name:
+            return found
+    known = ", ".join(found.name for found in PAPERS[paper])
+    raise BadInput(f"no figure {name!r} of {paper}; there are: {known}")

@@ -1,0 +1,37 @@
+"""Rows with labels, split into those to learn from and those to test with."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A data set with its official split; ``names`` are those of the labels 0, 1, 2, …"""
+
+    train: Array
+    train_label: Array
+    test: Array
+    test_label: Array
+    names: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Columns of a row."""
+        return int(self.train.shape[1])
+
+    def thinned(self, step: int) -> "Labelled":
+        """The same with every so many-th test row."""
+        return replace(self, test=self.test[::step], test_label=self.test_label[::step])
+
+    def shuffled(self, share: float, rng: np.random.Generator) -> "Labelled":
+        """The same rows in another split: this share of all, at random, to learn from."""
+        rows = np.vstack([self.train, self.test])
+        labels = np.concatenate([self.train_label, self.test_label])
+        order = rng.permutation(len(rows))
+        first, rest = np.split(order, [round(share * len(rows))])
+        return Labelled(rows[first], labels[first], rows[rest], labels[rest], self.names)

@@ -1,0 +1,66 @@
+"""Where a data set comes from and where it belongs: for errors that say what to do."""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io.wavfile import WavFileWarning
+
+from elmgrove.errors import BadFile
+
+Array = NDArray[Any]
+#: What readers raise for files that are cut, altered or something else.
+_DAMAGE = (
+    *(ValueError, KeyError, IndexError, EOFError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, WavFileWarning),
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set: its name, where to get it, and its place in the data folder."""
+
+    name: str
+    address: str
+    place: str
+
+    def missing(self, folder: Path) -> BadFile:
+        """The error for a data set that is not there."""
+        return BadFile(
+            f"{self.name} is not in {folder}: download it from {self.address} and put it there "
+            f"as {self.place} (--data or ELMGROVE_DATA names another folder)"
+        )
+
+    @contextmanager
+    def reading(self, path: Path) -> Iterator[None]:
+        """Turns whatever a reader raises for a damaged file into one clear error."""
+        try:
+            yield
+        except BadFile:
+            raise
+        except _DAMAGE as error:
+            raise self.damaged(path, repr(error)[:120]) from error
+        except OSError as error:
+            # A missing file is an OSError too, and so is a gzip or a picture that is cut.
+            reason = error.strerror or repr(error)[:120]
+            raise self.damaged(path, reason) from error
+
+    def damaged(self, path: Path, reason: str) -> BadFile:
+        """The error for a file that can't be read."""
+        return BadFile(
+            f"{path} can't be read as a part of {self.name} ({reason}); "
+            f"download it again from {self.address}"
+        )
+
+    def arrays(self, path: Path, *names: str) -> list[Array]:
+        """Arrays of a NumPy archive, by their names."""
+        # NumPy leaves a file open that turns out to be no archive.
+        with self.reading(path), path.open("rb") as file, np.load(file) as archive:
+            return [archive[name] for name in names]

@@ -1,0 +1,54 @@
+"""A fleet in one process: real members, sessions and an exchange, without a network."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
+from elmgrove.cooperation import Charter, Contribution
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.pattern import PatternRule
+from elmgrove.watcher import Watcher
+
+Array = NDArray[Any]
+
+
+class Fleet:
+    """Devices by name; with a ``rule`` each has a model for each of its patterns.
+
+    The upload guard is off: the papers' clients have as few rows as nine, which it would not
+    let out.
+    """
+
+    def __init__(self, basis: Basis, rule: PatternRule | None = None) -> None:
+        self.exchange = MemoryExchange(Charter("paper", basis))
+        self._rule = rule
+        self._sessions: dict[str, Session] = {}
+
+    def learn(self, name: str, rows: Array) -> None:
+        """Lets a device learn normal rows; a new one joins the fleet by that."""
+        if name not in self._sessions:
+            member = self.exchange.charter.start(name, patterns=self._rule)
+            self._sessions[name] = Session(member, self.exchange, guarded=False)
+        self.detector(name).learn_many(rows)
+
+    def sync(self) -> None:
+        """Everybody publishes, then everybody takes in what the others published."""
+        for session in self._sessions.values():
+            for entry in session.parcel().entries:
+                self.exchange.publish(entry)
+        for session in self._sessions.values():
+            session.sync()
+
+    def leave(self, name: str) -> None:
+        """Takes a device out; the others know at their next sync."""
+        self._sessions.pop(name).leave()
+
+    def detector(self, name: str) -> Watcher[Any]:
+        """The detector of a device."""
+        return self._sessions[name].detector
+
+    def contribution(self, name: str) -> Contribution:
+        """What a device learned itself, by pattern."""
+        return self._sessions[name].member.contribution()

@@ -1,0 +1,74 @@
+"""What the settings of the pattern rule do, on all data at hand: the handicap, the assignment."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from elmgrove.papers.data import har, mnist, recordings
+from elmgrove.papers.figure import Numbers, Run
+from elmgrove.papers.fleet import Fleet
+from elmgrove.papers.mlmg.clients import Client, activities, digits, fans
+from elmgrove.papers.mlmg.settings import RULE, basis
+from elmgrove.papers.mlmg.trial import tried_fleet
+from elmgrove.pattern import ASSIGNMENTS, PatternRule
+
+HANDICAPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
+JOINS = (0.02, 0.05)
+
+
+def handicap(run: Run) -> Numbers:
+    """Own and peers' ROC-AUC for handicaps and tolerances; quick: three settings."""
+    settings = [(join, value) for join in JOINS for value in HANDICAPS]
+    chosen = [(0.02, 1.0), (0.02, 2.5), (0.05, 2.5)] if run.quick else settings
+    found: Numbers = {}
+    for name, clients in _data(run).items():
+        found[name] = [
+            {"join": join, "handicap": value}
+            | _before_and_after(name, clients, replace(RULE, join=join, handicap=value))
+            for join, value in run.track(chosen, f"Handicaps on {name}")
+        ]
+    return found
+
+
+def assignment(run: Run) -> Numbers:
+    """Who learns a row: the nearest centroid's pattern, or the one with the lowest loss."""
+    settings = [(assign, patterns) for patterns in ("auto", 5) for assign in ASSIGNMENTS]
+    found: Numbers = {}
+    for name, clients in _data(run).items():
+        found[name] = [
+            {"assign": assign, "patterns": patterns}
+            | _before_and_after(name, clients, replace(RULE, assign=assign, patterns=patterns))
+            for assign, patterns in run.track(settings, f"Assignment on {name}")
+        ]
+    return found
+
+
+def _data(run: Run) -> dict[str, list[Client]]:
+    # As many rows as in a quick run: assignment by loss takes them one by one.
+    small = replace(run, quick=True)
+    pixels = mnist(run.data)
+    return {
+        "mnist case 1": digits(pixels, 1, small),
+        "mnist case 2": digits(pixels, 2, small),
+        "har": activities(har(run.data), small),
+        "fans": fans(recordings(run.data)),
+    }
+
+
+def _before_and_after(name: str, clients: Sequence[Client], rule: PatternRule) -> dict[str, Any]:
+    """ROC-AUC alone and cooperating, and by how much the client that lost most lost."""
+    fleet = Fleet(basis(name.split()[0], clients[0].train.shape[1]), rule)
+    for client in clients:
+        fleet.learn(client.name, client.train)
+    before = tried_fleet(fleet, clients)
+    counts = [len(fleet.detector(client.name).parts) for client in clients]
+    fleet.sync()
+    alone, after = before.numbers(), tried_fleet(fleet, clients).numbers(before)
+    return {
+        "patterns found": counts,
+        "auc_own_alone": alone["auc_own"],
+        "auc_peers_alone": alone["auc_peers"],
+        "auc_own": after["auc_own"],
+        "auc_peers": after["auc_peers"],
+        "worst_change_own": after["worst_change_own"],
+    }

@@ -1,0 +1,236 @@
+"""A detector with patterns on disk: as it was at every stage, and nothing else is read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import BadFile, FixedThreshold, HiddenLayer
+from elmgrove.codec import seal, unseal
+from elmgrove.cooperation import Contribution, Member
+from elmgrove.cooperation.member import KIND
+from elmgrove.mixture import TUNE_EVERY
+from elmgrove.pattern import PatternRule
+from elmgrove.patterns import PatternDetector
+from kinds import INPUTS, mixed, rows_of
+
+LAYER = HiddenLayer(INPUTS, 3, seed=2)
+
+
+def member(name: str = "fan", **settings: Any) -> Member:
+    rule = PatternRule(start_rows=60, join=0.1, retire_after=200)
+    return Member(name, PatternDetector(LAYER, rule=rule, **settings))
+
+
+def before_the_start(**settings: Any) -> Member:
+    made = member(**settings)
+    made.detector.learn_many(mixed(1, 40))
+    return made
+
+
+def after_the_start(**settings: Any) -> Member:
+    made = member(**settings)
+    made.detector.learn_many(mixed(1, 200))
+    return made
+
+
+def published(**settings: Any) -> Member:
+    made = after_the_start(**settings)
+    assert made.offer() is not None
+    made.detector.learn_many(mixed(2, 9))
+    return made
+
+
+def joined(**settings: Any) -> Member:
+    made = after_the_start(**settings)
+    made.detector.model.found(rows_of(0, 7, 100))
+    made.detector.learned += 100
+    made.detector.model.tune()
+    made.detector.learn_many(mixed(3, 30))
+    assert [len(pattern.joined) for pattern in made.detector.model.own].count(1) == 1
+    return made
+
+
+def retired(**settings: Any) -> Member:
+    made = joined(**settings)
+    made.detector.learn_many(rows_of(0, 3, 2 * TUNE_EVERY))
+    assert made.detector.model.retired
+    return made
+
+
+def foreign(**settings: Any) -> Member:
+    made = joined(**settings)
+    for name, kinds in (("a", (0, 2)), ("b", (2, 3)), ("c", (1,))):
+        other = member(name)
+        for kind in kinds:
+            other.detector.model.first_rows = None
+            other.detector.model.found(rows_of(kind, 5, 80))
+        made.hear(other.contribution())
+    assert len(made.detector.model.foreign) == 2
+    return made
+
+
+STAGES: dict[str, Callable[..., Member]] = {
+    stage.__name__: stage
+    for stage in (member, before_the_start, after_the_start, published, joined, retired, foreign)
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "forgetting": {"forgetting": 0.995},
+    "float32": {"dtype": np.float32},
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_state_is_read_as_it_was_written_and_goes_on_alike(stage: str, name: str) -> None:
+    original = STAGES[stage](threshold=FixedThreshold(3.0), **SETTINGS[name])
+    restored = Member.from_bytes(original.to_bytes())
+    assert restored.to_bytes() == original.to_bytes()
+    here, there = original.detector, restored.detector
+    assert there.parts == here.parts
+    assert there.model.places == here.model.places
+    to = 2e-2 if name == "float32" else 1e-9
+    for row in np.vstack([mixed(11, 300), rows_of(1, 12, 10)]):
+        one, other = here.observe(row), there.observe(row)
+        assert (one.learned, one.pattern) == (other.learned, other.pattern)
+        assert one.score == pytest.approx(other.score, rel=to)
+    assert [p.number for p in there.model.own] == [p.number for p in here.model.own]
+    assert [p.learned for p in there.parts] == [p.learned for p in here.parts]
+
+
+def test_what_was_received_stays_where_it_was_though_patterns_moved_on() -> None:
+    me = foreign(threshold=FixedThreshold(9e9))
+    places = me.detector.model.places
+    for row in rows_of(4, 1, 20):
+        me.detector.observe(row)
+    model = me.detector.model
+    assert model._places(model._kinds) != places
+    assert Member.from_bytes(me.to_bytes()).detector.model.places == me.detector.model.places
+    assert me.detector.model.places == places
+
+
+def test_what_was_joined_or_put_aside_is_undone_after_loading() -> None:
+    me = retired()
+    before = me.detector.parts
+    again = Member.from_bytes(me.to_bytes())
+    again.detector.model.revive(again.detector.model.retired[0].number)
+    again.detector.model.part(3)
+    assert len(again.detector.model.own) == 3
+    assert again.detector.parts == before
+
+
+# Sealed, but not by the rules
+
+
+def altered(change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> bytes:
+    fields, arrays = unseal(KIND, foreign().to_bytes())
+    fields = json.loads(json.dumps(fields))
+    change(fields["detector"]["patterns"], arrays)
+    return seal(KIND, fields, arrays)
+
+
+def test_unaltered_it_is_read() -> None:
+    Member.from_bytes(altered(lambda fields, arrays: None))
+
+
+PATTERN_FIELDS = ("rule", "next", "seen", "begun", "places", "own", "retired")
+DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
+    **{f"no {name}": lambda f, a, name=name: f.pop(name) for name in PATTERN_FIELDS},
+    **{f"{name} = x": lambda f, a, name=name: f.update({name: "x"}) for name in PATTERN_FIELDS},
+    "an unknown field": lambda f, a: f.update(more=1),
+    "an unknown rule": lambda f, a: f["rule"].update(more=1),
+    "a rule without sense": lambda f, a: f["rule"].update(handicap=0.0),
+    "no pattern": lambda f, a: f.update(own=[]),
+    "two of one number": lambda f, a: f["own"][0].update(number=f["own"][1]["number"]),
+    "a number to come": lambda f, a: f.update(next=1),
+    "a place for nothing": lambda f, a: f["places"][0][0].append(9),
+    "no place": lambda f, a: f["places"].pop(),
+    "a place that is no pattern": lambda f, a: f["places"][0].__setitem__(1, 77),
+    "energy of nobody": lambda f, a: f["own"][0].update(energy=0.0),
+    "an array too few": lambda f, a: a.pop("own.0.U"),
+    "an array too many": lambda f, a: a.update({"own.9.U": np.zeros(6)}),
+    "a total too short": lambda f, a: a.update({"own.0.total": np.zeros(2)}),
+    "not finite": lambda f, a: a.update({"own.0.V": np.full((3, INPUTS), np.nan)}),
+    "no such joined": lambda f, a: a.pop("own.0.joined.0.V"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_is_refused(damage: str) -> None:
+    with pytest.raises(BadFile):
+        Member.from_bytes(altered(DAMAGES[damage]))
+
+
+def test_every_truncation_and_flipped_bit_of_the_golden_state_is_refused() -> None:
+    blob = STATE.read_bytes()
+    for place in range(0, len(blob), 7):
+        flipped = bytearray(blob)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (blob[:place], bytes(flipped)):
+            with pytest.raises(BadFile):
+                Member.from_bytes(damaged)
+
+
+# The golden files are what these devices write: all sums are exact in binary, so they are the
+# same on every machine. A new version of the format gets new files beside them.
+
+STATE = Path(__file__).parent / "golden" / "state-patterns-1.elm"
+CONTRIBUTION = Path(__file__).parent / "golden" / "fan-2-patterns.evidence"
+IDLE = np.array([[0.5, 0.25, 0.5], [0.25, 0.5, 0.25], [0.75, 0.5, 0.5], [0.5, 0.5, 0.75]])
+BUSY = IDLE + 8.0
+
+
+def golden(name: str, kinds: list[np.ndarray]) -> Member:
+    layer = HiddenLayer(3, 2, weights="binary", seed=35)
+    rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5)
+    made = Member(name, PatternDetector(layer, rule=rule, ridge=0.25))
+    made.detector.learn_many(np.vstack(kinds))
+    return made
+
+
+def golden_member() -> Member:
+    """Two patterns, a third that was joined to the second, a fourth put aside, one foreign."""
+    me = golden("Lüfter 2", [IDLE, BUSY])
+    model = me.detector.model
+    for rows in (IDLE[:2] - 4.0, IDLE[:3] * [1.0, -1.0, 2.0]):
+        model.found(rows)
+        me.detector.learned += len(rows)
+    model.retired.append(model.own.pop())
+    model.own[1].take_in(model.own.pop())
+    me.offer(guarded=False)
+    me.hear(golden("fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
+    return me
+
+
+def test_the_golden_state_is_what_the_device_writes() -> None:
+    blob = STATE.read_bytes()
+    me = Member.from_bytes(blob)
+    assert me.to_bytes() == blob == golden_member().to_bytes()
+    H = me.detector.basis.layer(IDLE)
+    first, second = me.detector.model.own
+    assert (first.number, second.number) == (1, 2)
+    assert first.model.evidence.U.tolist() == (H.T @ H).tolist()
+    assert first.model.evidence.V.tolist() == (H.T @ IDLE).tolist()
+    assert first.total.tolist() == IDLE.sum(axis=0).tolist()
+    assert [(one.number, one.learned, one.weight) for one in second.joined] == [(3, 2, 1.0)]
+    assert second.joined[0].total.tolist() == (IDLE[:2] - 4.0).sum(axis=0).tolist()
+    assert [pattern.number for pattern in me.detector.model.retired] == [4]
+    assert [part.learned for part in me.detector.parts] == [4, 4, 2, 3]
+    assert len(me.detector.model.received) == 2
+    assert me.published is not None
+    assert me.published.parts == me.detector.parts
+
+
+def test_the_golden_contribution_is_what_the_device_gives() -> None:
+    blob = CONTRIBUTION.read_bytes()
+    given = Contribution.from_bytes(blob)
+    assert given.to_bytes() == blob == golden_member().contribution().to_bytes()
+    assert (given.origin, given.epoch, given.evidence.count) == ("Lüfter 2", 13, 13.0)
+    assert [kind.count for kind in given.patterns] == [4.0, 4.0, 2.0, 3.0]
+    H = given.evidence.basis.layer(BUSY)
+    assert given.patterns[1].U.tolist() == (H.T @ H).tolist()
+    assert given.patterns[1].V.tolist() == (H.T @ BUSY).tolist()

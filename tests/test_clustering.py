@@ -1,0 +1,82 @@
+"""Into how many kinds rows fall."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from sklearn.metrics import silhouette_score
+
+from elmgrove.clustering import cluster, k_means, silhouette
+from kinds import mixed
+from literal import initialized_clustering
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.integers(4, 40), st.integers(2, 5))
+def test_the_silhouette_is_that_of_scikit_learn(seed: int, count: int, clusters: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-3, 4, size=(count, 3)).astype(float)
+    labels = rng.integers(0, min(clusters, count - 1), size=count) * 7
+    labels[:2] = 0, 7
+    expected = silhouette_score(X, labels)
+    assert silhouette(cdist(X, X), labels) == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.integers(3, 60), st.integers(1, 6))
+def test_k_means_ends_where_each_row_is_nearest_to_its_own_mean(
+    seed: int, count: int, clusters: int
+) -> None:
+    X = np.random.default_rng(seed).normal(size=(count, 2))
+    labels = k_means(X, clusters)
+    names = np.unique(labels)
+    means = np.stack([X[labels == name].mean(axis=0) for name in names])
+    assert len(names) <= clusters
+    np.testing.assert_array_equal(names[cdist(X, means).argmin(axis=1)], labels)
+    np.testing.assert_array_equal(k_means(X, clusters), labels)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kinds", [2, 3, 4])
+def test_kinds_that_lie_apart_are_found(kinds: int, dtype: type) -> None:
+    middles = 9.0 * np.random.default_rng(kinds).permutation(np.eye(6))[:kinds]
+    truth = np.random.default_rng(1).integers(0, kinds, size=120)
+    X = middles[truth] + np.random.default_rng(2).normal(size=(120, 6))
+    found = cluster(X.astype(dtype), 6, 0.1)
+    assert max(found.scores, key=lambda count: found.scores[count]) == kinds
+    pairs = set(zip(truth.tolist(), found.labels.tolist(), strict=True))
+    assert len(pairs) == kinds
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, st.integers(4, 50), st.floats(0.0, 0.9), st.integers(1, 6))
+def test_the_number_is_that_of_algorithm_1(seed: int, count: int, least: float, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 2)) + 4.0 * rng.integers(0, 2, size=(count, 2))
+    found = cluster(X, most, least)
+    assert list(found.scores) == list(range(2, min(most, count - 1) + 1))
+    if not found.scores:
+        assert not found.labels.any()
+        return
+    scores = {k: float(silhouette_score(X, k_means(X, k))) for k in found.scores}
+    assert found.scores == pytest.approx(scores, abs=1e-9)
+    number = initialized_clustering(found.scores, least)
+    expected = k_means(X, number) if number > 1 else np.zeros(count)
+    np.testing.assert_array_equal(found.labels, expected)
+
+
+def test_rows_without_kinds_are_one() -> None:
+    X = np.random.default_rng(3).normal(size=(200, 8))
+    assert not cluster(X, 5, 0.3).labels.any()
+    assert cluster(mixed(1, 200), 5, 0.3).labels.any()
+
+
+@pytest.mark.parametrize("different", [1, 2, 3])
+def test_there_are_no_more_kinds_than_different_rows(different: int) -> None:
+    X = np.repeat(np.arange(different, dtype=float), 20)[:, np.newaxis]
+    found = cluster(X, 5, 0.1)
+    assert len(np.unique(found.labels)) == different
+    assert all(count <= different for count in found.scores)

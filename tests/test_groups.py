@@ -1,0 +1,441 @@
+"""Groups: whom the rules put together, why, and what the server says of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import elmgrove.joining
+from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.cooperation import (
+    Centres,
+    Charter,
+    Contribution,
+    Grouping,
+    by_evidence,
+    by_parameters,
+    group,
+)
+from elmgrove.joining import Kind, groups, join
+from elmgrove.screening import Screening
+from elmgrove.server import groupings
+from serving import (
+    ADMIN,
+    LAYER,
+    Federation,
+    fans_fixture,  # noqa: F401
+    server_fixture,  # noqa: F401
+    serving,
+)
+from serving import evidence as evidence_of_fan
+from test_judgement import RIDGE, evidence
+from test_matching import near, said
+
+#: Three kinds of rows, in two to four patterns each.
+KINDS = [near(kind, 10 * kind + n, 60 + 7 * n) for kind in (1, 2, 3) for n in range(kind + 1)]
+TRUTH = [kind for kind in (1, 2, 3) for _ in range(kind + 1)]
+SAID = [said(f"{n}", X) for n, X in enumerate(KINDS)]
+
+
+def alike(labels: Any, others: Any) -> bool:
+    """Whether both divide the same things in the same way."""
+    pairs = set(zip(labels, others, strict=True))
+    return len(pairs) == len(set(labels)) == len(set(others))
+
+
+# By evidence
+
+
+def literal_loss(parts: list[np.ndarray], others: list[np.ndarray]) -> float:
+    """From rows: the growth of the worse off's error under one model of both."""
+    X, Y = np.vstack(parts), np.vstack(others)
+    joint = evidence(np.vstack([X, Y])).solve(RIDGE)
+    growth = []
+    for Z in (X, Y):
+        H = evidence(Z).basis.layer(Z)
+        after, before = (
+            np.square(Z - H @ beta).sum() for beta in (joint, evidence(Z).solve(RIDGE))
+        )
+        growth.append(after / before - 1)
+    return float(max(growth))
+
+
+def test_patterns_of_one_kind_are_found() -> None:
+    found = by_evidence(SAID, RIDGE, tolerance=0.3)
+    assert alike(found.labels, TRUTH)
+    assert found.labels[0] == 0, "numbered in the order of their first members"
+    assert [found.group_of(str(n)) for n in range(len(SAID))] == list(found.labels)
+
+
+def test_the_reasons_are_the_losses_of_each_join_and_of_the_next() -> None:
+    found = by_evidence(SAID, RIDGE, tolerance=0.3)
+    assert len(found.steps) == len(SAID) - found.count
+    assert found.refused is not None
+    for step in (*found.steps, found.refused):
+        sides = ([KINDS[i] for i in side] for side in (step.first, step.second))
+        assert step.loss == pytest.approx(literal_loss(*sides), rel=1e-6)
+    assert max(step.loss for step in found.steps) <= 0.3 < found.refused.loss
+    for number in range(found.count):
+        inside = [s.loss for s in found.steps if found.labels[s.first[0]] == number]
+        assert found.loss_within(number) == max(inside)
+
+
+@pytest.mark.parametrize("rule", [by_evidence, by_parameters])
+@pytest.mark.parametrize("count", range(1, len(SAID) + 1))
+def test_as_many_groups_as_asked_for(rule: Any, count: int) -> None:
+    found = rule(SAID, RIDGE, count)
+    assert found.count == count
+    assert not found.steps or len(found.steps) == len(SAID) - count
+    if count == 3:
+        assert alike(found.labels, TRUTH)
+
+
+def test_the_order_of_contributions_does_not_matter() -> None:
+    for rule in (by_evidence, by_parameters):
+        assert rule(SAID[::-1], RIDGE) == rule(SAID, RIDGE)
+
+
+def test_patterns_of_one_device_are_told_apart_and_those_without_rows_left_out() -> None:
+    both = said("both", near(1, 50), near(2, 51), near(1, 52, 0))
+    found = by_evidence([said("a", near(1, 53)), both, said("none", near(1, 1, 0))], RIDGE, 2)
+    assert [(model.origin, model.pattern) for model in found.models] == [
+        ("a", 0),
+        ("both", 0),
+        ("both", 1),
+    ]
+    assert found.labels == (0, 0, 1)
+    with pytest.raises(BadInput, match="no rows"):
+        found.group_of("none")
+
+
+# Screening: the same result, without most of the work
+
+
+def random_kinds(seed: int, count: int, ridge: float = RIDGE) -> list[Kind]:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 200, count)
+    scales = rng.choice([0.01, 1.0, 30.0], count)
+    kinds = rng.integers(0, 4, count)
+    return [
+        Kind(evidence(scale * near(int(kind), seed + n, int(size))), ridge)
+        for n, (kind, size, scale) in enumerate(zip(kinds, sizes, scales, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 0.05, 5.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bound_is_never_above_the_loss(seed: int, ridge: float) -> None:
+    kinds = random_kinds(seed, 12, ridge)
+    screening = Screening([k.evidence for k in kinds], [k.error for k in kinds], ridge)
+    bounds = screening.bounds()
+    for i, one in enumerate(kinds):
+        for j, other in enumerate(kinds):
+            if i != j:
+                assert bounds[i, j] <= one.loss_with(other) + 1e-9
+    if ridge < 1:
+        assert (bounds > 0.02).any(), "a bound that never says anything would pass"
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.3, np.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_screening_changes_no_result(
+    monkeypatch: pytest.MonkeyPatch, seed: int, tolerance: float
+) -> None:
+    kinds = random_kinds(seed, 14)
+    screened = join(kinds, tolerance)
+    assert groups(kinds, tolerance) == screened.groups
+    monkeypatch.setattr(elmgrove.joining, "FEW", len(kinds))
+    assert join(kinds, tolerance) == screened
+
+
+def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+    loss_with = Kind.loss_with
+
+    def counted(one: Kind, other: Kind) -> float:
+        solved.append(1)
+        return loss_with(one, other)
+
+    monkeypatch.setattr(Kind, "loss_with", counted)
+    kinds = [Kind(evidence(near(n, n)), RIDGE) for n in range(30)]
+    assert len(groups(kinds, 0.02)) == 30
+    assert len(solved) < 30 * 29 / 2 / 4
+
+
+def test_rows_that_are_all_zero_and_numbers_without_end_are_grouped_too() -> None:
+    wild = Evidence(evidence(near(1, 1)).basis, 1e-100 * np.eye(4), 1e49 * np.eye(4, 6), 1e199, 10)
+    parts = [said(f"{n}", np.zeros((5, 6))) for n in range(9)]
+    found = by_evidence([*parts, Contribution("wild", 10, wild), *SAID[:1]], RIDGE, 1)
+    assert found.count == 1
+    assert all(np.isfinite(step.loss) for step in found.steps)
+
+
+# By parameters
+
+
+def betas() -> np.ndarray:
+    return np.array([evidence(X).solve(RIDGE).ravel() for X in KINDS])
+
+
+def literal_silhouette(X: np.ndarray, labels: tuple[int, ...]) -> float:
+    scores = []
+    for i, x in enumerate(X):
+        of = {
+            name: [np.linalg.norm(x - y) for j, y in enumerate(X) if labels[j] == name and j != i]
+            for name in set(labels)
+        }
+        own = of.pop(labels[i])
+        if not own:
+            scores.append(0.0)
+            continue
+        a, b = np.mean(own), min(np.mean(d) for d in of.values())
+        scores.append((b - a) / max(a, b))
+    return float(np.mean(scores))
+
+
+def test_algorithm_1_takes_the_number_of_groups_with_the_best_silhouette() -> None:
+    found = by_parameters(SAID, RIDGE)
+    assert alike(found.labels, TRUTH)
+    assert list(found.silhouettes) == list(range(2, len(SAID)))
+    assert max(found.silhouettes, key=lambda k: found.silhouettes[k]) == 3
+    for count, score in found.silhouettes.items():
+        labels = by_parameters(SAID, RIDGE, count).labels
+        assert score == pytest.approx(literal_silhouette(betas(), labels), rel=1e-6)
+
+
+def test_what_has_no_structure_is_one_group_unless_the_paper_is_taken_at_its_word() -> None:
+    same = [said(f"{n}", near(1, n)) for n in range(8)]
+    assert by_parameters(same, RIDGE, silhouette=0.9).count == 1
+    assert by_parameters(same, RIDGE, silhouette=-1.0).count > 1
+
+
+def literal_algorithm_2(
+    W: list[np.ndarray], labels: tuple[int, ...], new: list[np.ndarray]
+) -> list[int]:
+    members = {k: [w for w, label in zip(W, labels, strict=True) if label == k] for k in labels}
+    C = {k: np.mean(members[k], axis=0) for k in members}
+    chosen = []
+    for W_t in new:  # 12
+        Dist = {k: np.sqrt(np.square(W_t - C[k]).sum()) for k in C}  # 13, 14
+        r = min(Dist, key=lambda k: Dist[k])  # 16
+        C[r] = C[r] + (W_t - C[r]) / (len(members[r]) + 1)  # 17
+        members[r].append(W_t)
+        chosen.append(r)
+    return chosen
+
+
+def test_algorithm_2_gives_new_ones_to_the_nearest_centre_which_moves() -> None:
+    first = by_parameters(SAID, RIDGE, 3)
+    new = [near(kind, 90 + kind) for kind in (3, 1, 2, 2, 4)]
+    centres = Centres(first, RIDGE)
+    before = centres.centres
+    chosen = [centres.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
+    vectors = [evidence(X).solve(RIDGE).ravel() for X in new]
+    assert chosen == literal_algorithm_2(list(betas()), first.labels, vectors)
+    assert chosen[:4] == [first.group_of(str(TRUTH.index(kind))) for kind in (3, 1, 2, 2)]
+    assert cdist(before, centres.centres).diagonal().min() > 0
+    assert centres.grouping.group_of("new 0") == chosen[0]
+
+
+def test_who_comes_again_takes_its_own_place_and_who_leaves_leaves_no_trace() -> None:
+    centres = Centres(by_parameters(SAID, RIDGE, 3), RIDGE)
+    before = centres.centres
+    device = said("device", near(1, 70), near(2, 71))
+    once = centres.take(device)
+    after = centres.centres
+    assert centres.take(device) == once
+    np.testing.assert_array_equal(centres.centres, after)
+    assert centres.take(said("device", near(3, 72))) == (centres.grouping.group_of("5"),)
+    centres.leave("device")
+    centres.leave("device")
+    np.testing.assert_array_equal(centres.centres, before)
+    assert centres.grouping.models == by_parameters(SAID, RIDGE, 3).models
+
+
+def test_a_centre_without_members_stays_where_it_was() -> None:
+    two = [said("a", near(1, 1)), said("b", near(2, 2))]
+    centres = Centres(by_parameters(two, RIDGE, 2), RIDGE)
+    centres.leave("b")
+    assert centres.grouping.count == 1
+    assert centres.take(two[1]) == (1,)
+
+
+def test_what_can_not_be_grouped_is_said() -> None:
+    with pytest.raises(BadInput, match="distance"):
+        group(SAID, RIDGE, "looks")
+    for rule in (by_evidence, by_parameters):
+        with pytest.raises(BadInput, match="can't make 99 groups"):
+            rule(SAID, RIDGE, 99)
+        with pytest.raises(BadInput, match="groups"):
+            rule(SAID, RIDGE, 0)
+        with pytest.raises(Mismatch):
+            rule([*SAID, Contribution("other", 9, evidence_of_fan(near(1, 1)))], RIDGE)
+        assert rule([], RIDGE).count == 0
+        assert rule(SAID[:1], RIDGE).labels == (0,)
+    with pytest.raises(BadInput, match="no groups"):
+        Centres(by_evidence([], RIDGE), RIDGE)
+    with pytest.raises(Mismatch):
+        Centres(by_evidence(SAID, RIDGE), RIDGE).take(
+            Contribution("other", 9, evidence_of_fan(near(1, 1)))
+        )
+
+
+# On the server
+
+
+def fan(origin: str, *parts: np.ndarray, epoch: int | None = None) -> Contribution:
+    kinds = tuple(evidence_of_fan(X) for X in parts)
+    rows = sum(map(len, parts)) if epoch is None else epoch
+    return Contribution(origin, rows, Evidence.sum(kinds), kinds if len(kinds) > 1 else ())
+
+
+FANS = [
+    fan("fan-1", near(1, 1)),
+    fan("fan-2", near(2, 2), near(1, 3)),
+    fan("fan 3/ü", near(2, 4), near(3, 5), near(1, 6)),
+]
+
+
+def published(fans: Federation, *contributions: Contribution) -> None:
+    for contribution in contributions:
+        answer = fans.put(contribution)
+        assert answer.status_code == 200, answer.text
+
+
+def shown(fans: Federation, **query: Any) -> dict[str, Any]:
+    answer = fans.ask("GET", "/groups", fans.keys["fan-1"], params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def fields(found: Grouping, revision: int) -> dict[str, Any]:
+    """As they are after a journey through JSON."""
+    plain = found.fields
+    for step in [*plain["steps"], *([plain["refused"]] if plain["refused"] else [])]:
+        step.update(first=list(step["first"]), second=list(step["second"]))
+    return {"revision": revision, **plain}
+
+
+def test_the_server_says_what_the_rule_says(fans: Federation) -> None:
+    published(fans, *FANS)
+    for distance in ("evidence", "parameters"):
+        for count in (None, 1, 3):
+            asked = {} if count is None else {"groups": count}
+            expected = group(FANS, fans.charter.ridge, distance, count)
+            found = shown(fans, distance=distance, **asked)
+            assert found == fields(expected, 3)
+    assert shown(fans) == shown(fans, distance="evidence")
+    assert fans.ask("GET", "/groups", ADMIN).json() == shown(fans)
+
+
+def test_the_answer_is_kept_until_somebody_contributes_or_leaves(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+
+    def counted(*arguments: Any) -> Grouping:
+        computed.append(arguments[2:])
+        return group(*arguments)
+
+    monkeypatch.setattr(groupings, "group", counted)
+    published(fans, *FANS[:2])
+    first = shown(fans)
+    assert shown(fans) == first
+    assert len(computed) == 1
+    published(fans, FANS[2])
+    assert len(shown(fans)["models"]) == 6
+    assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
+    assert [model["origin"] for model in shown(fans)["models"]] == ["fan 3/ü"] * 3 + ["fan-1"]
+    assert len(computed) == 3
+
+
+def test_a_federation_without_rows_has_no_groups(fans: Federation) -> None:
+    assert shown(fans)["groups"] == 0
+
+
+def refused(fans: Federation, kind: str, **query: Any) -> str:
+    answer = fans.ask("GET", "/groups", fans.keys["fan-1"], params=query)
+    problem = answer.json()
+    assert problem["type"] == f"urn:elmgrove:problem:{kind}", problem
+    assert answer.status_code == problem["status"]
+    return str(problem["detail"])
+
+
+def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(fans, *FANS)
+    assert "distance" in refused(fans, "malformed", distance="looks")
+    for count in ("-1", "many", "9" * 30, "٣"):
+        assert "groups" in refused(fans, "malformed", groups=count)
+    for count in ("0", "7"):
+        assert "groups" in refused(fans, "malformed", groups=count)
+    monkeypatch.setattr(groupings, "MOST_PATTERNS", 5)
+    assert "more than 5 patterns" in refused(fans, "refused", distance="parameters", groups=2)
+    monkeypatch.setattr(groupings, "MOST_BYTES", 100)
+    assert "more than 100" in refused(fans, "refused")
+    assert fans.ask("GET", "/groups", "guessed").status_code == 401
+    assert fans.ask("GET", "/groups", fans.token).status_code == 401
+
+
+# Contributions of several patterns
+
+
+def test_sums_hold_all_patterns_of_a_device(fans: Federation) -> None:
+    published(fans, *FANS)
+    merged = fans.merged("fan-1")
+    X = [near(2, 2), near(1, 3), near(2, 4), near(3, 5), near(1, 6)]
+    assert merged.devices == 2
+    assert merged.evidence.close_to(evidence_of_fan(np.vstack(X)), 1e-12)
+    newer = fan("fan-2", near(2, 2), np.vstack([near(1, 3), near(1, 7)]))
+    published(fans, newer)
+    assert fans.merged("fan-1").evidence.close_to(
+        evidence_of_fan(np.vstack([*X, near(1, 7)])), 1e-12
+    )
+    assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
+    assert fans.merged("fan-1").evidence.close_to(evidence_of_fan(np.vstack(X[2:])), 1e-12)
+    kept = fans.ask("GET", "/contributions/fan%203%2F%C3%BC", ADMIN).content
+    assert Contribution.from_bytes(kept) == FANS[2]
+
+
+def test_as_many_patterns_as_there_may_be_fit_and_one_more_does_not(fans: Federation) -> None:
+    most = [near(n, n) for n in range(16)]
+    published(fans, fan("fan-1", *most))
+    one_more = fan("fan-1", *most, epoch=10_000)
+    object.__setattr__(one_more, "patterns", (*one_more.patterns, one_more.patterns[0]))
+    answer = fans.put_blob("fan-1", one_more.to_bytes())
+    assert answer.status_code == 400
+    assert "patterns" in answer.json()["detail"]
+
+
+def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
+    """Two parts that no rows give, whose sum is honest."""
+    honest, shift = evidence_of_fan(near(1, 1)), 100.0 * np.eye(LAYER.units)
+    parts = tuple(
+        Evidence(honest.basis, honest.U + sign * shift, honest.V, honest.energy, honest.count)
+        for sign in (1, -1)
+    )
+    answer = fans.put(Contribution("fan-1", 120, Evidence.sum(parts), parts))
+    assert (answer.status_code, answer.json()["type"]) == (
+        422,
+        "urn:elmgrove:problem:not-admissible",
+    )
+    assert "fan-1" not in fans.entries()
+
+
+def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
+    layer = HiddenLayer(inputs=40, units=40, seed=1)
+    parts = [
+        evidence_of_fan(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)
+    ]
+    fits, does_not = (
+        Contribution("fan-1", 50 * n, Evidence.sum(parts[:n]), tuple(parts[:n])) for n in (4, 5)
+    )
+    size = len(fits.to_bytes())
+    with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:
+        fans = running.found(Charter("fans", Basis(layer, 40)))
+        fans.enrol("fan-1")
+        published(fans, fits)
+        answer = fans.put(does_not)
+        assert (answer.status_code, f"{size} bytes" in answer.json()["detail"]) == (413, True)

@@ -1,0 +1,77 @@
+"""Whether one model can stand for two sets of rows, from their evidence alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import OSELM, Evidence, HiddenLayer
+from elmgrove.joining import Kind, groups
+from kinds import INPUTS, rows_of
+
+LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
+RIDGE = 1e-3
+
+
+def evidence(X: np.ndarray) -> Evidence:
+    model = OSELM(LAYER, INPUTS)
+    model.learn_many(X, X)
+    return model.evidence
+
+
+def kind(X: np.ndarray) -> Kind:
+    return Kind(evidence(X), RIDGE)
+
+
+def error(of: np.ndarray, by: np.ndarray) -> float:
+    """Σ ‖x − y‖² on some rows of the model of others, from the rows themselves."""
+    H = LAYER(by)
+    beta = np.linalg.solve(H.T @ H + RIDGE * np.eye(3), H.T @ by)
+    return float(np.square(of - LAYER(of) @ beta).sum())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 3), st.integers(0, 3), st.integers(5, 80), st.integers(5, 80))
+def test_what_a_union_costs_is_what_the_rows_say(one: int, other: int, n: int, m: int) -> None:
+    X, Y = rows_of(one, 1, n), rows_of(other, 2, m)
+    both = np.vstack([X, Y])
+    assert kind(X).error == pytest.approx(error(X, X), rel=1e-6)
+    growth = max(error(X, both) / error(X, X), error(Y, both) / error(Y, Y)) - 1.0
+    assert kind(X).loss_with(kind(Y)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
+    assert kind(Y).loss_with(kind(X)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
+
+
+def test_a_sum_of_kinds_is_the_kind_of_all_rows() -> None:
+    X = rows_of(0, 1, 90)
+    added = kind(X[:40]) + kind(X[40:])
+    assert added.evidence.close_to(evidence(X))
+    assert added.error == pytest.approx(kind(X).error, rel=1e-9)
+
+
+def test_rows_of_one_kind_join_and_those_of_others_do_not() -> None:
+    known = [kind(rows_of(number % 3, number, 200)) for number in range(7)]
+    assert groups(known, 0.1) == [[0, 3, 6], [1, 4], [2, 5]]
+    assert groups(known, 0.0) == [[index] for index in range(7)]
+    assert groups(known, np.inf) == [list(range(7))]
+    assert groups([], 0.1) == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(6)))
+def test_the_order_does_not_matter(order: list[int]) -> None:
+    known = [kind(rows_of(number % 2, number, 150)) for number in order]
+    found = {frozenset(order[index] for index in group) for group in groups(known, 0.1)}
+    assert found == {frozenset({0, 2, 4}), frozenset({1, 3, 5})}
+
+
+def test_nothing_joins_with_anything_and_costs_nothing() -> None:
+    nothing = Kind(Evidence.zero(evidence(rows_of(0, 1, 5)).basis), RIDGE)
+    assert nothing.error == 0.0
+    assert nothing.loss_with(kind(rows_of(0, 1, 50))) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_rows_that_are_explained_to_rounding_can_be_compared() -> None:
+    """Equal rows: their own model leaves nothing, and no difference of rounding counts."""
+    same = kind(np.full((50, INPUTS), 0.5))
+    assert np.isfinite(same.loss_with(kind(rows_of(1, 1, 50))))
+    assert groups([same, same], 0.02) == [[0, 1]]

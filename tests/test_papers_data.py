@@ -1,0 +1,239 @@
+"""The loaders read what is published, and say what is missing or damaged."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from elmgrove import BadFile
+from elmgrove.extras import extra
+from elmgrove.papers.data import celebrities, har, machines, mnist, recordings
+from elmgrove.papers.data.celeba import PIXELS, picture
+from elmgrove.papers.data.dcase import sound
+from elmgrove.papers.data.mel import BANDS, FRAMES, filters, stacked_log_mel
+
+rng = np.random.default_rng(0)
+IMAGES = rng.integers(0, 256, (6, 28, 28), np.uint8)
+LABELS = np.array([0, 1, 2, 9, 1, 0], np.uint8)
+
+
+def write_idx(path: Path, array: Any) -> None:
+    """An idx file of bytes, as LeCun publishes them."""
+    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    blob = head + array.tobytes()
+    path.write_bytes(gzip.compress(blob) if path.suffix == ".gz" else blob)
+
+
+@pytest.mark.parametrize("ending", ["-ubyte", "-ubyte.gz"])
+def test_mnist_from_idx_files(tmp_path: Path, ending: str) -> None:
+    for part, rows in (("train", slice(0, 4)), ("t10k", slice(4, 6))):
+        write_idx(tmp_path / f"{part}-images-idx3{ending}", IMAGES[rows])
+        write_idx(tmp_path / f"{part}-labels-idx1{ending}", LABELS[rows])
+    data = mnist(tmp_path)
+    np.testing.assert_array_equal(data.train * 255, IMAGES[:4].reshape(4, 784))
+    np.testing.assert_array_equal(data.test_label, LABELS[4:])
+
+
+def test_mnist_from_an_archive_is_the_same(tmp_path: Path) -> None:
+    parts = {"x_train": IMAGES[:4], "y_train": LABELS[:4], "x_test": IMAGES[4:]}
+    np.savez(tmp_path / "mnist.npz", **parts, y_test=LABELS[4:])
+    data = mnist(tmp_path)
+    assert data.width == 784
+    assert data.test.max() <= 1.0
+    np.testing.assert_array_equal(data.test * 255, IMAGES[4:].reshape(2, 784))
+
+
+def write_har(folder: Path) -> Any:
+    """The official folder with ten rows of 561 features."""
+    X = rng.normal(size=(10, 561)).round(6)
+    folder = folder / "UCI HAR Dataset"
+    for part, rows in (("train", slice(0, 7)), ("test", slice(7, 10))):
+        (folder / part).mkdir(parents=True)
+        np.savetxt(folder / part / f"X_{part}.txt", X[rows], " %.7e")
+        np.savetxt(folder / part / f"y_{part}.txt", np.arange(10)[rows] % 6 + 1, "%d")
+    (folder / "activity_labels.txt").write_text("1 WALKING\n2 UP\n3 DOWN\n4 SIT\n5 STAND\n6 LAY\n")
+    return X
+
+
+def test_har_from_the_official_folder(tmp_path: Path) -> None:
+    X = write_har(tmp_path)
+    data = har(tmp_path)
+    np.testing.assert_allclose(data.train, X[:7], atol=1e-6)
+    assert data.names[0] == "WALKING"
+    assert data.test_label.tolist() == [1, 2, 3]
+
+
+def test_har_from_an_archive(tmp_path: Path) -> None:
+    X = rng.normal(size=(4, 265)).astype(np.float32)
+    labels = np.array([1, 2, 6, 1], np.uint8)
+    names = np.array(["", "a", "b", "c", "d", "e", "f"])
+    parts = {"X_train": X[:2], "y_train": labels[:2], "X_test": X[2:], "y_test": labels[2:]}
+    np.savez(tmp_path / "uci_har_time265.npz", **parts, activity_names=names)
+    data = har(tmp_path)
+    assert (data.train_label.tolist(), data.test_label.tolist()) == ([0, 1], [5, 0])
+    assert data.names == tuple("abcdef")
+
+
+def write_fans(folder: Path) -> None:
+    """Three recordings: at high speed, through all speeds, and off."""
+    lengths = [5, 235, 3]
+    np.savez(
+        folder / "cooling_fan.npz",
+        X=np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
+        rec_id=np.repeat([0, 1, 2], lengths).astype(np.uint8),
+        rec_name=["12cm_h", "12cm_hmlo", "12cm_o"],
+        rec_size=["12cm"] * 3,
+        rec_speed=["h", "hmlo", "o"],
+        rec_type=["normal", "damage1", "normal"],
+        rec_env=["noisy"] * 3,
+    )
+
+
+def test_fans_without_the_rows_in_which_they_are_off(tmp_path: Path) -> None:
+    write_fans(tmp_path)
+    high, through = recordings(tmp_path)
+    assert (high.device, len(high.rows), high.left_out) == ("12cm-noisy", 5, 0)
+    assert (through.damage, len(through.rows), through.left_out) == ("damage1", 172, 63)
+
+
+def write_faces(folder: Path, clients: int = 1) -> None:
+    """CelebA as LEAF keeps it: each client has six pictures and smiles in all but two."""
+    raw = folder / "celeba/data/raw"
+    (raw / "img_align_celeba").mkdir(parents=True)
+    image = extra("PIL.Image", "papers")
+    attributes, identities = [], []
+    for number in range(1, 6 * clients + 1):
+        name = f"{number:06}.jpg"
+        pixels = rng.integers(0, 256, (218, 178, 3), np.uint8)
+        image.fromarray(pixels).save(raw / "img_align_celeba" / name)
+        attributes.append(f"{name} -1 {'-1' if number % 3 == 0 else ' 1'}")
+        identities.append(f"{name} {(number - 1) // 6 + 40}")
+    head = [str(len(attributes)), "Young Smiling"]
+    (raw / "list_attr_celeba.txt").write_text("\n".join([*head, *attributes, ""]))
+    (raw / "identity_CelebA.txt").write_text("\n".join([*identities, ""]))
+
+
+def test_celebrities_and_their_smiles(tmp_path: Path) -> None:
+    write_faces(tmp_path)
+    (one,) = celebrities(tmp_path)
+    assert one.name == "celebrity-40"
+    assert [path.stem for path in one.serious] == ["000003", "000006"]
+    assert len(one.smiling) == 4
+    row = picture(one.smiling[0])
+    assert row.shape == (PIXELS**2,)
+    assert 0.0 <= row.min() < row.max() <= 1.0
+
+
+def test_celebrities_with_few_pictures_are_left_out(tmp_path: Path) -> None:
+    write_faces(tmp_path)
+    path = tmp_path / "celeba/data/raw/identity_CelebA.txt"
+    path.write_text(
+        path.read_text()
+        .replace("000006.jpg 40", "000006.jpg 41")
+        .replace("000005.jpg 40", "000005.jpg 41")
+    )
+    assert celebrities(tmp_path) == []
+
+
+def write_sounds(folder: Path, machines: tuple[str, ...] = ("ToyCar", "pump")) -> None:
+    """DCASE's layout: half a second each, a tone with noise; anomalies have another tone."""
+    time = np.arange(8000) / 16000
+    for kind in machines:
+        for part, state, count in (
+            ("train", "normal", 12),
+            ("test", "normal", 9),
+            ("test", "anomaly", 3),
+        ):
+            for number in range(count):
+                path = folder / "dev_data" / kind / part / f"{state}_id_01_{number:08}.wav"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                pitch = 440 if state == "normal" else 3000
+                wave = np.sin(2 * np.pi * pitch * time) + 0.1 * rng.normal(size=len(time))
+                wavfile.write(path, 16000, (wave * 8000).astype(np.int16))
+
+
+def test_machines_and_their_sounds(tmp_path: Path) -> None:
+    write_sounds(tmp_path)
+    car, pump = machines(tmp_path)
+    assert (car.name, pump.name) == ("ToyCar-id_01", "pump-id_01")
+    assert [len(part) for part in (car.train, car.normal, car.anomalous)] == [12, 9, 3]
+    assert sound(car.train[0]).shape[1] == BANDS * FRAMES
+
+
+def test_a_tone_is_in_its_band_and_frames_follow_each_other() -> None:
+    tone = np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000)
+    rows = stacked_log_mel(tone, 16000)
+    middle = rows[len(rows) // 2].reshape(FRAMES, BANDS)
+    band = int(middle[0].argmax())
+    assert abs(int(filters(16000)[band].argmax()) * 16000 / 1024 - 1000) < 40
+    np.testing.assert_array_equal(
+        rows[3].reshape(FRAMES, BANDS)[1:], rows[4].reshape(FRAMES, BANDS)[:-1]
+    )
+
+
+def test_each_band_has_the_same_area_and_starts_where_it_should() -> None:
+    weights = filters(48000)
+    assert weights.shape == (BANDS, 513)
+    np.testing.assert_allclose(weights[60:].sum(axis=1) * 48000 / 1024, 1.0, rtol=0.05)
+
+
+@pytest.mark.parametrize("load", [mnist, har, recordings, celebrities, machines])
+def test_what_is_missing_is_named_with_its_source(
+    load: Callable[[Path], object], tmp_path: Path
+) -> None:
+    with pytest.raises(BadFile, match=r"download it from https://.* and put it there as") as error:
+        load(tmp_path)
+    assert str(tmp_path) in str(error.value)
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("ending", ["-ubyte", "-ubyte.gz"])
+def test_a_damaged_idx_file_is_named(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"train-images-idx3{ending}"
+    write_idx(path, IMAGES)
+    damage(path)
+    with pytest.raises(BadFile, match=r"train-images.* download it again"):
+        mnist(tmp_path)
+
+
+def test_damaged_archives_are_named(tmp_path: Path) -> None:
+    write_fans(tmp_path)
+    damage(tmp_path / "cooling_fan.npz")
+    (tmp_path / "mnist.npz").write_bytes(b"no archive")
+    np.savez(tmp_path / "uci_har_time265.npz", X_train=np.zeros(3))
+    for load, name in ((recordings, "cooling_fan"), (mnist, "mnist"), (har, "uci_har")):
+        with pytest.raises(BadFile, match=f"{name}.* download it again"):
+            load(tmp_path)
+
+
+def test_a_missing_part_of_har_is_named(tmp_path: Path) -> None:
+    write_har(tmp_path)
+    (tmp_path / "UCI HAR Dataset/test/y_test.txt").unlink()
+    with pytest.raises(BadFile, match=r"y_test\.txt"):
+        har(tmp_path)
+
+
+def test_damaged_faces_and_sounds_are_named(tmp_path: Path) -> None:
+    write_faces(tmp_path)
+    write_sounds(tmp_path)
+    (one,) = celebrities(tmp_path)
+    headless, cut, *_ = machines(tmp_path)[0].train
+    damage(one.smiling[0])
+    damage(cut)
+    headless.write_bytes(b"RIFF")
+    with pytest.raises(BadFile, match=r"\.jpg"):
+        picture(one.smiling[0])
+    for file in (headless, cut):
+        with pytest.raises(BadFile, match=r"\.wav"):
+            sound(file)
+    attributes = tmp_path / "celeba/data/raw/list_attr_celeba.txt"
+    attributes.write_text(attributes.read_text().replace("6\n", "7\n", 1))
+    with pytest.raises(BadFile, match="7 lines announced, 6 there"):
+        celebrities(tmp_path)

@@ -1,0 +1,381 @@
+"""A detector with a model for each normal pattern: which answers, how they come and go."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Detector, Evidence, FixedThreshold, HiddenLayer, NotAdmissible
+from elmgrove.mixture import TUNE_EVERY
+from elmgrove.part import MOST_PARTS
+from elmgrove.pattern import PatternRule
+from elmgrove.patterns import PatternDetector
+from kinds import INPUTS, mixed, rows_of
+
+LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
+SMALL = {"start_rows": 60}
+
+
+def detector(rule: dict[str, Any] | None = None, **settings: Any) -> PatternDetector:
+    return PatternDetector(LAYER, rule=PatternRule(**{**SMALL, **(rule or {})}), **settings)
+
+
+def taught(rule: dict[str, Any] | None = None, kinds: int = 2, **settings: Any) -> PatternDetector:
+    made = detector(rule, **settings)
+    made.learn_many(mixed(1, 200, kinds))
+    return made
+
+
+def numbers(of: PatternDetector) -> list[int]:
+    return [pattern.number for pattern in of.model.own]
+
+
+def evidence_of(X: np.ndarray) -> Evidence:
+    plain = Detector(LAYER)
+    plain.learn_many(X)
+    return plain.evidence
+
+
+# The start
+
+
+def test_until_enough_rows_came_there_is_one_pattern() -> None:
+    one, plain = detector(), Detector(LAYER)
+    X = mixed(1, 59)
+    for each in (one, plain):
+        each.learn_many(X)
+    assert numbers(one) == [0]
+    assert one.rows_undecided == 1
+    np.testing.assert_allclose(one.score_many(X), plain.score_many(X), rtol=1e-9)
+    one.learn_one(X[0])
+    assert len(numbers(one)) == 2
+    assert one.rows_undecided == 0
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+def test_the_first_rows_decide_how_many_there_are(kinds: int) -> None:
+    assert len(numbers(taught({"silhouette": 0.65}, kinds))) == kinds
+
+
+def test_most_and_silhouette_hold_it_back() -> None:
+    assert len(numbers(taught({"most": 2}, 3))) == 2
+    assert numbers(taught({"most": 1}, 3)) == [0]
+    assert numbers(taught({"silhouette": 1.0}, 3)) == [0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_number_fixes_it(count: int) -> None:
+    fixed = taught({"patterns": count}, 2)
+    assert len(numbers(fixed)) == count
+    fixed.learn_many(mixed(2, 3 * TUNE_EVERY))
+    for row in rows_of(5, 1, 30):
+        fixed.observe(row)
+    fixed.promote()
+    assert len(numbers(fixed)) == count
+
+
+def test_a_number_can_be_more_than_the_rows_allow() -> None:
+    few = detector({"patterns": 4})
+    few.learn_many(np.repeat(mixed(1, 2), 30, axis=0))
+    assert len(numbers(few)) == 2
+
+
+REFUSED = [
+    {"patterns": 0},
+    {"patterns": "many"},
+    {"patterns": MOST_PARTS + 1},
+    {"most": 0},
+    {"most": MOST_PARTS + 1},
+    {"start_rows": 1},
+    {"silhouette": 1.5},
+    {"silhouette": float("nan")},
+    {"assign": "chance"},
+    {"join": -0.1},
+    {"join": float("nan")},
+    {"retire_after": -1},
+    {"handicap": 0.5},
+    {"handicap": float("nan")},
+]
+
+
+@pytest.mark.parametrize("rule", REFUSED, ids=str)
+def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        PatternRule(**rule)
+
+
+# Who answers
+
+
+@pytest.mark.parametrize("assign", ["centroid", "loss"])
+def test_the_best_model_answers_and_the_verdict_says_which(assign: str) -> None:
+    known = taught({"assign": assign}, 3)
+    rows = mixed(5, 60, 3)
+    losses = np.stack([pattern.model.losses(rows) for pattern in known.model.own]) / INPUTS
+    np.testing.assert_allclose(known.score_many(rows), losses.min(axis=0), rtol=1e-9)
+    winners = [numbers(known)[index] for index in losses.argmin(axis=0)]
+    assert known.model.winners(rows) == winners
+    assert len(set(winners)) == 3
+    verdict = known.observe(rows[0])
+    assert (verdict.pattern, verdict.score) == (winners[0], pytest.approx(losses[:, 0].min()))
+
+
+def test_what_lies_between_patterns_is_strange_to_them_and_normal_to_one_model() -> None:
+    known, plain = taught(), Detector(LAYER)
+    plain.learn_many(mixed(1, 200))
+    between = (rows_of(0, 3, 50) + rows_of(1, 3, 50)) / 2.0
+    normal = mixed(4, 50)
+    margin = {
+        each: float(np.median(each.score_many(between)) / np.median(each.score_many(normal)))
+        for each in (known, plain)
+    }
+    assert margin[known] > 10 * margin[plain]
+
+
+def test_blame_speaks_of_the_pattern_that_won() -> None:
+    known = taught(threshold=FixedThreshold(9e9))
+    for kind in (0, 1):
+        row = rows_of(kind, 9, 1)[0]
+        row[4] += 5.0
+        pattern = known.model.winners(row[np.newaxis])[0]
+        alone = Detector(LAYER)
+        alone.model.merge(known.model.model_of(pattern).evidence)
+        for mine, theirs in zip(known.blame(row), alone.blame(row), strict=True):
+            assert mine.feature == theirs.feature
+            assert mine[1:] == pytest.approx(theirs[1:], rel=1e-6)
+
+
+# A new pattern
+
+
+def test_strange_rows_that_explain_each_other_become_a_pattern() -> None:
+    known = taught(promote_after=12)
+    before = known.parts
+    verdicts = [known.observe(row) for row in rows_of(5, 1, 12)]
+    promoted = verdicts[-1].promoted
+    assert all(verdict.anomalous for verdict in verdicts)
+    assert 6 <= promoted <= 12
+    assert numbers(known) == [1, 2, 3]
+    assert known.parts[:2] == before
+    assert known.parts[2].learned == promoted
+    assert known.learned == 200 + promoted
+    assert known.observe(rows_of(5, 2, 1)[0]).pattern == 3
+
+
+def test_a_new_normal_before_the_start_is_learned_with_the_first_rows() -> None:
+    known = detector({"start_rows": 150}, promote_after=12)
+    known.learn_many(rows_of(0, 1, 120))
+    promoted = sum(known.observe(row).promoted for row in rows_of(5, 1, 12))
+    assert promoted
+    assert numbers(known) == [0]
+    known.learn_many(rows_of(0, 2, 30 - promoted))
+    assert len(numbers(known)) == 2
+    assert known.evidence.count == known.learned == 150
+
+
+def test_there_are_never_more_than_the_most() -> None:
+    known = taught({"most": 3})
+    for kind in (5, 6, 7):
+        for row in rows_of(kind, 1, 20):
+            known.observe(row)
+        known.promote()
+    assert len(numbers(known)) == 3
+    assert known.evidence.count == known.learned == 260
+
+
+def test_nor_more_than_can_be_given_away() -> None:
+    known = taught({"most": MOST_PARTS, "retire_after": 1, "join": 0.0})
+    for kind in range(5, 5 + MOST_PARTS):
+        known.model.found(rows_of(kind, 1, 20))
+        known.learn_many(rows_of(0, kind, TUNE_EVERY))
+    assert len(known.model.retired) > 5
+    assert len(known.parts) == MOST_PARTS
+
+
+# Joined
+
+
+def halved() -> PatternDetector:
+    """Two patterns of one kind, before it was noticed, and one of another."""
+    made = detector({"join": 0.1, "most": 5})
+    made.learn_many(mixed(1, 200))
+    made.model.found(rows_of(0, 7, 100))
+    assert len(numbers(made)) == 3
+    return made
+
+
+def test_patterns_that_are_one_are_joined_and_parted_exactly() -> None:
+    known = halved()
+    before, scores = known.parts, known.score_many(mixed(9, 40))
+    known.model.tune()
+    assert numbers(known) == [1, 2]
+    assert known.parts == before
+    (joined,) = (pattern for pattern in known.model.own if pattern.joined)
+    rows = [part.evidence for part in before if part.number in (joined.number, 3)]
+    assert joined.evidence == Evidence.sum(rows)
+    np.testing.assert_array_equal(joined.model.beta, Evidence.sum(rows).solve(1e-3))
+    known.model.part(3)
+    assert numbers(known) == [1, 2, 3]
+    assert known.parts == before
+    np.testing.assert_array_equal(known.score_many(mixed(9, 40)), scores)
+
+
+def test_a_joined_pattern_is_where_the_rows_of_both_are() -> None:
+    known = halved()
+    rows = {p.number: (p.total, p.count) for p in known.model.own}
+    known.model.tune()
+    (joined,) = (pattern for pattern in known.model.own if pattern.joined)
+    parts = [rows[joined.number], rows[3]]
+    middle = sum(total for total, _ in parts) / sum(count for _, count in parts)
+    np.testing.assert_allclose(joined.centroid, middle, rtol=1e-12)
+
+
+def test_what_was_learned_since_stays_where_it_was_learned() -> None:
+    known = halved()
+    before = {part.number: part for part in known.parts}
+    known.model.tune()
+    (first,) = (pattern.number for pattern in known.model.own if pattern.joined)
+    known.learn_many(rows_of(0, 8, 50))
+    known.model.part(3)
+    after = {part.number: part for part in known.parts}
+    assert after[3] == before[3]
+    since = after[first].evidence - before[first].evidence
+    assert since.close_to(evidence_of(rows_of(0, 8, 50)), 1e-9)
+
+
+@pytest.mark.parametrize("order", [(3, 4), (4, 3)])
+def test_joined_to_what_was_joined_is_parted_in_any_order(order: tuple[int, int]) -> None:
+    known = halved()
+    known.model.found(rows_of(0, 9, 100))
+    before = known.parts
+    first, *_, third, fourth = known.model.own
+    third.take_in(fourth)
+    first.take_in(third)
+    del known.model.own[2:]
+    assert known.parts == before
+    for number in order:
+        known.model.part(number)
+    assert known.parts == before
+    assert sorted(numbers(known)) == [1, 2, 3, 4]
+    assert not any(pattern.joined for pattern in known.model.own)
+
+
+def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> None:
+    known = PatternDetector(
+        LAYER, rule=PatternRule(start_rows=60, join=0.2, most=5), forgetting=0.99
+    )
+    known.learn_many(mixed(1, 200))
+    known.model.found(rows_of(0, 7, 200))
+    before = {part.number: part for part in known.parts}
+    known.model.tune()
+    (joined,) = (pattern for pattern in known.model.own if pattern.joined)
+    known.learn_many(rows_of(0, 8, TUNE_EVERY - known.model.rows_seen % TUNE_EVERY))
+    rows = joined.learned - before[joined.number].learned
+    (part,) = joined.joined
+    assert part.weight == pytest.approx(0.99**rows)
+    expected = before[3].evidence.count * part.weight + joined.model.evidence.count
+    assert joined.model.total.count == pytest.approx(expected)
+    known.model.part(3)
+    assert {part.number: part for part in known.parts}[3] == before[3]
+
+
+def test_different_patterns_stay_apart_and_0_never_joins() -> None:
+    known = taught({"join": 0.1}, 3)
+    known.learn_many(mixed(2, 2 * TUNE_EVERY, 3))
+    assert len(numbers(known)) == 3
+    apart = halved()
+    apart.model.rule = PatternRule(start_rows=60, join=0.0)
+    apart.model.tune()
+    assert len(numbers(apart)) == 3
+
+
+def test_only_what_was_joined_can_be_parted() -> None:
+    with pytest.raises(BadInput, match="no pattern 1 was joined"):
+        taught().model.part(1)
+
+
+# Put aside
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) -> None:
+    known = taught({"retire_after": 100})
+    before = known.parts
+    X = rows_of(0, 3, 2 * TUNE_EVERY)
+    if one_by_one:
+        for row in X:
+            known.learn_one(row)
+    else:
+        known.learn_many(X)
+    (kept,), (aside,) = known.model.own, known.model.retired
+    assert {kept.number, aside.number} == {1, 2}
+    assert {part.number: part for part in before}[aside.number] in known.parts
+    assert known.evidence.count == known.learned
+    row = rows_of(1, 4, 1)[0]
+    strange = known.score_one(row)
+    known.model.revive(aside.number)
+    assert known.score_one(row) < strange / 10
+    assert not known.model.retired
+    assert known.observe(row).pattern == aside.number
+    with pytest.raises(BadInput, match="there is no pattern"):
+        known.model.revive(aside.number)
+
+
+def test_a_pattern_with_rows_now_and_then_stays() -> None:
+    known = taught({"retire_after": 100})
+    for step in range(6):
+        known.learn_many(rows_of(0, step, 90))
+        known.learn_many(rows_of(1, step, 1))
+    assert len(numbers(known)) == 2
+
+
+# The threshold
+
+
+def test_a_start_while_watching_has_its_scores_computed_anew() -> None:
+    """One model for both finds everything between them normal, and so does its threshold."""
+    known = detector({"start_rows": 150}, warmup=20)
+    X = mixed(1, 151)
+    for row in X[:149]:
+        known.observe(row)
+    before = known.threshold
+    known.observe(X[149])
+    assert len(numbers(known)) == 2
+    assert known.threshold < before / 4
+    rows = known.calibration.rows
+    expected = known.model.leave_one_out(rows, rows) / INPUTS
+    np.testing.assert_allclose(known.calibration.scores, expected)
+
+
+def test_a_threshold_from_leave_one_out_is_that_of_the_pattern_without_the_row() -> None:
+    known = taught()
+    rows = known.calibration.rows
+    scores = known.model.leave_one_out(rows, rows)
+    labels = [known.model._nearest(row) for row in rows]
+    for index in (0, 7, 50):
+        pattern = known.model.own[labels[index]]
+        beta = (pattern.model.evidence - evidence_of(rows[index : index + 1])).solve(1e-3)
+        error = np.square(rows[index] - LAYER(rows[index]) @ beta).sum()
+        assert scores[index] == pytest.approx(error, rel=1e-6)
+
+
+# Evidence of others
+
+
+def test_merging_and_subtracting_gives_the_detector_back() -> None:
+    known = taught()
+    X = mixed(3, 50, 3)
+    scores, threshold, own = known.score_many(X), known.threshold, known.evidence
+    near, far = evidence_of(rows_of(0, 5, 80)), evidence_of(rows_of(2, 5, 80))
+    known.merge(near)
+    known.merge(far)
+    assert known.received == near + far
+    assert known.evidence == own
+    known.subtract(near)
+    assert known.received == far
+    known.subtract(far)
+    assert known.received is None
+    np.testing.assert_array_equal(known.score_many(X), scores)
+    assert known.threshold == threshold
+    with pytest.raises(NotAdmissible, match="never merged"):
+        known.subtract(far)
