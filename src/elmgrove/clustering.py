@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 Array = NDArray[Any]
 _ROUNDS = 50
@@ -24,7 +23,7 @@ def cluster(X: Array, most: int, least_score: float) -> Clustering:
     the same order give the same clusters: K-means starts from rows that lie far apart.
     """
     labels, scores = {1: np.zeros(len(X), np.intp)}, dict[int, float]()
-    D = cdist(X, X)
+    D = distances(X, X)
     for count in range(2, min(most, len(X) - 1) + 1):
         labels[count] = k_means(X, count, D)
         # There may not be so many different rows.
@@ -36,7 +35,7 @@ def cluster(X: Array, most: int, least_score: float) -> Clustering:
 
 def k_means(X: Array, count: int, D: Array | None = None) -> Array:
     """The cluster of each row; fewer than ``count`` where there are fewer different rows."""
-    D = cdist(X, X) if D is None else D
+    D = distances(X, X) if D is None else D
     # The row nearest to all, then always the one farthest from those chosen.
     chosen = [int(D.sum(axis=1).argmin())]
     while len(chosen) < count:
@@ -45,14 +44,22 @@ def k_means(X: Array, count: int, D: Array | None = None) -> Array:
             break
         chosen.append(int(farthest.argmax()))
     centers = X[chosen].astype(np.float64)
-    labels: Array = cdist(X, centers).argmin(axis=1)
+    labels: Array = distances(X, centers).argmin(axis=1)
     for _ in range(_ROUNDS):
         for name in np.unique(labels):
             centers[name] = X[labels == name].mean(axis=0, dtype=np.float64)
-        before, labels = labels, cdist(X, centers).argmin(axis=1)
+        before, labels = labels, distances(X, centers).argmin(axis=1)
         if np.array_equal(before, labels):
             break
     return labels
+
+
+def distances(X: Array, Y: Array) -> Array:
+    """Between each row of X and each of Y; exactly 0 where they are equal.
+
+    SciPy's would load half of SciPy with every import of Elmgrove.
+    """
+    return np.stack([np.sqrt(np.square(X - y).sum(axis=1)) for y in Y], axis=1)
 
 
 def silhouette(D: Array, labels: Array) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -167,11 +168,25 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     try:
         for pragma in PRAGMAS:
-            connection.execute(pragma)
+            _set(connection, pragma)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _set(connection: sqlite3.Connection, pragma: str) -> None:
+    """Waits for whoever is at it: to go over to WAL, SQLite itself has no patience."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute(pragma)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _drive(connection: sqlite3.Connection, operation: Operation[T]) -> T:
