@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.codes.pop(0) if self.server.codes else 204)
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, *args: Any) -> None:
         pass
 
 

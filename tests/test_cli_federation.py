@@ -82,7 +82,7 @@ def test_a_layer_as_another_has_it(name: str, running_server: Server) -> None:
         assert exchange.charter.basis == charter("x").basis
         assert exchange.charter.members == ("fan-[ab]",)
     with pytest.raises(Unauthorized):
-        HttpExchange(f"{running_server.base}/{name}", "fan-c", token=token).charter  # noqa: B018
+        _ = HttpExchange(f"{running_server.base}/{name}", "fan-c", token=token).charter
 
 
 def test_list_and_delete(ask: Ask, name: str) -> None:
@@ -123,7 +123,7 @@ def test_a_new_token_replaces_the_old_one(ask: Ask, name: str, running_server: S
     old, new = Path("token").read_text(), ask("token", name).out.strip()
     where = f"{running_server.base}/{name}"
     with pytest.raises(Unauthorized):
-        HttpExchange(where, "fan-a", token=old).charter  # noqa: B018
+        _ = HttpExchange(where, "fan-a", token=old).charter
     with HttpExchange(where, "fan-a", token=new) as exchange:
         assert exchange.charter.name == name
 

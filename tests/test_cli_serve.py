@@ -35,7 +35,7 @@ def serve(start: Start, port: int, *words: object) -> Running:
 
 def ask(port: int, token: str, method: str = "GET", **more: object) -> httpx.Response:
     url = f"http://127.0.0.1:{port}/v1/federations"
-    return httpx.request(method, url, headers={"Authorization": f"Bearer {token}"}, **more)  # type: ignore[arg-type]
+    return httpx.request(method, url, headers={"Authorization": f"Bearer {token}"}, **more)
 
 
 def test_the_first_start_makes_the_token_and_the_next_one_uses_it(start: Start) -> None:

@@ -25,8 +25,8 @@ from serving import (
     ADMIN,
     LAYER,
     Federation,
-    fans_fixture,  # noqa: F401
-    server_fixture,  # noqa: F401
+    fans_fixture,  # noqa: F401 (fixtures)
+    server_fixture,  # noqa: F401 (fixtures)
     serving,
 )
 from serving import evidence as evidence_of_fan

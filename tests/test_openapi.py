@@ -12,7 +12,7 @@ from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS
 from serving import (
     Server,
-    server_fixture,  # noqa: F401
+    server_fixture,  # noqa: F401 (fixtures)
 )
 
 

@@ -14,7 +14,7 @@ from conftest import execute
 from elmgrove import Basis, HiddenLayer, Scaling
 from elmgrove.cooperation import Charter
 from elmgrove.server.problems import KINDS
-from serving import (  # noqa: F401
+from serving import (  # noqa: F401 (fixtures)
     ADMIN,
     Federation,
     Server,

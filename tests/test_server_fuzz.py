@@ -25,7 +25,7 @@ from serving import (
     charter,
     contents,
     said,
-    server_fixture,  # noqa: F401
+    server_fixture,  # noqa: F401 (fixtures)
 )
 
 THREADS = 4

@@ -122,7 +122,7 @@ def _replace(path: Path, blob: bytes, mode: int) -> None:
             # Who may not read the old one may not read the new one.
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
-    except BaseException:
+    except BaseException:  # interrupted as well: no litter
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)

@@ -135,6 +135,7 @@ class Inverse:
         if self._prior is not None:
             U += self._prior
         factor = regularized(U, self._ridge, self._resolution)
+        # P only proposes: one that overflows is noticed by its residual, like any other bad one.
         with np.errstate(over="ignore"):
             self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
         self._raised = factor.ridge

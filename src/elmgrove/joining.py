@@ -121,6 +121,7 @@ class _Candidates:
         return None
 
     def _loss(self, i: int, j: int) -> float:
+        # What overflows is no pair: below it becomes the largest loss there is.
         with np.errstate(over="ignore", invalid="ignore"):
             loss = self._kinds[i].loss_with(self._kinds[j])
         # Beyond all numbers, but below those that are no pairs.

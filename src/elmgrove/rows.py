@@ -62,6 +62,7 @@ class Rows:
             # Text, dates and complex numbers would convert as well, into something else.
             if made.dtype.kind not in "biuf":
                 self._refuse_text(X, dimensions)
+            # What overflows is not finite, which is refused with row and column.
             with np.errstate(over="ignore"):
                 made = made.astype(self.dtype, copy=False)
         except (ValueError, TypeError, OverflowError) as error:

@@ -39,6 +39,7 @@ class Screening:
         self, evidences: Sequence[Evidence], errors: Sequence[float], ridge: float
     ) -> None:
         self._ridge = ridge
+        # Here and below: numbers beyond range make a bound that says nothing, never a wrong one.
         with np.errstate(all="ignore"):
             self._M = _harmonic_mean(
                 [_inverse(*pair, ridge) for pair in zip(evidences, errors, strict=True)]
@@ -56,7 +57,7 @@ class Screening:
         """Puts another kind in the place of one."""
         factor = evidence.factor(self._ridge)
         beta = np.asarray(factor.solve(evidence.V), np.float64)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # as above
             Q = self._M @ _inverse(evidence, error, self._ridge) @ self._M
             Q_beta = Q @ beta
             self._betas[index], self._Q_betas[index] = beta.ravel(), Q_beta.ravel()
@@ -75,7 +76,7 @@ class Screening:
 
     def bounds_of(self, some: slice) -> Array:
         """For each of some with each of all."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # as above
             bounds = 0.5 * (self._growth(some) - self._ridge_share(some))
         # Numbers beyond range say nothing, and nor does a bound below 0: a smaller share of the
         # ridge may even make an error less.

@@ -19,6 +19,7 @@ _WAITING = 16
 
 def in_dtype(part: Array, dtype: np.dtype[Any]) -> Array:
     """A copy in the layout that BLAS takes; refused where the dtype's range does not reach."""
+    # What overflows is refused right below, in words.
     with np.errstate(over="ignore"):
         copied: Array = np.array(part, dtype, order="F")
     if not np.isfinite(copied).all():

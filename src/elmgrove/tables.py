@@ -68,6 +68,7 @@ def _read_npy(path: Path, drop: Sequence[str], skip_bad: bool) -> Table:
         raise BadInput(f"{path}: expected rows × columns of numbers, not {rows.shape} {rows.dtype}")
     if drop:
         raise BadInput(_NO_NAMES.format(path))
+    # What overflows is found right below, and named.
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float64)
     # From the last to the first, so that of several bad cells in a row the first is named.

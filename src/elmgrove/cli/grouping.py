@@ -84,6 +84,7 @@ def _matrix(found: Grouping, models: list[Local], ridge: float) -> tuple[Matrix,
         return distances, "distance of the parameters", "Whose models are close"
     errors = judge([Contribution("one", 0, model.evidence) for model in models], ridge).error
     own = np.maximum(errors.diagonal(), np.finfo(np.float64).tiny)
+    # What overflows is clipped: it is only drawn.
     with np.errstate(over="ignore"):
         worse = np.log10(np.clip(errors / own, 1e-300, 1e300))
     label = "log₁₀ of how many times worse than its own model"

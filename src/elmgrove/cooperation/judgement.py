@@ -30,6 +30,7 @@ class Judgement:
         The median over the others, so that a single strange device makes only itself strange.
         """
         own = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
+        # What is beyond range is infinitely worse, and says so below.
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = self.error / own
         np.fill_diagonal(ratio, np.nan)
@@ -48,6 +49,7 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
     # tr(βᵀUβ) = ⟨ββᵀ, U⟩ makes one matrix product of all pairs.
     energy = np.array([evidence.energy for evidence in evidences])
     values = np.array([evidence.count * evidence.basis.outputs for evidence in evidences])
+    # Evidence that overflows here is a stranger's doing; its error is made infinite below.
     with np.errstate(over="ignore", invalid="ignore"):
         fit = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
         size = _rows([b @ b.T for b in betas]) @ _rows([evidence.U for evidence in evidences]).T

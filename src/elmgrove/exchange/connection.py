@@ -45,7 +45,7 @@ def connect(
             guarded=guarded,
             save=(lambda member: None) if path is None else (lambda member: save(path, member)),
         )
-    except BaseException:
+    except BaseException:  # interrupted as well: nobody else can close it
         exchange.close()
         raise
 

@@ -16,10 +16,9 @@ from elmgrove.cooperation import (
     within,
 )
 from elmgrove.errors import ElmgroveError
-from elmgrove.evidence import Evidence
 from elmgrove.exchange.http import client, request
 from elmgrove.exchange.interface import Unreachable
-from elmgrove.exchange.session import Report
+from elmgrove.exchange.session import Report, offered
 
 log = logging.getLogger("elmgrove.exchange")
 
@@ -67,15 +66,11 @@ class PeerSession:
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
 
-    def parcel(self) -> Evidence:
+    def parcel(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to carry."""
-        before = self.member.published
-        self.member.offer(guarded=self._guarded)
-        if self.member.published is not before:
-            self._save(self.member)
-        return self.member.detector.evidence
+        offered(self.member, self._guarded, self._save)
 
-    def carry(self, parcel: Evidence) -> Pulled:
+    def carry(self, parcel: None) -> Pulled:
         """Asks the peers, and touches nothing of the member: may run in any thread."""
         budget = self._budget or Cost()
         entries, failures = list[Entry](), list[str]()

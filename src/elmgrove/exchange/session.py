@@ -124,9 +124,8 @@ class Session:
 
     def parcel(self) -> Parcel:
         """What to carry now."""
-        before = self.member.published
-        offer = self.member.offer(guarded=self._guarded)
-        if self.member.published is not before or self._departures:
+        offer = offered(self.member, self._guarded, self._save)
+        if self._departures:
             self._save(self.member)
         entries = self._departures + (() if offer is None else (offer,))
         detector = self.member.detector
@@ -201,3 +200,12 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Contribution | None:
+    """What a member gives away now, saved before anybody can have it."""
+    before = member.published
+    offer = member.offer(guarded=guarded)
+    if member.published is not before:
+        save(member)
+    return offer

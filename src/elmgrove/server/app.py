@@ -38,7 +38,7 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
                 yield
         finally:
             following.cancel()
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):  # which is what was just asked for
                 await following
             await store.close()
 

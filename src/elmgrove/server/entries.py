@@ -55,7 +55,7 @@ def put(
     held = yield from entry(federation, made.origin)
     try:
         news = successor(held)
-    except Exception as refusal:
+    except Exception as refusal:  # the caller's own rule, so the caller's own errors
         return refusal  # nothing was written yet
     if not news:
         return KeyError(made.origin) if held is None else held

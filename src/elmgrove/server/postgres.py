@@ -110,7 +110,7 @@ async def open_postgres(url: str) -> Postgres:
     engine = Postgres(pool)
     try:
         await engine.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
-    except BaseException:
+    except BaseException:  # cancelled as well: nobody else can close it
         await engine.close()
         raise
     return engine

@@ -65,7 +65,7 @@ class Sqlite:
             return
         try:
             answers = self._commit(batch)
-        except Exception as error:
+        except Exception as error:  # each caller hears of it: this thread has nobody to tell
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             answers = [partial(future.set_exception, _translate(error)) for _, future in batch]
@@ -83,7 +83,7 @@ class Sqlite:
         self._connection.execute("SAVEPOINT attempt")
         try:
             answer = partial(future.set_result, _drive(self._connection, operation))
-        except Exception as error:
+        except Exception as error:  # whatever it was, it is this caller's alone
             if not self._connection.in_transaction:
                 raise  # the disk is full or broken, and SQLite undid the others as well
             self._connection.execute("ROLLBACK TO attempt")
@@ -155,7 +155,7 @@ async def open_sqlite(path: Path) -> Sqlite:
         engine = await asyncio.to_thread(Sqlite, path)
     try:
         await engine.write("", prepare("TEXT", "BLOB"))
-    except BaseException:
+    except BaseException:  # cancelled as well: nobody else can close it
         await engine.close()
         raise
     return engine
@@ -169,7 +169,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         for pragma in PRAGMAS:
             _set(connection, pragma)
-    except BaseException:
+    except BaseException:  # whatever it was, nobody else can close it
         connection.close()
         raise
     return connection

@@ -132,6 +132,7 @@ class Sums:
                 except KeyError:
                     self._sums.pop(key, None)  # the federation was deleted
                 except Exception:
+                    # One federation that can't be summed must not stop the others' sums.
                     log.exception("%s: the sum could not follow", key[0])
             self._changed.clear()
             try:

@@ -54,6 +54,7 @@ def machines(folder: Path) -> list[Machine]:
 def sound(path: Path) -> Array:
     """A recording as rows: each five frames of 128 log-mel bands, like the task's baseline."""
     with SOURCE.reading(path), warnings.catch_warnings():
+        # SciPy only warns where a recording breaks off; here that is a damaged file.
         warnings.filterwarnings("error", "Reached EOF", wavfile.WavFileWarning)
         rate, samples = wavfile.read(path)
         return stacked_log_mel(samples, rate)
