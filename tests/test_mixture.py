@@ -7,8 +7,11 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.errors import BadInput
-from elmgrove.mixture import TUNE_EVERY, Mixture, Place
+from elmgrove.mixture import Mixture
 from elmgrove.pattern import PatternRule
+from elmgrove.reception import Place
+from elmgrove.repertoire import TUNE_EVERY
+from elmgrove.validation import typical_loss
 from kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(INPUTS, 3, seed=6)
@@ -53,19 +56,50 @@ def test_what_is_of_an_own_kind_makes_that_pattern_better() -> None:
 
 
 def test_what_is_of_no_own_kind_is_a_foreign_model_with_a_handicap() -> None:
-    known = taught(handicap=3.0)
+    known = taught(handicap=1.5)
     rows = rows_of(2, 9, 30)
     before = known.losses(rows)
     known.stand_on([evidence(2)])
     (foreign,) = known.foreign
     assert foreign.total == evidence(2)
-    expected = np.minimum(before, 3.0 * foreign.losses(rows))
+    normal = mixed(1, 200)
+    known.settle(normal)
+    assert known.edge == pytest.approx(known.leave_one_out(normal, normal).max(), rel=1e-9)
+    weight = 1.5 * known.edge / typical_loss(evidence(2), 1e-3)
+    expected = np.minimum(before, weight * foreign.losses(rows))
     np.testing.assert_allclose(known.losses(rows), expected, rtol=1e-9)
     np.testing.assert_allclose([known.loss_one(row) for row in rows], expected, rtol=1e-6)
     assert of_kind(known, 2) == -1
     assert known.model_of(-1) is foreign
     guess = known.guess(rows[0])
-    assert (guess.pattern, guess.weight) == (-1, 3.0)
+    assert (guess.pattern, guess.weight) == (-1, pytest.approx(weight))
+
+
+def test_before_anything_is_known_to_be_normal_and_without_handicap_foreign_models_are_equals() -> (
+    None
+):
+    known, equal = taught(handicap=1.5), taught(handicap=0.0)
+    level = np.mean([pattern.typical for pattern in known.own])
+    for each in (known, equal):
+        each.stand_on([evidence(2)])
+    equal.settle(mixed(1, 200))
+    for each in (known, equal):
+        guess = each.guess(rows_of(2, 9, 1)[0])
+        assert guess.weight == pytest.approx(level / typical_loss(evidence(2), 1e-3))
+
+
+def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern() -> None:
+    known = taught()
+    first, second = known.own
+    first.typical, second.typical = 1.0, 3.0
+    known.place([])
+    rows = mixed(5, 20)
+    raw = np.stack([first.model.losses(rows), second.model.losses(rows)])
+    expected = np.minimum(2.0 * raw[0], 2.0 / 3.0 * raw[1])
+    np.testing.assert_allclose(known.losses(rows), expected, rtol=1e-12)
+    second.typical = np.inf
+    known.place([])
+    np.testing.assert_allclose(known.losses(rows), raw.min(axis=0), rtol=1e-12)
 
 
 def test_foreign_models_never_learn() -> None:

@@ -241,7 +241,7 @@ class Guarded(RuleBasedStateMachine):
             self.tune()
 
     @precondition(lambda self: len(self.me.detector.parts) < MOST_PARTS)
-    @precondition(lambda self: self.model.first_rows is None)
+    @precondition(lambda self: self.model.patterns.first_rows is None)
     @rule(known=st.booleans(), count=st.sampled_from([2, LEAST, 20]))
     def promote(self, known: bool, count: int) -> None:
         """A new pattern; sometimes of a kind that is known, so that it will be joined."""
@@ -249,7 +249,7 @@ class Guarded(RuleBasedStateMachine):
         X = rows_of(0 if known else 2 + self.kinds, 1000 + self.kinds, count)
         for x in X:
             self.me.detector.quarantine.add(x)
-        number = self.model.next_number
+        number = self.model.patterns.next_number
         assert self.me.detector.promote() == count
         self.inside[number] = list(range(len(self.rows), len(self.rows) + count))
         self.rows += list(X)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector, Evidence, FixedThreshold, HiddenLayer, NotAdmissible
-from elmgrove.mixture import TUNE_EVERY
 from elmgrove.part import MOST_PARTS
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
+from elmgrove.repertoire import TUNE_EVERY
 from kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
@@ -93,7 +93,7 @@ REFUSED = [
     {"join": -0.1},
     {"join": float("nan")},
     {"retire_after": -1},
-    {"handicap": 0.5},
+    {"handicap": -0.5},
     {"handicap": float("nan")},
 ]
 
@@ -112,6 +112,8 @@ def test_the_best_model_answers_and_the_verdict_says_which(assign: str) -> None:
     known = taught({"assign": assign}, 3)
     rows = mixed(5, 60, 3)
     losses = np.stack([pattern.model.losses(rows) for pattern in known.model.own]) / INPUTS
+    typical = np.array([pattern.typical for pattern in known.model.own])
+    losses *= (typical.mean() / typical)[:, np.newaxis]
     np.testing.assert_allclose(known.score_many(rows), losses.min(axis=0), rtol=1e-9)
     winners = [numbers(known)[index] for index in losses.argmin(axis=0)]
     assert known.model.winners(rows) == winners
@@ -269,7 +271,7 @@ def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> No
     before = {part.number: part for part in known.parts}
     known.model.tune()
     (joined,) = (pattern for pattern in known.model.own if pattern.joined)
-    known.learn_many(rows_of(0, 8, TUNE_EVERY - known.model.rows_seen % TUNE_EVERY))
+    known.learn_many(rows_of(0, 8, TUNE_EVERY - known.model.patterns.rows_seen % TUNE_EVERY))
     rows = joined.learned - before[joined.number].learned
     (part,) = joined.joined
     assert part.weight == pytest.approx(0.99**rows)
@@ -284,7 +286,7 @@ def test_different_patterns_stay_apart_and_0_never_joins() -> None:
     known.learn_many(mixed(2, 2 * TUNE_EVERY, 3))
     assert len(numbers(known)) == 3
     apart = halved()
-    apart.model.rule = PatternRule(start_rows=60, join=0.0)
+    apart.model.patterns.rule = PatternRule(start_rows=60, join=0.0)
     apart.model.tune()
     assert len(numbers(apart)) == 3
 
@@ -351,11 +353,12 @@ def test_a_threshold_from_leave_one_out_is_that_of_the_pattern_without_the_row()
     known = taught()
     rows = known.calibration.rows
     scores = known.model.leave_one_out(rows, rows)
-    labels = [known.model._nearest(row) for row in rows]
+    labels = [known.model.patterns.nearest(row) for row in rows]
     for index in (0, 7, 50):
         pattern = known.model.own[labels[index]]
         beta = (pattern.model.evidence - evidence_of(rows[index : index + 1])).solve(1e-3)
         error = np.square(rows[index] - LAYER(rows[index]) @ beta).sum()
+        error *= np.mean([p.typical for p in known.model.own]) / pattern.typical
         assert scores[index] == pytest.approx(error, rel=1e-6)
 
 

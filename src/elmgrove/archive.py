@@ -13,7 +13,7 @@ from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import whole_number
-from elmgrove.mixture import Mixture, Place
+from elmgrove.mixture import Mixture
 from elmgrove.packing import (
     Array,
     Packed,
@@ -24,6 +24,7 @@ from elmgrove.packing import (
 )
 from elmgrove.pattern import Joined, Pattern, PatternRule
 from elmgrove.patterns import PatternDetector
+from elmgrove.reception import Place
 from elmgrove.threshold import threshold_fields, threshold_from_fields
 from elmgrove.watcher import Watcher
 
@@ -85,7 +86,7 @@ def unpack_detector(
     detector.resume(received, learned=fields["learned"], scores_known=fields["scores_known"])
     if isinstance(detector, PatternDetector):
         # Where it belonged when it came: the patterns may have changed since.
-        _place(detector.model, fields["patterns"]["places"])
+        _place(detector.model, fields["patterns"]["places"], fields["patterns"]["edge"])
     if not 0 <= fields["alarm_quiet"] <= detector.alarm.rule.cooldown:
         raise BadInput(f"a cool-down of {fields['alarm_quiet']} more rows")
     if fields["quarantine_run"] < 0:
@@ -107,19 +108,20 @@ def _pack_model(detector: Watcher[Any]) -> Packed:
     if not isinstance(detector, PatternDetector):
         numbers, arrays = pack_evidence(detector.evidence)
         return {"evidence": numbers}, arrays
-    model = detector.model
+    model, patterns = detector.model, detector.model.patterns
     fields: dict[str, Any] = {
         "rule": asdict(model.rule),
-        "next": model.next_number,
-        "seen": model.rows_seen,
-        "begun": model.first_rows is None,
+        "next": patterns.next_number,
+        "seen": patterns.rows_seen,
+        "begun": patterns.first_rows is None,
         "places": [list(place) for place in model.places],
+        "edge": model.edge,
         "own": [],
         "retired": [],
     }
-    arrays = {"first": np.array(model.first_rows or []).reshape(-1, detector.basis.layer.inputs)}
-    for kind, patterns in (("own", model.own), ("retired", model.retired)):
-        for index, pattern in enumerate(patterns):
+    arrays = {"first": np.array(patterns.first_rows or []).reshape(-1, detector.basis.layer.inputs)}
+    for kind, held in (("own", model.own), ("retired", model.retired)):
+        for index, pattern in enumerate(held):
             known, parts = _pack_pattern(f"{kind}.{index}", pattern)
             fields[kind].append(known)
             arrays |= parts
@@ -134,6 +136,8 @@ def _pack_pattern(prefix: str, pattern: Pattern) -> Packed:
         "rows": pattern.count,
         "learned": pattern.learned,
         "idle": pattern.idle,
+        # JSON has no infinity.
+        "typical": pattern.typical if pattern.typical < np.inf else None,
         **numbers,
     }
     joined = []
@@ -154,19 +158,27 @@ def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[s
     if not isinstance(detector, PatternDetector):
         detector.model.merge(unpack_evidence(detector.basis, fields["evidence"], arrays))
         return
-    model, known = detector.model, fields["patterns"]
-    model.next_number = whole_number("next", known["next"], 1)
-    model.rows_seen = whole_number("seen", known["seen"], 0)
-    model.first_rows = None if known["begun"] else list(arrays["first"])
+    patterns, known = detector.model.patterns, _completed(fields["patterns"])
+    patterns.next_number = whole_number("next", known["next"], 1)
+    patterns.rows_seen = whole_number("seen", known["seen"], 0)
+    patterns.first_rows = None if known["begun"] else list(arrays["first"])
     for kind in ("own", "retired"):
         made = [
-            _unpack_pattern(model.pattern(one["number"]), f"{kind}.{index}", one, arrays)
+            _unpack_pattern(patterns.blank(one["number"]), f"{kind}.{index}", one, arrays)
             for index, one in enumerate(known[kind])
         ]
-        setattr(model, kind, made)
-    numbers = [part.number for part in model.parts]
-    if not model.own or len(set(numbers)) < len(numbers) or max(numbers) >= model.next_number:
+        setattr(patterns, kind, made)
+    numbers = [part.number for part in patterns.parts]
+    if not patterns.own or len(set(numbers)) < len(numbers) or max(numbers) >= patterns.next_number:
         raise BadInput("patterns have a number each, below the next one")
+
+
+def _completed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Files of the first version do not tell what is typical: it is measured in time."""
+    fields.setdefault("edge", None)
+    for pattern in [*fields["own"], *fields["retired"]]:
+        pattern.setdefault("typical", None)
+    return fields
 
 
 def _unpack_pattern(
@@ -177,6 +189,8 @@ def _unpack_pattern(
     pattern.total, pattern.count = arrays[f"{prefix}.total"], fields["rows"]
     pattern.learned = whole_number("learned", fields["learned"], 0)
     pattern.idle = whole_number("idle", fields["idle"], 0)
+    if fields["typical"] is not None:
+        pattern.typical = float(fields["typical"])
     for index, one in enumerate(fields["joined"]):
         name = f"{prefix}.joined.{index}"
         evidence = unpack_part(basis, name, one, arrays)
@@ -186,11 +200,12 @@ def _unpack_pattern(
     return pattern
 
 
-def _place(model: Mixture, places: Sequence[Sequence[Any]]) -> None:
+def _place(model: Mixture, places: Sequence[Sequence[Any]], edge: float | None) -> None:
     received = sorted(index for group, _ in places for index in group)
     if received != [index for index, one in enumerate(model.received) if one.count > 0.0]:
         raise BadInput("not one place for each evidence that was received")
     if not {number for _, number in places} <= {None, *(p.number for p in model.own)}:
         raise BadInput("a place that is no pattern")
     model.place([Place(tuple(group), number) for group, number in places])
+    model.weigh(None if edge is None else float(edge))
     model.rearranged = False

@@ -11,6 +11,7 @@ from elmgrove.evidence import Evidence
 from elmgrove.hidden import whole_number
 from elmgrove.oselm import OSELM
 from elmgrove.part import MOST_PARTS, Part
+from elmgrove.validation import typical_loss
 
 Array = NDArray[Any]
 AUTO = "auto"
@@ -27,7 +28,8 @@ class PatternRule:
     two patterns become one when one model explains both as well, up to this share of the error;
     0 never joins.
     ``retire_after``: a pattern that got none of so many rows is put aside; 0 never does.
-    ``handicap``: how much worse errors of foreign patterns count.
+    ``handicap``: how strange a typical row of a foreign pattern is here, as a part of the
+    strangest that was normal here. 0 makes it as normal as a typical row of one's own.
     """
 
     patterns: int | str = AUTO
@@ -37,7 +39,7 @@ class PatternRule:
     assign: str = "centroid"
     join: float = 0.02
     retire_after: int = 0
-    handicap: float = 2.5
+    handicap: float = 0.8
 
     def __post_init__(self) -> None:
         if self.patterns != AUTO:
@@ -50,8 +52,8 @@ class PatternRule:
             raise BadInput(f"assign must be one of {', '.join(ASSIGNMENTS)}, not {self.assign!r}")
         if not -1.0 <= self.silhouette <= 1.0:
             raise BadInput(f"silhouette must lie between -1 and 1, not {self.silhouette}")
-        if not (self.join >= 0.0 and self.handicap >= 1.0):
-            raise BadInput("join must be at least 0, and handicap at least 1")
+        if not (self.join >= 0.0 and 0.0 <= self.handicap < np.inf):
+            raise BadInput("join and handicap must be at least 0, and handicap finite")
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Pattern:
         self.learned = 0
         #: Rows that went to other patterns since the last that came here.
         self.idle = 0
+        #: The loss of a typical row, as it was when last measured; infinite if nobody knows.
+        self.typical = np.inf
         #: Patterns that became part of this one.
         self.joined: list[Joined] = []
 
@@ -129,6 +133,14 @@ class Pattern:
         self.total = keep * self.total + x
         self.count = keep * self.count + 1.0
         self.learned += 1
+
+    @property
+    def measured(self) -> float:
+        """The loss to be expected of one more row of this pattern: of its own rows alone.
+
+        What others know of it does not count, so that it does not matter when that came.
+        """
+        return typical_loss(self.evidence, self.model.ridge)
 
     def rest_on(self, received: Evidence | None) -> None:
         """What others know of this pattern takes the place of what they knew."""

@@ -20,7 +20,9 @@ class PatternDetector(Watcher[Mixture]):
 
     One model for several patterns explains everything between them as well, and so misses what
     lies there. Here each pattern has a model; a row's score is the lowest of their errors, and
-    ``verdict.pattern`` says whose. Everything else is as with ``Detector``. ``rule`` says how many
+    ``verdict.pattern`` says whose. Some patterns can be explained better than others, so errors
+    are compared in proportion to what is typical of each, and are mean squared errors for a
+    pattern that is typical in that. Everything else is as with ``Detector``. ``rule`` says how many
     patterns there are and how they come and go. It works where patterns are far apart compared
     with their width, and not where one drifts into the other: then one model is better.
 
@@ -44,6 +46,22 @@ class PatternDetector(Watcher[Mixture]):
 
     def _made(self, basis: Basis, ridge: float, forgetting: float, dtype: Any) -> Mixture:
         return Mixture(basis, self.rule, ridge=ridge, forgetting=forgetting, dtype=dtype)
+
+    def score_one(self, row: Any) -> float:
+        """How strange the row is: the mean squared error of its reconstruction, in proportion."""
+        self._settle()
+        return super().score_one(row)
+
+    def score_many(self, rows: Any) -> Any:
+        """The score of each row; the same as ``score_one`` for each, up to rounding."""
+        self._settle()
+        return super().score_many(rows)
+
+    @property
+    def threshold(self) -> float:
+        """Scores above this are strange; infinite while ``learning``."""
+        self._settle()
+        return super().threshold
 
     def blame(self, row: Any, k: int = 3) -> list[Cause]:
         """The k features that would, each alone with another value, explain most of the error.
@@ -72,6 +90,13 @@ class PatternDetector(Watcher[Mixture]):
     def _changed(self, rows: int) -> None:
         super()._changed(rows)
         self.model.rearranged = False
+        self.model.weigh(None)
+
+    def _settle(self) -> None:
+        """Before anything is scored: what is normal here decides what foreign patterns excuse."""
+        model = self.model
+        if model.foreign and model.edge is None and len(self.calibration) >= self.policy.minimum:
+            model.settle(self.calibration.rows)
 
     # Cooperation
 
@@ -83,7 +108,7 @@ class PatternDetector(Watcher[Mixture]):
     @property
     def rows_undecided(self) -> int:
         """Rows until it is decided how many patterns there are: then parts begin anew."""
-        first = self.model.first_rows
+        first = self.model.patterns.first_rows
         return 0 if first is None else self.rule.start_rows - len(first)
 
     def stand_on(self, parts: Sequence[Evidence]) -> None:

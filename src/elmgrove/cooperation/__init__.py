@@ -15,7 +15,7 @@ from elmgrove.cooperation.groups import (
     group,
 )
 from elmgrove.cooperation.guard import least_new_rows
-from elmgrove.cooperation.judgement import Judgement, expected_error, judge
+from elmgrove.cooperation.judgement import Judgement, judge
 from elmgrove.cooperation.ledger import Ledger
 from elmgrove.cooperation.matching import averaged, global_models, matched, returned, summed
 from elmgrove.cooperation.member import Member
@@ -23,6 +23,7 @@ from elmgrove.cooperation.merged import Merged
 from elmgrove.cooperation.running import RunningSum
 from elmgrove.cooperation.selection import Cost, Rule, benefit, everyone, named, quality, within
 from elmgrove.cooperation.succession import Outdated, Refused, Version, follows
+from elmgrove.validation import expected_error
 
 __all__ = [
     "DISTANCES",

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.cooperation.contribution import Contribution
-from elmgrove.evidence import Evidence
 
 Matrix = NDArray[np.float64]
 
@@ -58,25 +57,6 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
     squared[np.isnan(squared)] = np.inf
     error = np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
     return Judgement(tuple(c.origin for c in contributions), error)
-
-
-def expected_error(own: Evidence, others: Evidence | None, ridge: float) -> float:
-    """My expected error a value if my model rested on ``others`` as well, from sums alone.
-
-    Generalized cross-validation (Golub, Heath and Wahba 1979) on one's own rows:
-    RSS / (n (1 − df/n)²), where df = tr(U_own (U + λI)⁻¹) is how far one's own n rows decide
-    the fit. Infinite where they decide it entirely: n rows that n parameters remember.
-    """
-    if own.count <= 0:
-        return np.inf
-    whole = own if others is None else own + others
-    factor = whole.factor(ridge)
-    freedom = 1.0 - float(np.trace(factor.solve(own.U))) / own.count
-    # Half a row's worth: below that, nothing is left to tell fitting from remembering.
-    if freedom * own.count < 0.5:
-        return np.inf
-    residual = max(own.error_of(factor.solve(whole.V)), 0.0)
-    return residual / (own.count * own.basis.outputs * freedom**2)
 
 
 def _rows(matrices: Sequence[Matrix]) -> Matrix:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmgrove.cooperation.contribution import Contribution
-from elmgrove.cooperation.judgement import expected_error, judge
+from elmgrove.cooperation.judgement import judge
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
+from elmgrove.validation import expected_error
 
 #: Chooses among what others contributed, given one's own evidence and the ridge.
 Rule = Callable[[Evidence, float, Sequence[Contribution]], list[Contribution]]

@@ -18,13 +18,13 @@ from elmgrove.pattern import PatternRule
 
 Array = NDArray[Any]
 #: Both patterns count as normal, so the other's is no less so: no handicap.
-EQUAL = replace(RULE, patterns=1, handicap=1.0)
+EQUAL = replace(RULE, patterns=1, handicap=0.0)
 VARIANTS: dict[str, PatternRule | None] = {
     "before": None,
     "merged": None,
     "patterns": EQUAL,
     "patterns, split further": replace(EQUAL, patterns=3),
-    "patterns, handicap 2.5": replace(EQUAL, handicap=2.5),
+    "patterns, handicap 0.8": replace(EQUAL, handicap=0.8),
 }
 
 

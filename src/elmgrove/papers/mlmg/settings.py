@@ -13,7 +13,7 @@ QUANTILE = 0.99
 #: Chosen by the ROC-AUC on MNIST's test rows: what is known elsewhere counts 2.5 times, and
 #: patterns join only if nobody's error grows by more than a fiftieth. The fans bear it out, HAR
 #: does not ("elmgrove paper mlmg handicap", docs/papers.md).
-RULE = PatternRule(most=10, start_rows=512, silhouette=0.05, join=0.02, handicap=2.5)
+RULE = PatternRule(most=10, start_rows=512, silhouette=0.05, join=0.02)
 
 
 def basis(data: str, width: int) -> Basis:
