@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Merged, Outdated
+from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
 from serving import empty_database, serving
+from test_peers import answering
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
@@ -332,6 +333,18 @@ def test_what_is_no_distance_is_refused(exchange: Way) -> None:
     publish(exchange, *FLEET)
     with pytest.raises(ElmgroveError, match="evidence"):
         exchange("fan-0").merged("fan-0", None, "looks")
+
+
+def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
+    """It answers with the sum over everybody, which would be merged all the same."""
+    plain = Merged("fans", 7, 1, FLEET[0].evidence)
+    with (
+        answering(plain.to_bytes()) as url,
+        HttpExchange(f"{url}/fans", "fan-1", key="any") as old,
+    ):
+        assert old.merged("fan-1", None) == plain
+        with pytest.raises(Refused, match="too old"):
+            old.merged("fan-1", None, "evidence")
 
 
 def test_closing_twice_does_no_harm(exchange: Way) -> None:

@@ -102,7 +102,7 @@ def alike(one: Session, other: Session) -> None:
 
 
 @EACH
-@examples(max_examples=12, deadline=None)
+@examples(max_examples=8, deadline=None)
 @given(
     way=st.lists(
         st.tuples(st.sampled_from(NAMES), st.sampled_from(["syncs", "syncs twice", "leaves"])),
