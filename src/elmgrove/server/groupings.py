@@ -38,11 +38,11 @@ class FederationGroups(Follower):
         self._charter = charter
         self._distance = distance
         self._since = 0
-        self._begin(Grouping(distance, (), ()))
+        self._grouping = Grouping(distance, (), ())
+        self._standing = self._begun(self._grouping)
 
-    def _begin(self, grouping: Grouping) -> None:
-        self._grouping = grouping
-        self._standing = StandingGroups(self._charter.basis, self._charter.ridge, grouping)
+    def _begun(self, grouping: Grouping) -> StandingGroups:
+        return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
 
     async def merged(self, origin: str, revision: int) -> Merged:
         """What comes back to a device. ``revision`` is the number to give it."""
@@ -62,24 +62,18 @@ class FederationGroups(Follower):
     async def _apply(self, changes: Sequence[Change]) -> int:
         if self._distance == "parameters" and len(self._grouping.models) < FEW:
             return await self._rebuild()
-        # What fails half-way is not to be gone on with.
+        # What fails half-way is not to be gone on with: from 0, all begins anew.
         self._revision = 0
-        await asyncio.to_thread(self._applied, changes)
-        return changes[-1].revision
-
-    def _applied(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            if change.blob is None:
-                self._standing.leave(change.origin)
-            else:
-                self._standing.take(Contribution.from_bytes(change.blob))
+        await asyncio.to_thread(_follow, self._standing, changes)
         self._grouping = self._standing.grouping
         _require_few(len(self._grouping.models), self._standing.nbytes)
+        return changes[-1].revision
 
     async def _rebuild(self) -> int:
         revision, made = await grouped(self._store, self._charter, self._distance, None)
-        await asyncio.to_thread(self._begin, made)
-        self._since = revision
+        standing = await asyncio.to_thread(self._begun, made)
+        _require_few(len(made.models), standing.nbytes)
+        self._standing, self._grouping, self._since = standing, made, revision
         log.info("%s: %d patterns grouped afresh", self._federation, len(made.models))
         return revision
 
@@ -123,6 +117,14 @@ class Groupings(Followers[FederationGroups]):
             self._known.pop(next(iter(self._known)))
 
 
+def _follow(standing: StandingGroups, changes: Sequence[Change]) -> None:
+    for change in changes:
+        if change.blob is None:
+            standing.leave(change.origin)
+        else:
+            standing.take(Contribution.from_bytes(change.blob))
+
+
 async def grouped(
     store: Store, charter: Charter, distance: str, count: int | None
 ) -> tuple[int, Grouping]:
@@ -143,7 +145,7 @@ def _require_few(patterns: int, size: int) -> None:
     if patterns > MOST_PATTERNS:
         raise _too_many(f"more than {MOST_PATTERNS} patterns")
     if size > MOST_BYTES:
-        raise _too_many(f"{size} bytes of contributions, more than {MOST_BYTES},")
+        raise _too_many(f"{size} bytes of contributions and sums, more than {MOST_BYTES},")
 
 
 def _too_many(what: str) -> Problem:
