@@ -115,8 +115,8 @@ class Federation:
         """A connection of a device's own, for a thread of its own."""
         return client(self.server.base, headers={"Authorization": f"Bearer {self.keys[device]}"})
 
-    def merged(self, device: str) -> Merged:
-        answer = self.ask("GET", "/merged", self.keys[device])
+    def merged(self, device: str, **query: str) -> Merged:
+        answer = self.ask("GET", "/merged", self.keys[device], params=query)
         assert answer.status_code == 200, answer.text
         return Merged.from_bytes(answer.content)
 

@@ -15,7 +15,7 @@ import pytest
 from agents import flags
 from elmgrove.cli import main
 from elmgrove.cli.device import variable_of
-from elmgrove.cooperation import Cost, benefit, everyone
+from elmgrove.cooperation import Cost, SameGroup, benefit, everyone
 from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
 
@@ -24,6 +24,7 @@ NAMES = [one.name for one in fields(Settings)]
 CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "only": ("anomalies", "alarms", "all"),
     "patterns": ("auto", "3", "2"),
+    "distance": ("parameters", "evidence", "parameters"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
 }
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {
@@ -135,6 +136,7 @@ def test_all_settings_are_listed_with_their_variables(
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),
         ("sync_seconds = nan", "sync_seconds can't be negative"),
+        ("distance = 'looks'", "distance must be one of evidence, parameters, not 'looks'"),
         ("listen = '0.0.0.0:8471'", "set peer_token as well"),
         ("listen = ':8471'", "set peer_token as well"),
         ("listen = '8471'", "listen: host:port"),
@@ -187,6 +189,8 @@ def test_the_rule_follows_from_its_name() -> None:
     assert Settings().rule is everyone
     assert Settings(merge="benefit").rule is benefit
     assert Settings(merge="quality").rule not in (everyone, benefit)
+    assert Settings(merge="group").rule == SameGroup("evidence")
+    assert Settings(merge="group", distance="parameters").rule == SameGroup("parameters")
 
 
 def test_a_budget_of_zero_is_none() -> None:

@@ -132,7 +132,29 @@ def test_groups_of_a_folder_and_a_server(elmgrove: Elmgrove, federation: Federat
     told = elmgrove(*where, "--groups", 2).out
     expect_groups(told, group(SAID, federation.charter.ridge, count=2))
     answer = federation.ask("GET", "/groups", ADMIN, params={"groups": 2}).json()
-    assert answer == {"revision": 3, **json.loads(told)}, "the server says the same by itself"
+    assert answer == {"revision": 3, "since": 3, **json.loads(told)}, "the server says the same"
+
+
+def test_a_servers_standing_groups_and_anew(elmgrove: Elmgrove, federation: Federation) -> None:
+    federation.enrol(*NAMES)
+    assert federation.put(SAID[0]).status_code < 300
+    where = ("fleet", "groups", address(federation), "--key", ADMIN)
+    assert json.loads(elmgrove(*where, "--json").out)["since"] == 1
+    for contribution in SAID[1:]:
+        assert federation.put(contribution).status_code < 300
+    told = json.loads(elmgrove(*where, "--json").out)
+    assert told == federation.ask("GET", "/groups", ADMIN).json()
+    assert (told["revision"], told["since"]) == (3, 1)
+    expect_groups(elmgrove(*where, "--anew", "--json").out, group(SAID, federation.charter.ridge))
+    ran = elmgrove(*where, "--plot", "g.png")
+    assert "As the server keeps them since revision 1; --anew says why." in ran.out
+    lines = [line.split("│") for line in ran.out.splitlines() if line.startswith("│")]
+    shown = {line[2].strip(): int(line[1]) for line in lines}
+    assert len(lines) == told["groups"]
+    for model in told["models"]:
+        assert any(model["origin"] in names and n == model["group"] for names, n in shown.items())
+    assert Path("g.png").read_bytes().endswith(b"IEND\xaeB`\x82")
+    assert "would be next" in elmgrove(*where, "--anew").out
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Outdated
+from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
-from serving import serving
+from serving import empty_database, serving
+from test_peers import answering
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
@@ -25,7 +26,7 @@ CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
 Way = Callable[[str], Exchange]
 
 
-@pytest.fixture(params=["memory", "folder", "http"])
+@pytest.fixture(params=["memory", "folder", "http on sqlite", "http on postgres"])
 def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
     ways = ExitStack()
     if request.param == "memory":
@@ -33,8 +34,9 @@ def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
 
         def way(device: str) -> Exchange:
             return shared
-    elif request.param == "http":
-        server = ways.enter_context(serving(f"{tmp_path}/store.db"))
+    elif request.param.startswith("http"):
+        database = empty_database(request, tmp_path, request.param.rpartition(" ")[2])
+        server = ways.enter_context(serving(database))
         token = server.found(CHARTER).token
         known: dict[str, Exchange] = {}
 
@@ -224,6 +226,125 @@ def test_only_what_others_did_is_news(exchange: Way) -> None:
         assert news.revision != known.revision
         known = news
     assert known.devices == 2
+
+
+# In groups
+
+DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
+
+
+def rows_of(kind: int, seed: int, count: int = 200) -> np.ndarray:
+    """Rows around a line of their own."""
+    direction = np.random.default_rng(kind).normal(size=(1, 3))
+    rng = np.random.default_rng(100 + seed)
+    return rng.normal(size=(count, 1)) @ direction + 0.05 * rng.normal(size=(count, 3))
+
+
+def learned(X: np.ndarray) -> Evidence:
+    H = BASIS.layer(X)
+    return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
+
+
+def of_kinds(origin: str, *kinds: int, rows: int = 200) -> Contribution:
+    seed = sum(origin.encode())
+    parts = tuple(learned(rows_of(kind, seed + 50 * n, rows)) for n, kind in enumerate(kinds))
+    several = parts if len(parts) > 1 else ()
+    return Contribution(origin, rows * len(kinds), Evidence.sum(parts), several)
+
+
+#: Two kinds of machines, each a few times, and one machine that is of both.
+FLEET = [of_kinds(f"fan-{n}", kind) for n, kind in enumerate((1, 1, 2, 2, 1, 2))]
+BOTH = of_kinds("fan-7", 2, 1)
+
+
+def back(exchange: Way, name: str, distance: str) -> Merged:
+    found = exchange(name).merged(name, None, distance)
+    assert found is not None
+    assert (found.federation, found.grouped) == ("fans", distance)
+    assert exchange(name).merged(name, found, distance) is None
+    return found
+
+
+def summed(*contributions: Contribution) -> Evidence:
+    return Evidence.sum(one.evidence for one in contributions)
+
+
+@DISTANCES
+def test_one_model_gets_the_sum_over_its_group(exchange: Way, distance: str) -> None:
+    publish(exchange, *FLEET)
+    for name, others in (("fan-0", (1, 4)), ("fan-3", (2, 5))):
+        found = back(exchange, name, distance)
+        assert (found.devices, len(found.groups)) == (2, 1)
+        assert found.evidence.close_to(summed(*(FLEET[n] for n in others)), 1e-12)
+
+
+@DISTANCES
+def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way, distance: str) -> None:
+    publish(exchange, *FLEET, BOTH)
+    found = back(exchange, "fan-7", distance)
+    assert found.devices == 6
+    for kind in ((0, 1, 4), (2, 3, 5)):
+        expected = summed(*(FLEET[n] for n in kind))
+        assert sum(group.close_to(expected, 1e-12) for group in found.groups) == 1
+    first = back(exchange, "fan-0", distance)
+    assert first.devices == 3
+    assert first.evidence.close_to(summed(FLEET[1], FLEET[4]) + BOTH.kinds[1], 1e-12)
+
+
+@DISTANCES
+def test_who_has_published_nothing_or_left_gets_nothing(exchange: Way, distance: str) -> None:
+    publish(exchange, *FLEET, Departure("fan-0", 999))
+    for name in ("fan-0", "fan-9"):
+        found = back(exchange, name, distance)
+        assert (found.devices, found.groups) == (0, ())
+        assert found.evidence == Evidence.zero(BASIS)
+    assert back(exchange, "fan-1", distance).evidence.close_to(FLEET[4].evidence, 1e-12)
+
+
+@DISTANCES
+def test_in_groups_ones_own_change_is_news_and_so_is_another_setting(
+    exchange: Way, distance: str
+) -> None:
+    publish(exchange, *FLEET)
+    way, known = exchange("fan-0"), back(exchange, "fan-0", distance)
+    other = {"evidence": "parameters", "parameters": "evidence"}[distance]
+    for setting in (None, other):
+        found = way.merged("fan-0", known, setting)
+        assert found is not None
+        assert found.grouped == setting
+        assert way.merged("fan-0", found, distance) == known
+    publish(exchange, of_kinds("fan-0", 1))
+    assert way.merged("fan-0", known, distance) is None, "the same twice is once"
+    publish(exchange, of_kinds("fan-0", 2, rows=300))
+    moved = way.merged("fan-0", known, distance)
+    assert moved is not None
+    assert moved.evidence.close_to(summed(FLEET[2], FLEET[3], FLEET[5]), 1e-12)
+    publish(exchange, Departure("fan-3", 999))
+    left = way.merged("fan-0", moved, distance)
+    assert left is not None
+    assert left.evidence.close_to(summed(FLEET[2], FLEET[5]), 1e-12)
+    publish(exchange, replace(FLEET[3], epoch=1000))
+    again = way.merged("fan-0", left, distance)
+    assert again is not None
+    assert again.evidence.close_to(moved.evidence, 1e-12)
+
+
+def test_what_is_no_distance_is_refused(exchange: Way) -> None:
+    publish(exchange, *FLEET)
+    with pytest.raises(ElmgroveError, match="evidence"):
+        exchange("fan-0").merged("fan-0", None, "looks")
+
+
+def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
+    """It answers with the sum over everybody, which would be merged all the same."""
+    plain = Merged("fans", 7, 1, FLEET[0].evidence)
+    with (
+        answering(plain.to_bytes()) as url,
+        HttpExchange(f"{url}/fans", "fan-1", key="any") as old,
+    ):
+        assert old.merged("fan-1", None) == plain
+        with pytest.raises(Refused, match="too old"):
+            old.merged("fan-1", None, "evidence")
 
 
 def test_closing_twice_does_no_harm(exchange: Way) -> None:

@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
 
 import elmgrove.joining
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.cooperation import (
-    Centres,
     Charter,
     Contribution,
     Grouping,
+    StandingGroups,
     by_evidence,
     by_parameters,
     group,
@@ -25,6 +24,7 @@ from serving import (
     ADMIN,
     LAYER,
     Federation,
+    database_fixture,  # noqa: F401 (fixtures)
     fans_fixture,  # noqa: F401 (fixtures)
     server_fixture,  # noqa: F401 (fixtures)
     serving,
@@ -211,57 +211,6 @@ def test_what_has_no_structure_is_one_group_unless_the_paper_is_taken_at_its_wor
     assert by_parameters(same, RIDGE, silhouette=-1.0).count > 1
 
 
-def literal_algorithm_2(
-    W: list[np.ndarray], labels: tuple[int, ...], new: list[np.ndarray]
-) -> list[int]:
-    members = {k: [w for w, label in zip(W, labels, strict=True) if label == k] for k in labels}
-    C = {k: np.mean(members[k], axis=0) for k in members}
-    chosen = []
-    for W_t in new:  # 12
-        Dist = {k: np.sqrt(np.square(W_t - C[k]).sum()) for k in C}  # 13, 14
-        r = min(Dist, key=lambda k: Dist[k])  # 16
-        C[r] = C[r] + (W_t - C[r]) / (len(members[r]) + 1)  # 17
-        members[r].append(W_t)
-        chosen.append(r)
-    return chosen
-
-
-def test_algorithm_2_gives_new_ones_to_the_nearest_centre_which_moves() -> None:
-    first = by_parameters(SAID, RIDGE, 3)
-    new = [near(kind, 90 + kind) for kind in (3, 1, 2, 2, 4)]
-    centres = Centres(first, RIDGE)
-    before = centres.centres
-    chosen = [centres.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
-    vectors = [evidence(X).solve(RIDGE).ravel() for X in new]
-    assert chosen == literal_algorithm_2(list(betas()), first.labels, vectors)
-    assert chosen[:4] == [first.group_of(str(TRUTH.index(kind))) for kind in (3, 1, 2, 2)]
-    assert cdist(before, centres.centres).diagonal().min() > 0
-    assert centres.grouping.group_of("new 0") == chosen[0]
-
-
-def test_who_comes_again_takes_its_own_place_and_who_leaves_leaves_no_trace() -> None:
-    centres = Centres(by_parameters(SAID, RIDGE, 3), RIDGE)
-    before = centres.centres
-    device = said("device", near(1, 70), near(2, 71))
-    once = centres.take(device)
-    after = centres.centres
-    assert centres.take(device) == once
-    np.testing.assert_array_equal(centres.centres, after)
-    assert centres.take(said("device", near(3, 72))) == (centres.grouping.group_of("5"),)
-    centres.leave("device")
-    centres.leave("device")
-    np.testing.assert_array_equal(centres.centres, before)
-    assert centres.grouping.models == by_parameters(SAID, RIDGE, 3).models
-
-
-def test_a_centre_without_members_stays_where_it_was() -> None:
-    two = [said("a", near(1, 1)), said("b", near(2, 2))]
-    centres = Centres(by_parameters(two, RIDGE, 2), RIDGE)
-    centres.leave("b")
-    assert centres.grouping.count == 1
-    assert centres.take(two[1]) == (1,)
-
-
 def test_what_can_not_be_grouped_is_said() -> None:
     with pytest.raises(BadInput, match="distance"):
         group(SAID, RIDGE, "looks")
@@ -274,12 +223,6 @@ def test_what_can_not_be_grouped_is_said() -> None:
             rule([*SAID, Contribution("other", 9, evidence_of_fan(near(1, 1)))], RIDGE)
         assert rule([], RIDGE).count == 0
         assert rule(SAID[:1], RIDGE).labels == (0,)
-    with pytest.raises(BadInput, match="no groups"):
-        Centres(by_evidence([], RIDGE), RIDGE)
-    with pytest.raises(Mismatch):
-        Centres(by_evidence(SAID, RIDGE), RIDGE).take(
-            Contribution("other", 9, evidence_of_fan(near(1, 1)))
-        )
 
 
 # On the server
@@ -316,7 +259,7 @@ def fields(found: Grouping, revision: int) -> dict[str, Any]:
     plain = found.fields
     for step in [*plain["steps"], *([plain["refused"]] if plain["refused"] else [])]:
         step.update(first=list(step["first"]), second=list(step["second"]))
-    return {"revision": revision, **plain}
+    return {"revision": revision, "since": revision, **plain}
 
 
 def test_the_server_says_what_the_rule_says(fans: Federation) -> None:
@@ -327,11 +270,11 @@ def test_the_server_says_what_the_rule_says(fans: Federation) -> None:
             expected = group(FANS, fans.charter.ridge, distance, count)
             found = shown(fans, distance=distance, **asked)
             assert found == fields(expected, 3)
-    assert shown(fans) == shown(fans, distance="evidence")
+    assert shown(fans) == shown(fans, distance="evidence") == shown(fans, anew="true")
     assert fans.ask("GET", "/groups", ADMIN).json() == shown(fans)
 
 
-def test_the_answer_is_kept_until_somebody_contributes_or_leaves(
+def test_what_is_made_afresh_is_kept_until_somebody_contributes_or_leaves(
     fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
@@ -342,14 +285,116 @@ def test_the_answer_is_kept_until_somebody_contributes_or_leaves(
 
     monkeypatch.setattr(groupings, "group", counted)
     published(fans, *FANS[:2])
-    first = shown(fans)
-    assert shown(fans) == first
+    first = shown(fans, anew="true")
+    assert shown(fans, anew="true") == first
     assert len(computed) == 1
     published(fans, FANS[2])
-    assert len(shown(fans)["models"]) == 6
+    assert len(shown(fans, anew="true")["models"]) == 6
     assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
-    assert [model["origin"] for model in shown(fans)["models"]] == ["fan 3/ü"] * 3 + ["fan-1"]
+    left = shown(fans, anew="true")["models"]
+    assert [model["origin"] for model in left] == ["fan 3/ü"] * 3 + ["fan-1"]
     assert len(computed) == 3
+
+
+# Standing groups on the server
+
+
+def same_as(standing: StandingGroups, told: dict[str, Any]) -> None:
+    expected = fields(standing.grouping, told["revision"]) | {"since": told["since"]}
+    assert {**told, "silhouettes": {}, "steps": [], "refused": None} == expected
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_the_server_follows_each_change_by_algorithm_2(
+    fans: Federation, distance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groupings, "FEW", 0)
+    basis, ridge = fans.charter.basis, fans.charter.ridge
+    published(fans, *FANS[:2])
+    first = shown(fans, distance=distance)
+    assert (first["revision"], first["since"]) == (2, 2)
+    standing = StandingGroups(basis, ridge, group(FANS[:2], ridge, distance))
+    later = [
+        FANS[2],
+        fan("fan-1", np.vstack([near(1, 1), near(1, 7)])),
+        fan("fan-2", near(2, 2), near(1, 3), near(3, 8)),
+        fan("fan-1", near(3, 9, 200)),
+    ]
+    for revision, contribution in enumerate(later, start=3):
+        published(fans, contribution)
+        standing.take(contribution)
+        told = shown(fans, distance=distance)
+        assert (told["revision"], told["since"]) == (revision, 2)
+        same_as(standing, told)
+    assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
+    standing.leave("fan-2")
+    same_as(standing, shown(fans, distance=distance))
+    for device in fans.keys:
+        found = fans.merged(device, grouped=distance)
+        assert found.devices == len(standing.partners(device))
+        for mine, expected in zip(found.groups, standing.returned(device), strict=True):
+            assert mine.close_to(expected, 1e-12)
+
+
+def test_by_parameters_a_few_patterns_are_grouped_afresh(fans: Federation) -> None:
+    """Of the first two devices it can't be told that there are two groups."""
+    published(fans, fan("fan-1", near(1, 1)))
+    assert shown(fans, distance="parameters")["groups"] == 1
+    published(fans, *FANS[1:])
+    told = shown(fans, distance="parameters")
+    again = [fan("fan-1", near(1, 1)), *FANS[1:]]
+    assert told == fields(group(again, fans.charter.ridge, "parameters"), 3)
+    assert told["groups"] > 1
+
+
+def test_two_servers_on_one_data_base_follow_alike(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groupings, "FEW", 0)
+    with serving(database) as first, serving(database) as second:
+        here = first.found(Charter("fans", Basis(LAYER, LAYER.inputs)))
+        here.enrol("fan-1", "fan-2", "fan 3/ü")
+        there = here.at(second)
+        published(here, FANS[0])
+        for distance in ("evidence", "parameters"):
+            assert shown(here, distance=distance) == shown(there, distance=distance)
+        for federation, contribution in ((here, FANS[1]), (there, FANS[2])):
+            published(federation, contribution)
+            for distance in ("evidence", "parameters"):
+                assert shown(here, distance=distance) == shown(there, distance=distance)
+                told = here.merged("fan-2", grouped=distance)
+                assert there.merged("fan-2", grouped=distance) == told
+
+
+def test_groups_that_have_become_too_large_are_not_kept(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(fans, *FANS[:2])
+    assert shown(fans)["revision"] == 2
+    monkeypatch.setattr(groupings, "MOST_PATTERNS", 5)
+    published(fans, FANS[2])
+    assert "more than 5 patterns" in refused(fans, "refused")
+    answer = fans.ask("GET", "/merged", fans.keys["fan-1"], params={"grouped": "evidence"})
+    assert answer.status_code == 422
+    assert fans.merged("fan-1").devices == 2, "the sum over all is there as ever"
+    monkeypatch.undo()
+    assert (shown(fans)["revision"], shown(fans)["since"]) == (3, 3)
+    monkeypatch.setattr(groupings, "MOST_BYTES", 100)
+    published(fans, fan("fan-1", near(1, 1), near(1, 7)))
+    assert "more than 100" in refused(fans, "refused")
+
+
+def test_what_the_server_can_not_group_by(fans: Federation) -> None:
+    for who, query, named in (
+        (fans.keys["fan-1"], {"grouped": "looks"}, "grouped"),
+        (fans.keys["fan-1"], {"grouped": ""}, "grouped"),
+        (ADMIN, {"grouped": "evidence"}, "without"),
+    ):
+        answer = fans.ask("GET", "/merged", who, params=query)
+        assert (answer.status_code, named in answer.json()["detail"]) == (400, True)
+    asked = {"grouped": "evidence", "without": "fan-2"}
+    assert fans.ask("GET", "/merged", fans.keys["fan-1"], params=asked).status_code == 403
+    assert fans.ask("GET", "/merged", ADMIN, params=asked).status_code == 200
 
 
 def test_a_federation_without_rows_has_no_groups(fans: Federation) -> None:
@@ -369,6 +414,7 @@ def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.Mo
     assert "distance" in refused(fans, "malformed", distance="looks")
     for count in ("-1", "many", "9" * 30, "٣"):
         assert "groups" in refused(fans, "malformed", groups=count)
+    assert "anew" in refused(fans, "malformed", anew="yes")
     for count in ("0", "7"):
         assert "groups" in refused(fans, "malformed", groups=count)
     monkeypatch.setattr(groupings, "MOST_PATTERNS", 5)

@@ -27,6 +27,22 @@ def test_a_sum_is_the_same_after_its_journey(dtype: type) -> None:
     assert Merged.from_bytes(nobody.to_bytes()) == nobody
 
 
+@pytest.mark.parametrize("grouped", ["evidence", "parameters"])
+def test_groups_are_the_same_after_their_journey(grouped: str) -> None:
+    evidence = merged().evidence
+    for groups in ((), (evidence,), (evidence, evidence)):
+        total = Evidence.sum(groups) if groups else Evidence.zero(BASIS)
+        sent = Merged("fans", 12, len(groups), total, groups, grouped)
+        arrived = Merged.from_bytes(sent.to_bytes())
+        assert arrived == sent
+        assert arrived != Merged("fans", 12, len(groups), total, groups)
+
+
+def test_a_sum_that_is_not_grouped_is_written_as_ever() -> None:
+    """So that who knows nothing of groups can read it."""
+    assert "grouped" not in unseal(KIND, merged().to_bytes())[0]
+
+
 def test_truncations_and_flipped_bits_are_refused() -> None:
     blob = merged().to_bytes()
     for place in range(0, len(blob), 3):
@@ -44,6 +60,7 @@ def test_truncations_and_flipped_bits_are_refused() -> None:
         *(("revision", wrong) for wrong in (-1, 1.0, 2**63)),
         *(("devices", wrong) for wrong in (-1, "3")),
         ("basis", {}),
+        *(("grouped", wrong) for wrong in (None, "", "looks", 1, ["evidence"])),
         ("more", 1),
     ],
 )

@@ -37,7 +37,7 @@ def names(chosen: list[Contribution]) -> list[str]:
     return [one.origin for one in chosen]
 
 
-OWN = evidence(images(0, 160, 10))
+OWN = said("own", images(0, 160, 10))
 ZEROS = [said(f"zero-{n}", images(0, 30 * n, 30)) for n in range(5)]
 ODD = said("odd", np.random.default_rng(1).uniform(size=(30, 64)))
 
@@ -94,8 +94,8 @@ def test_a_limit_that_leaves_nobody_is_refused(limit: float) -> None:
 # By benefit
 
 
-def error_on(held_out: np.ndarray, parts: list[Evidence]) -> float:
-    beta = Evidence.sum(parts).solve(RIDGE)
+def error_on(held_out: np.ndarray, parts: list[Contribution]) -> float:
+    beta = Evidence.sum(part.evidence for part in parts).solve(RIDGE)
     return float(np.square(held_out - BASIS.layer(held_out) @ beta).mean())
 
 
@@ -103,20 +103,20 @@ def test_with_few_rows_ones_like_is_taken_and_helps_on_rows_never_seen() -> None
     """An estimate from ten rows, so not always: for eight digits of ten at the least."""
     taken = 0
     for digit in range(10):
-        own, like = evidence(images(digit, 0, 10)), said("like", images(digit, 20, 60))
+        own, like = said("own", images(digit, 0, 10)), said("like", images(digit, 20, 60))
         taken += benefit(own, RIDGE, [like]) == [like]
         held_out = images(digit, 100, 70)
-        assert error_on(held_out, [own, like.evidence]) < error_on(held_out, [own])
+        assert error_on(held_out, [own, like]) < error_on(held_out, [own])
     assert taken >= 8
 
 
 def test_with_many_rows_a_stranger_is_left_out_and_would_mostly_have_done_harm() -> None:
     harmful = []
     for digit, other in permutations(range(10), 2):
-        own, stranger = evidence(images(digit, 0, 80)), said("stranger", images(other, 0, 120))
+        own, stranger = said("own", images(digit, 0, 80)), said("stranger", images(other, 0, 120))
         assert benefit(own, RIDGE, [stranger]) == []
         held_out = images(digit, 100, 70)
-        merged = error_on(held_out, [own, stranger.evidence])
+        merged = error_on(held_out, [own, stranger])
         harmful.append(merged > error_on(held_out, [own]))
     assert np.mean(harmful) > 0.8
 
@@ -124,18 +124,18 @@ def test_with_many_rows_a_stranger_is_left_out_and_would_mostly_have_done_harm()
 def test_of_a_mixed_fleet_the_choice_is_better_than_all_and_than_none() -> None:
     errors = []
     for digit in range(10):
-        own, held_out = evidence(images(digit, 0, 15)), images(digit, 100, 70)
+        own, held_out = said("own", images(digit, 0, 15)), images(digit, 100, 70)
         others = [said("like", images(digit, 30, 60))]
         others += [said(f"other-{n}", images((digit + n) % 10, 0, 100)) for n in (1, 4, 7)]
         groups = ([], benefit(own, RIDGE, others), others)
-        errors.append([error_on(held_out, [own, *(c.evidence for c in g)]) for g in groups])
+        errors.append([error_on(held_out, [own, *chosen]) for chosen in groups])
     none, chosen, all_of_them = np.mean(errors, axis=0)
     assert chosen < none
     assert chosen < all_of_them
 
 
 def test_who_has_no_rows_takes_everyone() -> None:
-    assert benefit(evidence(images(0, 0, 0)), RIDGE, [*ZEROS, ODD]) == [*ZEROS, ODD]
+    assert benefit(said("own", images(0, 0, 0)), RIDGE, [*ZEROS, ODD]) == [*ZEROS, ODD]
 
 
 # Within a budget

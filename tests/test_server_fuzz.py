@@ -191,6 +191,12 @@ def odd_question(world: World, chance: random.Random) -> Sent:
     raw = chance.choice([quote(monster), "%", "%zz", "%00", "%ff%fe", "%ed%a0%80", "+", "a&b=c;d"])
     paths = [
         f"/merged?without={raw}",
+        f"/merged?grouped={raw}",
+        f"/merged?grouped=evidence&without={raw}",
+        "/merged?grouped=parameters&grouped=evidence",
+        f"/groups?distance={raw}",
+        f"/groups?anew={raw}&groups={raw}",
+        "/groups",
         f"/contributions?origin={raw}",
         "/contributions?" + "&".join([f"origin={raw[:20]}"] * 50),
         f"/contributions/{raw}",

@@ -13,7 +13,7 @@ from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.codec import seal, unseal
 from elmgrove.cooperation import Charter, Contribution, Departure, Merged, address_of, unbundle
 from elmgrove.cooperation.contribution import KIND
-from elmgrove.server import entries, sums
+from elmgrove.server import entries, following
 from serving import (  # noqa: F401 (fixtures)
     ADMIN,
     LAYER,
@@ -363,7 +363,7 @@ def test_two_servers_on_one_data_base_give_one_sum(database: str) -> None:
 def test_what_came_and_went_unseen_leaves_no_rounding_behind(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sums, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(following, "SECONDS_BETWEEN_LOOKS", 3600.0)
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())
         here.enrol(ME, YOU, THIRD)
@@ -381,7 +381,7 @@ def test_a_server_that_lagged_behind_sums_afresh(
 ) -> None:
     monkeypatch.setattr(entries, "KEEP", 40)
     # So that the second server does not look by itself in the meantime.
-    monkeypatch.setattr(sums, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(following, "SECONDS_BETWEEN_LOOKS", 3600.0)
     caplog.set_level("INFO", "elmgrove.server")
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())

@@ -263,7 +263,7 @@ def test_a_rule_sees_the_devices_own_evidence_and_the_others_only(
     session = device("fan-9", exchange, rule=rule)
     session.sync()
     session.sync()
-    assert seen == [(session.detector.evidence, 0.1, ["fan-1", "fan-2"])] * 2
+    assert seen == [(session.member.contribution(), 0.1, ["fan-1", "fan-2"])] * 2
 
 
 @pytest.mark.parametrize(("entries", "devices"), [(0, 0), (1, 1), (2, 2)])

@@ -34,9 +34,12 @@ class Kind:
 
     def loss_with(self, other: "Kind") -> float:
         """By how much the error on the rows of the worse off grows if one model serves both."""
-        joint = (self.evidence + other.evidence).solve(self.ridge)
-        pairs = ((part.evidence.error_of(joint), part.error) for part in (self, other))
-        return max((after / before - 1.0 if before > 0.0 else 0.0) for after, before in pairs)
+        # What overflows is no pair: it becomes the largest loss there is, which is still a number.
+        with np.errstate(over="ignore", invalid="ignore"):
+            joint = (self.evidence + other.evidence).solve(self.ridge)
+            pairs = ((part.evidence.error_of(joint), part.error) for part in (self, other))
+            loss = max((after / before - 1.0 if before > 0.0 else 0.0) for after, before in pairs)
+        return loss if loss < _LARGEST else _LARGEST
 
 
 class Step(NamedTuple):
@@ -116,16 +119,9 @@ class _Candidates:
                 return None
             if self._known[i, j]:
                 return Step(float(self._losses[i, j]), self._members[i], self._members[j])
-            self._losses[i, j] = self._loss(i, j)
+            self._losses[i, j] = self._kinds[i].loss_with(self._kinds[j])
             self._known[i, j] = True
         return None
-
-    def _loss(self, i: int, j: int) -> float:
-        # What overflows is no pair: below it becomes the largest loss there is.
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = self._kinds[i].loss_with(self._kinds[j])
-        # Beyond all numbers, but below those that are no pairs.
-        return loss if loss < _LARGEST else _LARGEST
 
     def _join(self, step: Step) -> None:
         i, j = self._members.index(step.first), self._members.index(step.second)

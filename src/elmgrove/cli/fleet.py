@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.grouping import draw, grid_of, reason_of
+from elmgrove.cli.grouping import draw, grid_of, reason_of, standing_of
 from elmgrove.cli.options import bar, notes
 from elmgrove.cooperation import Contribution, Judgement, group, judge
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange
+from elmgrove.exchange import Exchange, FolderExchange
 from elmgrove.exchange.connection import open_exchange
 from elmgrove.extras import extra
 from elmgrove.files import load_contribution
@@ -98,32 +98,59 @@ def groups_(
         int | None,
         typer.Option(help="Make so many groups \\[default: as many as there are].", min=1),
     ] = None,
+    anew: Annotated[
+        bool,
+        typer.Option("--anew", help="Group afresh instead of asking the server for its groups."),
+    ] = False,
     as_json: AsJson = False,
     plot: Plot = None,
 ) -> None:
     """Show which patterns of which devices are of one kind, and why, without a row.
 
     By evidence, patterns are joined while the error on nobody's rows grows by more than 2 % in
-    one step. By parameters, K-means and the silhouette decide.
+    one step. By parameters, K-means and the silhouette decide. A server keeps its groups while
+    devices come and go; they are grouped afresh, with reasons, by --anew, --groups and --ridge.
 
     Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
     if plot is not None:
         extra("matplotlib", "demo")
     contributions, own_ridge = _contributions(where, key, ca)
+    afresh = anew or groups is not None or ridge is not None
+    told = None if afresh else _told(where, key, ca, distance)
     ridge = own_ridge if ridge is None else ridge
-    found = group(contributions, ridge, distance, groups)
+    if told is None:
+        found = group(contributions, ridge, distance, groups)
+        fields, reason = found.fields, reason_of(found)
+    else:
+        found, fields = standing_of(told, contributions), told
+        reason = f"As the server keeps them since revision {told['since']}; --anew says why."
     if not found.models:
         raise BadInput(f"{', '.join(where)}: nobody contributed anything")
     if as_json:
-        Console().print_json(json.dumps(found.fields))
+        Console().print_json(json.dumps(fields))
     else:
         console = Console(markup=False, emoji=False)
         console.print(grid_of(found))
-        console.print(reason_of(found))
+        console.print(reason)
     if plot is not None:
         draw(found, ridge, plot)
         notes.print(f"Wrote {plot}.")
+
+
+def _told(
+    where: list[str], key: str | None, ca: str | None, distance: str
+) -> dict[str, Any] | None:
+    """The groups that a server keeps; None where there is none to ask."""
+    exchange = open_exchange(where[0], "fleet", key=key, ca=ca)
+    if isinstance(exchange, FolderExchange):  # or a file, which is not opened
+        return None
+    # Here, because httpx takes a while to load, and a folder needs none of it.
+    from elmgrove.exchange.http import HttpExchange
+
+    assert isinstance(exchange, HttpExchange)
+    with exchange:
+        return exchange.groups(distance)
 
 
 def _contributions(

@@ -1,5 +1,6 @@
 """Groups of patterns for people: a table, a reason, and a picture."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from rich.table import Table as Grid
 
 from elmgrove.cooperation import Contribution, Grouping, Local, judge
-from elmgrove.cooperation.groups import parameters
+from elmgrove.cooperation.groups import local_models, parameters
 from elmgrove.extras import extra
 
 Matrix = NDArray[Any]
@@ -20,16 +21,25 @@ def grid_of(found: Grouping) -> Grid:
     grid.add_column("group", justify="right")
     grid.add_column("device (pattern)")
     grid.add_column("rows", justify="right")
-    if found.distance == "evidence":
+    if found.steps:
         grid.add_column("error grew by", justify="right")
-    for number in range(found.count):
+    for number in found.numbers:
         members = found.members(number)
         rows = sum(model.evidence.count for model in members)
         line = [str(number), ", ".join(map(name_of, members)), f"{rows:,.0f}"]
-        if found.distance == "evidence":
+        if found.steps:
             line.append(f"{found.loss_within(number):.2%}" if len(members) > 1 else "")
         grid.add_row(*line)
     return grid
+
+
+def standing_of(told: dict[str, Any], contributions: Sequence[Contribution]) -> Grouping:
+    """The groups that a server keeps, of the patterns that are still there."""
+    models = {model.name: model for model in local_models(contributions)}
+    groups = {(one["origin"], one["pattern"]): one["group"] for one in told["models"]}
+    known = [name for name in models if name in groups]
+    labels = tuple(groups[name] for name in known)
+    return Grouping(told["distance"], tuple(models[name] for name in known), labels)
 
 
 def reason_of(found: Grouping) -> str:
@@ -60,7 +70,7 @@ def draw(found: Grouping, ridge: float, path: Path) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_title(title)
     start = 0
-    for number in range(found.count):
+    for number in found.numbers:
         size = len(found.members(number))
         corner = (start - 0.5, start - 0.5)
         axes.add_patch(pyplot.Rectangle(corner, size, size, fill=False, color="red", linewidth=2))

@@ -2,7 +2,6 @@
 
 from elmgrove.cooperation.averaging import Averaged, average
 from elmgrove.cooperation.bundle import bundle, unbundle
-from elmgrove.cooperation.centres import Centres
 from elmgrove.cooperation.charter import Charter, address_of
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure, Entry, entry_from_bytes
@@ -21,14 +20,23 @@ from elmgrove.cooperation.matching import averaged, global_models, matched, retu
 from elmgrove.cooperation.member import Member
 from elmgrove.cooperation.merged import Merged
 from elmgrove.cooperation.running import RunningSum
-from elmgrove.cooperation.selection import Cost, Rule, benefit, everyone, named, quality, within
+from elmgrove.cooperation.selection import (
+    Cost,
+    Rule,
+    SameGroup,
+    benefit,
+    everyone,
+    named,
+    quality,
+    within,
+)
+from elmgrove.cooperation.standing import StandingGroups
 from elmgrove.cooperation.succession import Outdated, Refused, Version, follows
 from elmgrove.validation import expected_error
 
 __all__ = [
     "DISTANCES",
     "Averaged",
-    "Centres",
     "Charter",
     "Contribution",
     "Cost",
@@ -44,6 +52,8 @@ __all__ = [
     "Refused",
     "Rule",
     "RunningSum",
+    "SameGroup",
+    "StandingGroups",
     "Version",
     "address_of",
     "average",

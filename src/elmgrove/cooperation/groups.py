@@ -31,15 +31,20 @@ class Local(NamedTuple):
     pattern: int
     evidence: Evidence
 
+    @property
+    def name(self) -> tuple[str, int]:
+        """What tells it from all others."""
+        return self.origin, self.pattern
+
 
 @dataclass(frozen=True)
 class Grouping:
     """Which local model belongs to which group, and why.
 
-    ``labels`` has the group of each of ``models``; groups are numbered in the order of their first
-    member. By ``parameters``: ``silhouettes`` of each number of groups that was tried. By
-    ``evidence``: ``steps`` are the joins (by places in ``models``) with the loss of each, and
-    ``refused`` is the next one, which was not made any more.
+    ``labels`` has the group of each of ``models``; made afresh, groups are numbered in the order of
+    their first member. By ``parameters``: ``silhouettes`` of each number of groups that was tried.
+    By ``evidence``: ``steps`` are the joins (by places in ``models``) with the loss of each, and
+    ``refused`` is the next one, which was not made any more. Standing groups have no reasons.
     """
 
     distance: str
@@ -50,9 +55,14 @@ class Grouping:
     refused: Step | None = None
 
     @property
+    def numbers(self) -> list[int]:
+        """The groups that there are; of standing ones, some numbers may be nobody's."""
+        return sorted(set(self.labels))
+
+    @property
     def count(self) -> int:
         """How many groups there are."""
-        return len(set(self.labels))
+        return len(self.numbers)
 
     def members(self, group: int) -> tuple[Local, ...]:
         """The local models of a group."""
@@ -62,7 +72,7 @@ class Grouping:
     def group_of(self, origin: str, pattern: int = 0) -> int:
         """The group of a device's pattern."""
         for model, label in zip(self.models, self.labels, strict=True):
-            if (model.origin, model.pattern) == (origin, pattern):
+            if model.name == (origin, pattern):
                 return label
         raise BadInput(f"pattern {pattern} of {origin!r} was not grouped: it has no rows")
 
@@ -162,9 +172,14 @@ def group(
     count: int | None = None,
 ) -> Grouping:
     """Groups by the ``distance`` of that name: so many, or as many as it finds."""
-    if distance not in DISTANCES:
-        raise BadInput(f"distance must be one of {', '.join(DISTANCES)}, not {distance!r}")
+    require_distance(distance)
     return DISTANCES[distance](contributions, ridge, count)
+
+
+def require_distance(distance: object) -> None:
+    """Raises ``BadInput`` unless it is the name of one."""
+    if not isinstance(distance, str) or distance not in DISTANCES:
+        raise BadInput(f"distance must be one of {', '.join(DISTANCES)}, not {distance!r:.40}")
 
 
 def parameters(evidence: Evidence, ridge: float) -> Array:

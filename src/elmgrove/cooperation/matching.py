@@ -28,12 +28,12 @@ def averaged(parts: Sequence[Evidence], ridge: float) -> Array:
 
 def global_models(
     grouping: Grouping, ridge: float, aggregation: Aggregation = summed
-) -> list[Array]:
+) -> dict[int, Array]:
     """Forward matching: each local model feeds the global model of its group. One β a group."""
-    return [
-        aggregation([model.evidence for model in grouping.members(group)], ridge)
-        for group in range(grouping.count)
-    ]
+    return {
+        group: aggregation([model.evidence for model in grouping.members(group)], ridge)
+        for group in grouping.numbers
+    }
 
 
 def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
@@ -47,7 +47,7 @@ def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
     own: dict[str, list[int]] = {}
     for model, group in zip(grouping.models, grouping.labels, strict=True):
         own.setdefault(model.origin, []).append(group)
-    return {origin: _places(groups, grouping.count) for origin, groups in own.items()}
+    return {origin: _places(groups, grouping.numbers) for origin, groups in own.items()}
 
 
 def matched(
@@ -71,7 +71,7 @@ def matched(
     }
 
 
-def _places(groups: Sequence[int], count: int) -> tuple[int | None, ...]:
-    if len(groups) >= count:
-        return (*range(count), *[None] * (len(groups) - count))
+def _places(groups: Sequence[int], numbers: Sequence[int]) -> tuple[int | None, ...]:
+    if len(groups) >= len(numbers):
+        return (*numbers, *[None] * (len(groups) - len(numbers)))
     return tuple(groups)

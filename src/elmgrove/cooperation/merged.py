@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
+from elmgrove.cooperation.groups import require_distance
 from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
@@ -18,7 +19,8 @@ class Merged:
 
     It costs the same however many devices there are, and tells nothing of each. ``revision``
     numbers the states of the federation; ``devices`` says how many are in the sum. ``groups`` are
-    the sums over what is of one kind, where somebody told the kinds apart.
+    the sums over what is of one kind, where somebody told the kinds apart. ``grouped`` is set where
+    an exchange did, by that distance, and then only what comes back to the device is in it.
     """
 
     federation: str
@@ -26,6 +28,7 @@ class Merged:
     devices: int
     evidence: Evidence
     groups: tuple[Evidence, ...] = ()
+    grouped: str | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.federation)
@@ -33,6 +36,8 @@ class Merged:
         require_epoch(self.devices)
         if self.groups and Evidence.sum(self.groups) != self.evidence:
             raise BadInput("the groups do not make up the sum")
+        if self.grouped is not None:
+            require_distance(self.grouped)
 
     @property
     def kinds(self) -> tuple[Evidence, ...]:
@@ -49,6 +54,7 @@ class Merged:
             "revision": self.revision,
             "devices": self.devices,
             "basis": self.evidence.basis.fields,
+            **({} if self.grouped is None else {"grouped": self.grouped}),
         }
         if not self.groups:
             numbers, arrays = pack_evidence(self.evidence)
@@ -68,6 +74,6 @@ class Merged:
             else:
                 evidence, groups = unpack_evidence(basis, fields, arrays), ()
             known = fields["federation"], fields["revision"], fields["devices"]
-            made = cls(*known, evidence, groups)
+            made = cls(*known, evidence, groups, fields.get("grouped"))
             require_written_as(made._packed(), fields, arrays)
         return made

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmgrove.cooperation.contribution import Contribution
+from elmgrove.cooperation.groups import group, require_distance
 from elmgrove.cooperation.judgement import judge
+from elmgrove.cooperation.standing import StandingGroups
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.validation import expected_error
 
-#: Chooses among what others contributed, given one's own evidence and the ridge.
-Rule = Callable[[Evidence, float, Sequence[Contribution]], list[Contribution]]
+#: Chooses among what others contributed, given one's own contribution and the ridge.
+Rule = Callable[[Contribution, float, Sequence[Contribution]], list[Contribution]]
 
 
-def everyone(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+def everyone(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
     """All of them."""
     return list(others)
 
@@ -27,7 +29,7 @@ def named(names: Collection[str]) -> Rule:
     if not wanted:
         raise BadInput("name at least one device to merge")
 
-    def rule(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+    def rule(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
         return [other for other in others if other.origin in wanted]
 
     return rule
@@ -44,7 +46,7 @@ def quality(limit: float = 3.0) -> Rule:
     if not limit > 0:
         raise BadInput(f"the limit of quality must be above 0, not {limit}")
 
-    def rule(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+    def rule(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
         if len(others) < 4:
             return list(others)
         strangeness = np.log(np.clip(judge(others, ridge).strangeness, 1e-300, 1e300))
@@ -57,7 +59,7 @@ def quality(limit: float = 3.0) -> Rule:
     return rule
 
 
-def benefit(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+def benefit(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
     """Only what lowers one's own expected error, most helpful first.
 
     The estimate is good where there are several times more rows than hidden units: then only
@@ -65,19 +67,43 @@ def benefit(own: Evidence, ridge: float, others: Sequence[Contribution]) -> list
     by benefit does not teach what peers know and this device never met: take everyone for that.
     With no rows of one's own there is nothing to judge by, and everyone is taken.
     """
-    if own.count <= 0:
+    mine = own.evidence
+    if mine.count <= 0:
         return list(others)
     chosen: list[Contribution] = []
     total: Evidence | None = None
-    best = expected_error(own, None, ridge)
-    alone = {other.origin: expected_error(own, other.evidence, ridge) for other in others}
+    best = expected_error(mine, None, ridge)
+    alone = {other.origin: expected_error(mine, other.evidence, ridge) for other in others}
     for other in sorted(others, key=lambda other: alone[other.origin]):
         tried = other.evidence if total is None else total + other.evidence
-        error = expected_error(own, tried, ridge)
+        error = expected_error(mine, tried, ridge)
         if error < best:
             chosen.append(other)
             total, best = tried, error
     return sorted(chosen, key=lambda other: other.origin)
+
+
+@dataclass(frozen=True)
+class SameGroup:
+    """Those that have a part in what MLMG's Algorithm 3 sends back to this device.
+
+    Groups one's own patterns and the others' by ``distance`` and takes whoever is in the groups
+    that come back: with one model for everything, the devices of one's own kind (multi-global).
+    A contribution is taken whole, with all its patterns. An exchange that groups by itself hands
+    out the sums of the groups instead, without what else those devices know.
+    """
+
+    distance: str = "evidence"
+
+    def __post_init__(self) -> None:
+        require_distance(self.distance)
+
+    def __call__(
+        self, own: Contribution, ridge: float, others: Sequence[Contribution]
+    ) -> list[Contribution]:
+        grouping = group([own, *others], ridge, self.distance)
+        partners = StandingGroups(own.evidence.basis, ridge, grouping).partners(own.origin)
+        return [other for other in others if other.origin in partners]
 
 
 @dataclass(frozen=True)

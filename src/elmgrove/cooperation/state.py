@@ -43,6 +43,7 @@ def pack_merged(merged: Merged) -> Packed:
         "federation": merged.federation,
         "revision": merged.revision,
         "devices": merged.devices,
+        **({} if merged.grouped is None else {"grouped": merged.grouped}),
     }
     return {"merged": known | numbers}, arrays
 
@@ -53,7 +54,8 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
     if known is None:
         return None
     evidence, groups = _unpack_kinds(basis, "merged", known, arrays)
-    return Merged(known["federation"], known["revision"], known["devices"], evidence, groups)
+    numbers = known["federation"], known["revision"], known["devices"]
+    return Merged(*numbers, evidence, groups, known.get("grouped"))
 
 
 def pack_published(learned: int, parts: tuple[Part, ...]) -> Packed:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmgrove.cooperation import Cost, Rule, benefit, everyone, named, quality
+from elmgrove.cooperation import Cost, Rule, SameGroup, benefit, everyone, named, quality
+from elmgrove.cooperation.groups import require_distance
 from elmgrove.errors import BadInput
 from elmgrove.pattern import PatternRule
 
@@ -35,7 +36,10 @@ class Settings:
     )
     listen: Annotated[str, "host:port on which other agents may pull."] = ""
     peer_token: Annotated[str, "What agents must know to pull from each other."] = ""
-    merge: Annotated[str, "Whom: everyone, quality, benefit, or names with commas."] = "everyone"
+    merge: Annotated[str, "Whom: everyone, group, quality, benefit, or names with commas."] = (
+        "everyone"
+    )
+    distance: Annotated[str, "What makes a group: evidence or parameters."] = "evidence"
     budget_seconds: Annotated[float, "Fetch what can be had in this time; 0 = all."] = 0.0
     budget_bytes: Annotated[int, "Fetch no more bytes than this; 0 = all."] = 0
     guard: Annotated[bool, "Upload only what covers enough new rows; no privacy as such."] = True
@@ -73,6 +77,7 @@ class Settings:
             raise BadInput("listen: evidence is not for everybody; set peer_token as well")
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
+        require_distance(self.distance)
         for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
             if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
@@ -102,6 +107,8 @@ class Settings:
         """Whom to merge."""
         if self.merge in ("everyone", "benefit"):
             return everyone if self.merge == "everyone" else benefit
+        if self.merge == "group":
+            return SameGroup(self.distance)
         return quality() if self.merge == "quality" else named(self.merge.split(","))
 
     @property

@@ -19,7 +19,7 @@ from elmgrove.cooperation import (
 )
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
 from elmgrove.exchange.interface import Listing, Unreachable
-from elmgrove.exchange.memory import listing_of, merged_of, version_of
+from elmgrove.exchange.memory import listing_of, merged_of, returned_of, version_of
 from elmgrove.files import write
 
 log = logging.getLogger("elmgrove.exchange")
@@ -79,15 +79,21 @@ class FolderExchange:
         with reaching(self._folder):
             return [entry for _, entry in self._entries(wanted)]
 
-    def merged(self, without: str, known: Merged | None) -> Merged | None:
+    def merged(
+        self, without: str, known: Merged | None, grouped: str | None = None
+    ) -> Merged | None:
         """See ``Exchange``. Reads only the heads of files if none has changed since ``known``."""
         with reaching(self._folder):
-            others = set(self._paths()) - {self._path(without)}
-            stamps = [(path.name, *_stamp(path)) for path in sorted(others)]
+            own = {self._path(without)}
+            # In groups, one's own change matters: it may lead to another group.
+            wanted = set(self._paths()) - (own if grouped is None else set())
+            stamps = [(path.name, *_stamp(path)) for path in sorted(wanted)]
             revision = int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
-            if known is not None and known.revision == revision:
+            if known is not None and (known.revision, known.grouped) == (revision, grouped):
                 return None
-            entries = [entry for _, entry in self._entries(others)]
+            entries = [entry for _, entry in self._entries(wanted)]
+        if grouped is not None:
+            return returned_of(self.charter, revision, entries, without, grouped)
         return merged_of(self.charter, revision, entries)
 
     def close(self) -> None:

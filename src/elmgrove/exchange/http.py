@@ -99,12 +99,24 @@ class HttpExchange:
             entries += [entry_from_bytes(blob) for blob in unbundle(content)]
         return entries
 
-    def merged(self, without: str, known: Merged | None) -> Merged | None:
+    def merged(
+        self, without: str, known: Merged | None, grouped: str | None = None
+    ) -> Merged | None:
         """See ``Exchange``. An unchanged sum costs a few hundred bytes."""
         tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
-        answer = self._request("GET", "/merged", headers=tag, params={"without": without})
-        unchanged = answer.status_code == httpx.codes.NOT_MODIFIED
-        return None if unchanged else Merged.from_bytes(answer.content)
+        asked = {"without": without} | ({} if grouped is None else {"grouped": grouped})
+        answer = self._request("GET", "/merged", headers=tag, params=asked)
+        if answer.status_code == httpx.codes.NOT_MODIFIED:
+            return None
+        found = Merged.from_bytes(answer.content)
+        if found.grouped != grouped:
+            # One that does not know the question answers with the sum over everybody.
+            raise Refused(f"{answer.url.host}: this server is too old to tell groups apart")
+        return found
+
+    def groups(self, distance: str) -> dict[str, Any]:
+        """The groups that the server keeps by this distance, as it tells them."""
+        return _fields(self._request("GET", "/groups", params={"distance": distance}))
 
     def close(self) -> None:
         """See ``Exchange``."""

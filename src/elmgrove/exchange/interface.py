@@ -54,8 +54,15 @@ class Exchange(Protocol):
         """The entries of these origins; those that are not there (any more) are left out."""
         ...
 
-    def merged(self, without: str, known: Merged | None) -> Merged | None:
-        """The sum over all devices but one; None if ``known`` is still what it would be."""
+    def merged(
+        self, without: str, known: Merged | None, grouped: str | None = None
+    ) -> Merged | None:
+        """The sum over all devices but one; None if ``known`` is still what it would be.
+
+        ``grouped`` by a distance (of ``cooperation.DISTANCES``): instead, the sums of the groups
+        that come back to this device, without its own part (``StandingGroups.returned``). MUST be
+        empty for a device that has published nothing, or left.
+        """
         ...
 
     def close(self) -> None:

@@ -10,9 +10,11 @@ from elmgrove.cooperation import (
     Entry,
     Ledger,
     Merged,
+    StandingGroups,
     Version,
     entry_from_bytes,
     follows,
+    group,
 )
 from elmgrove.evidence import Evidence
 from elmgrove.exchange.interface import Listing
@@ -49,12 +51,21 @@ class MemoryExchange:
             entry_from_bytes(self._held[name]) for name in sorted(origins) if name in self._held
         ]
 
-    def merged(self, without: str, known: Merged | None) -> Merged | None:
+    def merged(
+        self, without: str, known: Merged | None, grouped: str | None = None
+    ) -> Merged | None:
         """See ``Exchange``."""
-        others = [n for n, origin in enumerate(self._changes, start=1) if origin != without]
-        revision = others[-1] if others else 0
-        if known is not None and known.revision == revision:
+        news = [
+            number
+            for number, origin in enumerate(self._changes, start=1)
+            # In groups, one's own change matters: it may lead to another group.
+            if grouped is not None or origin != without
+        ]
+        revision = news[-1] if news else 0
+        if known is not None and (known.revision, known.grouped) == (revision, grouped):
             return None
+        if grouped is not None:
+            return returned_of(self.charter, revision, self.fetch(self._held), without, grouped)
         return merged_of(self.charter, revision, self.fetch(set(self._held) - {without}))
 
     def close(self) -> None:
@@ -82,11 +93,20 @@ def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Me
     return Merged(charter.name, revision, len(ledger), evidence)
 
 
+def returned_of(
+    charter: Charter, revision: int, entries: Collection[Entry], origin: str, distance: str
+) -> Merged:
+    """What comes back to a device when all entries are grouped afresh."""
+    grouping = group(Ledger(entries), charter.ridge, distance)
+    standing = StandingGroups(charter.basis, charter.ridge, grouping)
+    return standing.merged(charter.name, revision, origin)
+
+
 def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
-    """The same by kind: what one model explains as well as several is one group."""
+    """The sum by kind: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
     kinds = [kind for kind in ledger.kinds if kind.count > 0]
     found = groups([Kind(kind, charter.ridge) for kind in kinds], tolerance)
-    sums = tuple(Evidence.sum(kinds[index] for index in group) for group in found)
+    sums = tuple(Evidence.sum(kinds[index] for index in one) for one in found)
     evidence = Evidence.sum(sums) if sums else Evidence.zero(charter.basis)
     return Merged(charter.name, 0, len(ledger), evidence, sums)

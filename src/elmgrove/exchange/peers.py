@@ -94,8 +94,8 @@ class PeerSession:
         before = member.ledger, member.lead
         refused: list[ElmgroveError] = member.meet(pulled.entries)
         if self._rule is not everyone:
-            detector = member.detector
-            chosen = self._rule(detector.evidence, detector.model.ridge, list(member.ledger))
+            ridge = member.detector.model.ridge
+            chosen = self._rule(member.contribution(), ridge, list(member.ledger))
             member.meet((), only={contribution.origin for contribution in chosen})
         shared, reasons = member.shared, pulled.failures + [str(error) for error in refused]
         return Report(

@@ -12,11 +12,11 @@ from elmgrove.cooperation import (
     Merged,
     Outdated,
     Rule,
+    SameGroup,
     everyone,
     within,
 )
 from elmgrove.errors import ElmgroveError
-from elmgrove.evidence import Evidence
 from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
 from elmgrove.exchange.memory import grouped_of, merged_of
 from elmgrove.patterns import PatternDetector
@@ -32,7 +32,7 @@ class Parcel:
 
     name: str
     entries: tuple[Entry, ...]
-    own: Evidence
+    own: Contribution
     ridge: float
     known: Merged | None
     tolerance: float | None
@@ -71,8 +71,9 @@ class Report:
 class Session:
     """Keeps a member in step with an exchange.
 
-    ``rule`` chooses whom to merge, ``budget`` how much fetching may cost (with a budget, with any
-    rule but ``everyone``, and for a device with patterns, contributions are fetched one by one).
+    ``rule`` chooses whom to merge, ``budget`` how much fetching may cost. By ``everyone`` and by
+    ``SameGroup`` the exchange's sums are taken; with a budget, with any other rule, and by
+    ``everyone`` for a device with patterns, contributions are fetched one by one.
     ``save`` is called before anything new leaves the device: who forgets what was sent can't keep
     the upload guard.
     """
@@ -133,7 +134,7 @@ class Session:
         return Parcel(
             self.member.name,
             entries,
-            detector.evidence,
+            self.member.contribution(),
             detector.model.ridge,
             self.member.merged,
             tolerance,
@@ -141,7 +142,7 @@ class Session:
 
     def carry(self, parcel: Parcel) -> Answer:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
-        self.exchange.charter.basis.require(parcel.own.basis)
+        self.exchange.charter.basis.require(parcel.own.evidence.basis)
         refusal = None
         try:
             for entry in parcel.entries:
@@ -150,11 +151,13 @@ class Session:
             raise
         except ElmgroveError as error:
             refusal = error
-        if self._rule is everyone and self._budget is None and parcel.tolerance is None:
+        grouped = self._rule.distance if isinstance(self._rule, SameGroup) else None
+        alike = self._rule is everyone and parcel.tolerance is None
+        if self._budget is None and (alike or grouped is not None):
             known = parcel.known
             if known is not None and known.federation != self.exchange.charter.name:
                 known = None  # its number means nothing here
-            return Answer(self.exchange.merged(parcel.name, known), refusal)
+            return Answer(self.exchange.merged(parcel.name, known, grouped), refusal)
         chosen = self._chosen(parcel)
         return Answer(None if chosen == parcel.known else chosen, refusal)
 

@@ -31,7 +31,8 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
         app.state.service = Service(store, secrets.hashed(admin_token), max_body)
-        following = asyncio.create_task(app.state.service.sums.run())
+        kept = (app.state.service.sums, app.state.service.groupings)
+        following = asyncio.gather(*(followers.run() for followers in kept))
         try:
             # Many requests on one thread each, rather than one on many.
             with threadpool_limits(1, "blas"):

@@ -8,7 +8,7 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.cooperation import Contribution, Departure, Version, follows
+from elmgrove.cooperation import DISTANCES, Contribution, Departure, Version, follows
 from elmgrove.cooperation.bundle import framed
 from elmgrove.part import MOST_PARTS
 from elmgrove.server.callers import Caller, caller_of
@@ -86,21 +86,40 @@ async def some(request: Request) -> Response:
 
 
 async def merged(request: Request) -> Response:
-    """The sum over all devices but the caller, kept ready; 304 while it is what the caller has."""
+    """The sum over all devices but the caller, kept ready; 304 while it is what the caller has.
+
+    ``grouped`` by evidence or parameters: the sums of the groups that come back to the caller.
+    """
     caller = await caller_of(request)
-    without = request.query_params.get("without", caller.device)
-    if without is not None:
-        caller.require_own(without)
+    without, grouped = _asked(request, caller)
     federation, service = caller.federation, caller.service
-    # Asked for before the sum is taken: a sum may be newer than its number, never older.
-    revision = await service.store.revision(federation.name, without)
-    stamp = _stamp(federation, revision)
+    # Asked for before the sum is taken: a sum may be newer than its number, never older. In groups
+    # one's own change matters as well: it may lead to another group.
+    others = without if grouped is None else None
+    stamp = _stamp(federation, await service.store.revision(federation.name, others), grouped)
     headers = {"ETag": f'"{stamp}"', "Cache-Control": "no-cache"}
     if f'"{stamp}"' in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    found = await service.sums.merged(federation, caller.charter, without, stamp)
+    if grouped is None or without is None:
+        found = await service.sums.merged(federation, caller.charter, without, stamp)
+    else:
+        standing = service.groupings.standing(federation, caller.charter, grouped)
+        found = await standing.merged(without, stamp)
     blob = await asyncio.to_thread(found.to_bytes)
     return Response(blob, headers=headers, media_type=BLOB)
+
+
+def _asked(request: Request, caller: Caller) -> tuple[str | None, str | None]:
+    """For whom, and grouped by what."""
+    without = request.query_params.get("without", caller.device)
+    if without is not None:
+        caller.require_own(without)
+    grouped = request.query_params.get("grouped")
+    if grouped is not None and grouped not in DISTANCES:
+        raise Problem("malformed", f"grouped: {grouped!r:.40} is not {' or '.join(DISTANCES)}")
+    if grouped is not None and without is None:
+        raise Problem("malformed", "without: groups come back to a device; say to which")
+    return without, grouped
 
 
 async def depart(caller: Caller, name: str, epoch: int | None) -> None:
@@ -134,6 +153,7 @@ async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | 
     )
     evidence = entry.evidence if isinstance(entry, Contribution) else None
     caller.service.sums.follow(caller.federation, caller.charter, stored.revision, evidence)
+    caller.service.groupings.wake()
     return stored
 
 
@@ -152,9 +172,9 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
     return contribution
 
 
-def _stamp(federation: Federation, revision: int) -> int:
+def _stamp(federation: Federation, revision: int, grouped: str | None) -> int:
     """With the time of its making, so that a federation made anew can't be taken for this one."""
-    state = f"{federation.created!r} {revision}"
+    state = f"{federation.created!r} {revision}" + ("" if grouped is None else f" {grouped}")
     return int.from_bytes(sha256(state.encode()).digest()[:7], "big")
 
 

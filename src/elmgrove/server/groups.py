@@ -9,15 +9,20 @@ from elmgrove.server.problems import Problem
 
 
 async def show(request: Request) -> Response:
-    """Which patterns of which devices are of one kind, and why."""
-    caller = await caller_of(request)
-    distance = request.query_params.get("distance", "evidence")
+    """Which patterns of which devices are of one kind: the standing groups, or grouped anew."""
+    caller, query = await caller_of(request), request.query_params
+    distance, anew, count = (
+        query.get("distance", "evidence"),
+        query.get("anew"),
+        query.get("groups"),
+    )
     if distance not in DISTANCES:
         raise Problem("malformed", f"distance: {distance!r:.40} is not {' or '.join(DISTANCES)}")
-    count = request.query_params.get("groups")
+    if anew not in (None, "true", "false"):
+        raise Problem("malformed", f"anew: {anew!r:.40} is not true or false")
     if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
-    found = await caller.service.groupings.grouping(
-        caller.federation, caller.charter, distance, None if count is None else int(count)
-    )
-    return JSONResponse(found)
+    groupings, asked = caller.service.groupings, (caller.federation, caller.charter, distance)
+    if anew != "true" and count is None:
+        return JSONResponse(await groupings.standing(*asked).fields())
+    return JSONResponse(await groupings.anew(*asked, None if count is None else int(count)))

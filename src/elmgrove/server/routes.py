@@ -63,7 +63,7 @@ OFFERS = (
         (ADMIN, KEY),
         200,
         BLOB,
-        query=("without",),
+        query=("without", "grouped"),
     ),
     Offer(
         "GET",
@@ -72,6 +72,6 @@ OFFERS = (
         (ADMIN, KEY),
         200,
         JSON,
-        query=("distance", "groups"),
+        query=("distance", "anew", "groups"),
     ),
 )

@@ -1,0 +1,340 @@
+"""Single, multi-global and MLMG are settings of one thing: the same laws hold in each of them."""
+
+from functools import cache
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from agents import Start, device_fixture, start_fixture, write_rows
+from elmgrove import Basis, Detector, Evidence, HiddenLayer, PatternDetector
+from elmgrove.cooperation import (
+    Charter,
+    Contribution,
+    Cost,
+    Departure,
+    Member,
+    Rule,
+    SameGroup,
+    bundle,
+    everyone,
+)
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
+from elmgrove.exchange.peers import PeerSession
+from elmgrove.files import load_member, save
+from elmgrove.pattern import PatternRule
+from kinds import INPUTS, rows_of
+from serving import free_port, serving
+from test_peers import answering, sync
+
+__all__ = ["device_fixture", "start_fixture"]
+
+CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS))
+TWO = PatternRule(2, start_rows=40)
+#: Enough that those of one kind are told to be by evidence.
+ROWS = 600
+#: What a device is told: its patterns, and whom to merge.
+SETTINGS: dict[str, tuple[PatternRule | None, Rule]] = {
+    "single": (None, everyone),
+    "multi-global": (None, SameGroup()),
+    "multi-global by parameters": (None, SameGroup("parameters")),
+    "MLMG on the device": (TWO, everyone),
+    "MLMG": (TWO, SameGroup()),
+    "MLMG by parameters": (TWO, SameGroup("parameters")),
+}
+EACH = pytest.mark.parametrize("setting", SETTINGS)
+#: Which kinds of rows each device sees; those with one model are better off with one of them.
+KINDS = {"a": (1, 2), "b": (1, 2), "c": (2, 3), "d": (3, 1), "e": (3, 2)}
+NAMES = sorted(KINDS)
+
+
+def rows_at(name: str, patterns: PatternRule | None) -> np.ndarray:
+    seed, kinds = NAMES.index(name), KINDS[name]
+    if patterns is None:
+        return rows_of(kinds[0], seed, ROWS)
+    parts = np.vstack([rows_of(kind, seed, ROWS) for kind in kinds])
+    return np.random.default_rng(seed).permutation(parts)
+
+
+@cache
+def taught(setting: str, name: str) -> bytes:
+    patterns, _ = SETTINGS[setting]
+    member = CHARTER.start(name, patterns=patterns)
+    member.detector.learn_many(rows_at(name, patterns))
+    return member.to_bytes()
+
+
+def fleet(setting: str, names: list[str], exchange: Exchange) -> dict[str, Session]:
+    rule = SETTINGS[setting][1]
+    return {
+        name: Session(Member.from_bytes(taught(setting, name)), exchange, rule=rule)
+        for name in names
+    }
+
+
+def settle(sessions: dict[str, Session], order: list[str]) -> None:
+    for _ in range(2):
+        for name in order:
+            sessions[name].sync()
+    assert not any(sessions[name].sync().news for name in order)
+
+
+def received(session: Session) -> Evidence:
+    found = session.detector.received
+    return Evidence.zero(CHARTER.basis) if found is None else found
+
+
+TEST_ROWS = np.vstack([rows_of(kind, 99, 10) for kind in range(5)])
+
+
+def alike(one: Session, other: Session) -> None:
+    assert received(one).close_to(received(other), 1e-12)
+    scores = (session.detector.score_many(TEST_ROWS) for session in (one, other))
+    np.testing.assert_allclose(*scores, rtol=1e-6, atol=1e-9)
+
+
+@EACH
+@examples(max_examples=8, deadline=None)
+@given(
+    way=st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(["syncs", "syncs twice", "leaves"])),
+        max_size=8,
+    ),
+    order=st.permutations(NAMES),
+    gone=st.sets(st.sampled_from(NAMES), max_size=3),
+)
+def test_whatever_came_twice_and_went_the_models_are_those_of_who_is_there(
+    setting: str, way: list[tuple[str, str]], order: list[str], gone: set[str]
+) -> None:
+    """Idempotence, leaving and coming back, and order, in one law."""
+    sessions = fleet(setting, NAMES, MemoryExchange(CHARTER))
+    for name, does in way:
+        for _ in range(2 if does == "syncs twice" else 1):
+            (sessions[name].leave if does == "leaves" else sessions[name].sync)()
+    for name in gone:
+        sessions[name].leave()
+    there = [name for name in order if name not in gone]
+    settle(sessions, there)
+    never = fleet(setting, there, MemoryExchange(CHARTER))
+    settle(never, sorted(there))
+    for name in there:
+        alike(sessions[name], never[name])
+
+
+@EACH
+def test_a_state_goes_on_where_it_was(setting: str, tmp_path: Path) -> None:
+    exchange = MemoryExchange(CHARTER)
+    sessions = fleet(setting, NAMES, exchange)
+    settle(sessions, NAMES)
+    rule = SETTINGS[setting][1]
+    for session in sessions.values():
+        again = Session(Member.from_bytes(session.member.to_bytes()), exchange, rule=rule)
+        assert again.member.merged == session.member.merged
+        assert not again.sync().news
+        alike(again, session)
+
+
+@pytest.mark.parametrize(
+    ("before", "setting"),
+    [
+        (before, setting)
+        for before, setting in permutations(SETTINGS, 2)
+        # How many models a device has is decided when it is new.
+        if SETTINGS[before][0] == SETTINGS[setting][0]
+    ],
+)
+def test_another_setting_is_taken_up_at_the_next_sync(before: str, setting: str) -> None:
+    exchange = MemoryExchange(CHARTER)
+    sessions = fleet(before, NAMES, exchange)
+    settle(sessions, NAMES)
+    rule = SETTINGS[setting][1]
+    changed = {name: Session(one.member, exchange, rule=rule) for name, one in sessions.items()}
+    settle(changed, NAMES)
+    expected = fleet(setting, NAMES, MemoryExchange(CHARTER))
+    settle(expected, NAMES)
+    for name in NAMES:
+        alike(changed[name], expected[name])
+
+
+def test_one_model_rests_on_its_group_and_several_on_the_groups_that_come_back() -> None:
+    for setting, expected in (("single", 4), ("multi-global", 1), ("MLMG", 4)):
+        sessions = fleet(setting, NAMES, MemoryExchange(CHARTER))
+        settle(sessions, NAMES)
+        merged = sessions["a"].member.merged
+        assert merged is not None
+        assert merged.devices == expected
+    assert {kind.count for kind in merged.kinds} == {2 * ROWS, 3 * ROWS}, (
+        "kinds 1 and 2 of others, not 3"
+    )
+    assert len(sessions["a"].detector.model.foreign) == 0
+
+
+def test_before_a_device_has_published_it_rests_on_nobody() -> None:
+    exchange = MemoryExchange(CHARTER)
+    settle(fleet("multi-global", ["a", "b"], exchange), ["a", "b"])
+    new = Session(CHARTER.start("new"), exchange, rule=SameGroup())
+    assert new.sync().devices == 0
+    new.detector.learn_many(rows_of(1, 77, ROWS))
+    assert new.sync().devices == 2
+
+
+def test_within_a_budget_the_group_is_made_of_what_was_fetched() -> None:
+    exchange = MemoryExchange(CHARTER)
+    settle(fleet("multi-global", ["a", "b", "c"], exchange), ["a", "b", "c"])
+    for budget, devices in ((Cost(9.0, 1e9), 2), (Cost(9.0, 1.0), 0)):
+        new = Session(CHARTER.start("new"), exchange, rule=SameGroup(), budget=budget)
+        new.detector.learn_many(rows_of(1, 77, ROWS))
+        assert new.sync().devices == devices
+
+
+# The rule, for who has no exchange
+
+
+def said(name: str, *kinds: int) -> Contribution:
+    layer, parts = CHARTER.basis.layer, []
+    for place, kind in enumerate(kinds):
+        X = rows_of(kind, sum(name.encode()) + place, ROWS)
+        H = layer(X)
+        energy = float(np.square(X).sum())
+        parts.append(Evidence(CHARTER.basis, H.T @ H, H.T @ X, energy, len(X)))
+    several = tuple(parts) if len(parts) > 1 else ()
+    return Contribution(name, ROWS * len(parts), Evidence.sum(parts), several)
+
+
+OTHERS = [said("b", 1), said("c", 2), said("d", 2, 1), said("e", 3), said("f", 2), said("g", 1)]
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_the_rule_takes_whoever_is_in_the_groups_that_come_back(distance: str) -> None:
+    for own, expected in (
+        (said("a", 1), ["b", "d", "g"]),
+        (said("a", 2), ["c", "d", "f"]),
+        (said("a", 1, 2), ["b", "c", "d", "f", "g"]),
+        (said("a", 3, 2, 1), ["b", "c", "d", "e", "f", "g"]),
+    ):
+        chosen = SameGroup(distance)(own, CHARTER.ridge, OTHERS)
+        assert [one.origin for one in chosen] == expected
+    nothing = Contribution("a", 0, Evidence.zero(CHARTER.basis))
+    assert SameGroup(distance)(nothing, CHARTER.ridge, OTHERS) == []
+    assert SameGroup(distance)(said("a", 1), CHARTER.ridge, []) == []
+
+
+def test_peers_of_the_same_group_are_merged_and_others_not() -> None:
+    fan = CHARTER.start("a")
+    fan.detector.learn_many(rows_of(1, 5, ROWS))
+    told = bundle([*(one.to_bytes() for one in OTHERS), Departure("h", 3).to_bytes()])
+    with answering(told) as url:
+        sync(PeerSession(fan, [url], rule=SameGroup()))
+    assert [held.origin for held in fan.ledger] == ["b", "d", "g"]
+
+
+# Agents
+
+
+def strange_rows(kind: int) -> np.ndarray:
+    """Rows of a machine whose second half of sensors belongs to other rows."""
+    X = rows_of(kind, 500, 200)
+    X[:, INPUTS // 2 :] = np.roll(X[:, INPUTS // 2 :], 1, axis=0)
+    return X
+
+
+def auc(detector: Any, kind: int) -> float:
+    normal, strange = rows_of(kind, 400, 200), strange_rows(kind)
+    scores = detector.score_many(np.vstack([normal, strange]))
+    return float(roc_auc_score(np.repeat([0, 1], 200), scores))
+
+
+def ran(device: Start, machines: dict[str, np.ndarray], **settings: Any) -> Member:
+    """The last of these agents, which have read their rows and synced one after the other."""
+    for name, rows in machines.items():
+        write_rows(Path(f"{name}.csv"), rows)
+        one = device(name, **settings)
+        assert one.end() == 0, one.log
+    return load_member(Path(f"{name}.elm"))
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+#: Two kinds of machines; the last one has few rows.
+MACHINES = {
+    name: rows_of(kind, seed, rows)
+    for seed, (name, kind, rows) in enumerate(
+        [("a", 1, ROWS), ("b", 1, ROWS), ("c", 2, ROWS), ("d", 2, 300)]
+    )
+}
+
+
+def test_agents_of_two_kinds_in_one_federation(device: Start, tmp_path: Path) -> None:
+    """Multi-global keeps them apart, where one sum over all explains what is wrong as well."""
+    found = {}
+    with serving(f"{tmp_path}/store.db") as server:
+        for merge in ("everyone", "group"):
+            charter = Charter(f"fans-{merge}", CHARTER.basis)
+            where = {"exchange": f"{server.base}/{charter.name}"}
+            joining = {"token": server.found(charter).token, "merge": merge}
+            named = {f"{name}-{merge}": rows for name, rows in MACHINES.items()}
+            found[merge] = ran(device, named, **where, **joining)
+    devices = {merge: member.merged and member.merged.devices for merge, member in found.items()}
+    assert devices == {"everyone": 3, "group": 1}
+    single, apart = (auc(found[merge].detector, 2) for merge in ("everyone", "group"))
+    assert apart > single + 0.1, (single, apart)
+
+
+def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
+    machines = {
+        name: np.random.default_rng(seed).permutation(
+            np.vstack([rows_of(kind, seed, ROWS) for kind in kinds])
+        )
+        for seed, (name, kinds) in enumerate({"a": (1, 2), "b": (3, 4), "c": (3, 4)}.items())
+    }
+    with serving(f"{tmp_path}/store.db") as server:
+        told = {"exchange": f"{server.base}/fans", "token": server.found(CHARTER).token}
+        member = ran(device, machines, **told, merge="group", patterns="auto")
+    assert isinstance(member.detector, PatternDetector)
+    assert member.merged is not None
+    assert (member.merged.devices, len(member.merged.groups)) == (1, 2)
+    assert (len(member.detector.model.own), len(member.detector.model.foreign)) == (2, 0)
+    whole = Detector(CHARTER.basis.layer)
+    whole.learn_many(np.vstack(list(machines.values())))
+    for kind in (3, 4):
+        assert auc(member.detector, kind) > auc(whole, kind) + 0.1
+
+
+def test_agents_in_a_folder_by_parameters() -> None:
+    FolderExchange.create(Path("shared"), CHARTER)
+    told = {"exchange": "shared", "merge": "group", "distance": "parameters", "verdicts": ""}
+    for name, rows in MACHINES.items():
+        write_rows(Path(f"{name}.csv"), rows)
+        Agent(Settings(name=name, source=f"{name}.csv", state=f"{name}.elm", **told)).run()
+    member = load_member(Path("d.elm"))
+    assert member.merged is not None
+    assert (member.merged.devices, member.merged.grouped) == (1, "parameters")
+    shared = load_member(Path("c.elm")).shared
+    assert shared is not None
+    assert member.merged.evidence.close_to(shared.evidence, 1e-12)
+
+
+def test_agents_that_are_peers(device: Start, tmp_path: Path) -> None:
+    save(tmp_path / "like.evidence", said("x", 1))
+    port = free_port()
+    for seed, (name, kind) in enumerate({"a": 1, "b": 1, "c": 2}.items()):
+        write_rows(tmp_path / f"{name}.csv", rows_of(kind, seed, ROWS))
+    usual = {"like": "like.evidence", "merge": "group"}
+    listener = device("b", **usual, follow=True, listen=f"127.0.0.1:{port}", sync_rows=50)
+    listener.logs("published epoch")
+    for name, expected in (("a", 1), ("c", 0)):
+        one = device(name, **usual, peers=[f"http://127.0.0.1:{port}"])
+        assert one.end() == 0, one.log
+        assert len(load_member(tmp_path / f"{name}.elm").ledger) == expected
+    assert listener.stop() == 0
