@@ -63,7 +63,10 @@ def groups(kinds: Sequence[Kind], tolerance: float) -> list[list[int]]:
 
     0.05 lets the squared error on anybody's rows grow by a twentieth in each step. Exact, and
     without a row (``error_of``). Few rows are explained too well by their own model and join
-    late rather than early. The order does not matter but for exact ties.
+    late rather than early: two sets of n rows of one kind and Ñ units seem to lose Ñ / (2n − 2Ñ),
+    so 0.02 takes 26 times as many rows as units. Corrected for that (by cross-validation), what
+    is merely alike joined as well, and strange rows were explained better: detectors lost up to
+    0.25 ROC-AUC on MNIST with 400 rows a digit. The order does not matter but for exact ties.
     """
     candidates = _Candidates(kinds)
     candidates.join_all(tolerance, 1)
