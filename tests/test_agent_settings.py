@@ -18,6 +18,7 @@ from elmgrove.cli.device import variable_of
 from elmgrove.cooperation import Cost, SameGroup, benefit, everyone
 from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
+from elmgrove.pattern import PatternRule
 
 NAMES = [one.name for one in fields(Settings)]
 #: What to say in the file, in the environment and by flag; values that not every text will do for.
@@ -197,3 +198,11 @@ def test_a_budget_of_zero_is_none() -> None:
     assert Settings().budget is None
     assert Settings(budget_seconds=2.0).budget == Cost(2.0, Cost().bytes)
     assert Settings(budget_bytes=9).budget == Cost(Cost().seconds, 9)
+
+
+def test_patterns_and_their_handicap_make_the_rule() -> None:
+    assert Settings().pattern_rule is None
+    assert Settings(patterns="auto").pattern_rule == PatternRule()
+    assert Settings(patterns="3", handicap=0.0).pattern_rule == PatternRule(3, handicap=0.0)
+    with pytest.raises(BadInput, match="handicap"):
+        Settings(handicap=-1.0)

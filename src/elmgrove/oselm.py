@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
-from elmgrove.blas import Blas, one_thread
+from elmgrove.blas import one_thread
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
 from elmgrove.hidden import HiddenLayer
 from elmgrove.inverse import Inverse
-from elmgrove.rows import Rows
+from elmgrove.network import Network
 from elmgrove.solver import mirrored, require_ridge
 from elmgrove.sums import Sums, in_dtype
 
@@ -32,7 +32,7 @@ class Guess(NamedTuple):
     weight: float = 1.0
 
 
-class OSELM:
+class OSELM(Network):
     """Online sequential extreme learning machine (Ito 2021, §3) for targets of any width.
 
     The state is the evidence of the rows learned; P and β are computed from it when asked for.
@@ -65,16 +65,10 @@ class OSELM:
         dtype: Any = np.float64,
         basis: Basis | None = None,
     ) -> None:
-        self.basis = Basis(layer, outputs) if basis is None else basis
+        super().__init__(Basis(layer, outputs) if basis is None else basis, dtype)
         if (self.basis.layer, self.basis.outputs) != (layer, outputs):
             raise BadInput("layer and outputs differ from those of the basis")
-        self.ridge, self.forgetting, self.dtype = _checked(ridge, forgetting, dtype)
-        self._inputs = Rows(layer.inputs, self.dtype, self.basis.features)
-        self._targets = Rows(self.basis.outputs, self.dtype)
-        self._blas = Blas(self.dtype)
-        self._alpha_t = layer.alpha.astype(self.dtype).T
-        self._b = layer.b.astype(self.dtype)
-        self._activate = layer.activate if layer.activation != "identity" else None
+        self.ridge, self.forgetting = _checked(ridge, forgetting)
         self._prior: Evidence | None = None
         self._prior_U: Array | None = None
         self._prior_V: Array | None = None
@@ -246,18 +240,6 @@ class OSELM:
         """Learns the row that was guessed, with the work that was done for that."""
         self.absorb(guess.h, guess.w, t, energy)
 
-    def hidden_one(self, x: Array) -> Array:
-        """h of a row that is known to be good."""
-        h: Array = self._blas.gemv(1.0, self._alpha_t, x, beta=1.0, y=self._b)
-        return h if self._activate is None else self._activate(h)
-
-    def hidden_many(self, X: Array) -> Array:
-        """H of rows that are known to be good."""
-        # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
-        H: Array = self._blas.gemm(1.0, self._alpha_t, X.T).T
-        H += self._b
-        return H if self._activate is None else self._activate(H)
-
     def solve_one(self, h: Array) -> Array:
         """w = Ph."""
         return self._inverse.solve(h)
@@ -289,13 +271,6 @@ class OSELM:
                 self._sums.add_rows(self.hidden_many(X[block]), T[block])
         self._expire()
 
-    def _pairs(self, X: Any, T: Any) -> tuple[Array, Array]:
-        X, _ = self._inputs.many(X)
-        T, _ = self._targets.many(T)
-        if len(X) != len(T):
-            raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
-        return X, T
-
     def _expire(self) -> None:
         coarsest = 0.0 if self._prior is None else self._prior.resolution
         self._inverse.expire(self._prior_U, coarsest)
@@ -307,10 +282,8 @@ def _threads(rows: int) -> AbstractContextManager[None]:
     return one_thread if rows <= _BLOCK else nullcontext()
 
 
-def _checked(ridge: float, forgetting: float, dtype: Any) -> tuple[float, float, np.dtype[Any]]:
+def _checked(ridge: float, forgetting: float) -> tuple[float, float]:
     require_ridge(ridge)
     if not 0.0 < forgetting <= 1.0:
         raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise BadInput(f"dtype must be float64 or float32, not {np.dtype(dtype)}")
-    return float(ridge), float(forgetting), np.dtype(dtype)
+    return float(ridge), float(forgetting)

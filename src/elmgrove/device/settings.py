@@ -60,6 +60,7 @@ class Settings:
     units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
     patterns: Annotated[str, "New device: models, one a normal pattern: auto or a number."] = "1"
+    handicap: Annotated[float, "New device: how little others' patterns excuse; 0 = as own."] = 0.8
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
     forgetting: Annotated[float, "New device: what a row still counts after the next."] = 1.0
     alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
@@ -78,7 +79,14 @@ class Settings:
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_distance(self.distance)
-        for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
+        for limit in (
+            "sync_seconds",
+            "sync_rows",
+            "budget_seconds",
+            "budget_bytes",
+            "units",
+            "handicap",
+        ):
             if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
         for limit in ("save_rows", "start_rows", "save_seconds"):
@@ -100,7 +108,8 @@ class Settings:
         """How many patterns there are; None for one model of everything."""
         if self.patterns == "1":
             return None
-        return PatternRule() if self.patterns == "auto" else PatternRule(int(self.patterns))
+        number = self.patterns if self.patterns == "auto" else int(self.patterns)
+        return PatternRule(number, handicap=self.handicap)
 
     @property
     def rule(self) -> Rule:
