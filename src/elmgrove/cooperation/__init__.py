@@ -1,6 +1,6 @@
 """Who is merged with whom: pure rules, without files, clocks or networks."""
 
-from elmgrove.cooperation.averaging import Averaged, average
+from elmgrove.cooperation.averaging import average
 from elmgrove.cooperation.bundle import bundle, unbundle
 from elmgrove.cooperation.centres import Centres
 from elmgrove.cooperation.charter import Charter, address_of
@@ -26,7 +26,6 @@ from elmgrove.cooperation.succession import Outdated, Refused, Version, follows
 
 __all__ = [
     "DISTANCES",
-    "Averaged",
     "Centres",
     "Charter",
     "Contribution",
