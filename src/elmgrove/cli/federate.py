@@ -60,6 +60,10 @@ def federate(
     fraction: Annotated[
         float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
     ] = 1.0,
+    groups: Annotated[
+        int | None,
+        typer.Option(help="Kinds that --rule groups makes \\[default: what it finds].", min=1),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
     units: Annotated[
         int | None,
@@ -80,15 +84,16 @@ def federate(
     """
     run = _simulated() if engine is Engine.flower else _here
     rows = FleetRows.read(data, clients, seed)
-    plan = rows.plan(rule, rounds=rounds, fraction=fraction, seed=seed, units=units)
+    plan = rows.plan(rule, rounds=rounds, fraction=fraction, seed=seed, units=units, groups=groups)
     reports = list[Report]()
     merged, delivery = _with_progress(run, plan, reports)
     save(output, plan.member(merged))
     Console().print(_grid(reports))
     for name, reason in _left_out(reports, delivery).items():
         notes.print(f"{name} was left out: {reason}")
+    kinds = f" {len(merged.kinds)} kinds of rows were told apart." if merged.groups else ""
     Console(highlight=False, soft_wrap=True).print(
-        f"{merged.devices} of {len(plan.rows)} clients took part. What each got back ("
+        f"{merged.devices} of {len(plan.rows)} clients took part.{kinds} What each got back ("
         f"{delivery.down:,} bytes in all) explains the clients' rows with a mean squared error "
         f"of {delivery.loss:.4g}."
     )

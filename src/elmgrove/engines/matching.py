@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from elmgrove.basis import Basis
 from elmgrove.cooperation import Contribution, Grouping, Local, Merged, group, returned
 from elmgrove.engines.summing import Summing
 from elmgrove.evidence import Evidence
@@ -13,7 +14,14 @@ class Matching(Summing):
 
     At the end a client gets, by ``cooperation.returned``, the sums over the others' patterns of
     those groups that its own models belong to; all groups where it has at least as many models.
+    ``count`` asks for so many groups; without it there are as many as one model can't explain.
     """
+
+    def __init__(
+        self, name: str, basis: Basis, ridge: float = 1e-3, *, count: int | None = None
+    ) -> None:
+        super().__init__(name, basis, ridge)
+        self._count = count
 
     def combine(self, replies: Sequence[Contribution]) -> None:
         """As E²LM; the groups are told apart when they are asked for."""
@@ -23,7 +31,7 @@ class Matching(Summing):
     @cached_property
     def grouping(self) -> Grouping:
         """Who is of one kind with whom, by the newest contributions."""
-        return group(self.ledger, self.task.ridge)
+        return group(self.ledger, self.task.ridge, count=self._count)
 
     def gift(self, origin: str) -> bytes:
         """The sums over the others of each group that is matched back."""

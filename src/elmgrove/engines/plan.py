@@ -33,7 +33,8 @@ class Plan:
     """A rule, a basis, how many rounds, whom to draw, and the rows of each client by its name.
 
     By round r of R a client has the first ⌊N·r/R⌋ of its N rows. ``batch`` are the rows with which
-    Fed-ELMS begins. Both engines run the same plan; Flower's processes read it from a folder.
+    Fed-ELMS begins, ``groups`` how many MLMG makes (None: as many as it finds). Both engines run
+    the same plan; Flower's processes read it from a folder.
     """
 
     rule: str
@@ -44,6 +45,7 @@ class Plan:
     seed: int = 0
     ridge: float = 1e-3
     batch: Array = field(default_factory=lambda: np.empty((0, 0)))
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -54,7 +56,9 @@ class Plan:
         if self.rule == "fedavg":
             X0 = self.basis.scaling(self.batch)
             return Averaging(NAME, self.basis, X0, X0)
-        return (Matching if self.rule == "groups" else Summing)(NAME, self.basis, self.ridge)
+        if self.rule == "groups":
+            return Matching(NAME, self.basis, self.ridge, count=self.groups)
+        return Summing(NAME, self.basis, self.ridge)
 
     def worker(self, name: str, memory: bytes = b"") -> Worker:
         """A client's side."""
@@ -103,7 +107,7 @@ class Plan:
         return cls(basis=Basis.from_fields(fields["basis"]), rows=rows, batch=batch, **known)
 
 
-_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge")
+_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "groups")
 
 
 class _Saved(Mapping[str, Array]):
