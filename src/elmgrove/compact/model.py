@@ -10,7 +10,7 @@ from elmgrove.compact.quantized import Quantized
 from elmgrove.compact.triangle import factored, packed, product, unpacked
 from elmgrove.cooperation.fed_elms import State, Update
 from elmgrove.errors import BadInput
-from elmgrove.packing import Packed
+from elmgrove.packing import Array, Packed
 
 KIND = "elmgrove.compact"
 
@@ -68,7 +68,7 @@ class CompactModel:
             "fingerprint": self.basis.fingerprint,
             "rows": self.rows,
         }
-        arrays = {
+        arrays: dict[str, Array] = {
             "beta": self.beta.values,
             "beta.scale": self.beta.scale,
             "C": packed(self.C),

@@ -51,5 +51,4 @@ class Quantized:
     @property
     def matrix(self) -> NDArray[np.float64]:
         """In float64, exactly what is stored."""
-        made: NDArray[np.float64] = self.values * self.scale.astype(np.float64)
-        return made
+        return self.values.astype(np.float64) * self.scale.astype(np.float64)

@@ -5,7 +5,7 @@ here, without a loop (``rounds``) and without a message (``elmgrove.compact``). 
 beside it, E²LM, needs nothing of its own: it is ``Evidence.sum``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,14 +85,19 @@ def fedavg(updates: Iterable[Update]) -> State:
     The averaged model is that of nobody's rows: the more the clients differ, the worse it explains
     each. Of clients that all have no rows there is no average.
     """
-    beta, P, N = np.zeros(()), np.zeros(()), 0.0
-    for update in updates:
-        beta = beta + update.rows * update.beta
-        P = P + update.rows * update.P
-        N += update.rows
+    return State(*weighted_mean((update.rows, (update.beta, update.P)) for update in updates))
+
+
+def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]:
+    """Σ (N_k/N) Aᵏ for each of several arrays, from (N_k, arrays): FederatedAveraging's (2)."""
+    totals, N = list[Array](), 0.0
+    for rows, arrays in parts:
+        weighted = [rows * array for array in arrays]
+        totals = [a + b for a, b in zip(totals, weighted, strict=True)] if totals else weighted
+        N += rows
     if not N > 0:
         raise BadInput("the average of no rows is no model; leave out parts without any")
-    return State(beta / N, P / N)
+    return [total / N for total in totals]
 
 
 def _by_rows(state: State, H: Array, T: Array) -> tuple[Array, Array]:
