@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from elmgrove.extras import extra
 from elmgrove.papers.data import mnist
 from elmgrove.papers.fed_elms.digits import Digits, divided
 from elmgrove.papers.fed_elms.fed_nn import fed_nn
@@ -66,6 +67,8 @@ def figure5(run: Run) -> Numbers:
 
 def table1(run: Run) -> Numbers:
     """Fed-ELMS in float64 and in 8 bits, Fed-NN of the same stated cost, and exact merging."""
+    # Said before minutes of work are lost.
+    extra("torch", "papers")
     digits = _digits(run)
     inputs, outputs = digits.X.shape[1], digits.outputs
     accuracy, seconds, sent = {}, {}, {}
