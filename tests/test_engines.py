@@ -394,3 +394,32 @@ def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> Non
 def test_a_rule_that_is_none_is_an_error() -> None:
     with pytest.raises(ElmgroveError, match="e2lm, fedavg, groups"):
         Plan("sum", BASIS, {})
+
+
+# Golden files: a new version of the format gets new ones beside them.
+
+GOLDEN = Path(__file__).parent / "golden"
+SMALL = Basis(HiddenLayer(2, 2, weights="binary", seed=35), 2, ("heat", "load"))
+EXACT = State(np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[2.0, 0.5], [0.5, 1.0]]))
+GOLDEN_MESSAGES = {
+    "fans.task": Task("fans", SMALL, 0.0, EXACT),
+    "fan-1.update": Reply("fan-1", SMALL, Update(EXACT.beta, EXACT.P, 7)),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN_MESSAGES)
+def test_the_golden_messages_are_read_and_written_alike(name: str) -> None:
+    message = GOLDEN_MESSAGES[name]
+    blob = (GOLDEN / name).read_bytes()
+    assert message.to_bytes() == blob
+    read = type(message).from_bytes(blob)
+    assert read.basis == SMALL
+    if isinstance(read, Task):
+        assert read.model is not None
+        beta, P = read.model
+        assert (read.federation, read.ridge) == ("fans", 0.0)
+    else:
+        beta, P, rows = read.update
+        assert (read.origin, rows) == ("fan-1", 7)
+    np.testing.assert_array_equal(beta, EXACT.beta, strict=True)
+    np.testing.assert_array_equal(P, EXACT.P, strict=True)

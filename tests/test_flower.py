@@ -257,3 +257,12 @@ def test_a_simulation_that_is_interrupted_leaves_nothing(tmp_path: Path, number:
     process.send_signal(number)
     assert process.wait(PATIENCE) not in (0, -number)
     assert marked(mark) == []
+
+
+def test_each_public_name_has_a_docstring_and_a_row() -> None:
+    from elmgrove.engines import flower
+
+    reference = (Path(__file__).parent.parent / "docs" / "reference.md").read_text()
+    for name in flower.__all__:
+        assert getattr(flower, name).__doc__
+        assert f"| `elmgrove.engines.flower.{name}` |" in reference

@@ -7,10 +7,8 @@ from flwr.app import Context
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.cooperation import Charter
-from elmgrove.engines.flower import server_app
-from elmgrove.engines.flower.server import Outcome
-from elmgrove.engines.report import Report
-from elmgrove.engines.summing import Summing
+from elmgrove.engines import Report, Summing
+from elmgrove.engines.flower import Outcome, server_app
 from elmgrove.files import save
 from fans.rows import SENSORS
 

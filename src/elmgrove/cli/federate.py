@@ -12,10 +12,8 @@ from rich.table import Table as Grid
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.options import bar, notes
 from elmgrove.cooperation import Merged
-from elmgrove.engines import local
-from elmgrove.engines.delivery import Delivery
-from elmgrove.engines.plan import Plan
-from elmgrove.engines.report import Report
+from elmgrove.engines import Delivery, Plan, Report
+from elmgrove.engines import run as run_here
 from elmgrove.extras import extra
 from elmgrove.files import save
 
@@ -114,7 +112,7 @@ def _simulated() -> Run:
 def _here(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Delivery]:
     federation = plan.federation()
     workers = {name: plan.worker(name) for name in plan.rows}
-    delivery = local.run(
+    delivery = run_here(
         federation,
         workers,
         rounds=plan.rounds,

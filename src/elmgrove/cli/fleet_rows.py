@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.basis import Basis
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.options import read
-from elmgrove.engines.plan import Plan
+from elmgrove.engines import Plan
 from elmgrove.errors import BadInput
 from elmgrove.tables import read_table
 

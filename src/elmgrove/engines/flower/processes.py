@@ -86,7 +86,9 @@ class Processes:
 
     def kill(self, name: str) -> None:
         """Ends a command and what it started, as a power cut would."""
-        os.killpg(self._running.pop(name).pid, signal.SIGKILL)
+        process = self._running.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
