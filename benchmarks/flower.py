@@ -19,7 +19,7 @@ from elmgrove.engines.flower.simulation import simulate
 from elmgrove.hidden import HiddenLayer
 
 ROWS = 24
-ROUNDS = 4
+ROUNDS = 3
 
 
 class Size(NamedTuple):

@@ -285,8 +285,10 @@ def test_averaging_leaves_out_who_has_no_rows_or_another_layer() -> None:
     before = federation.model
     update = Update(before.beta, before.P, 5)
     odd = Liar("odd", Reply("odd", OTHER, update).to_bytes())
+    false = Liar("false", Reply("false", BASIS, update._replace(P=-before.P)).to_bytes())
     empty = Averaged("empty", lambda _: (X0[:0], X0[:0]))
-    reports, _ = run(federation, [odd, empty])
+    reports, _ = run(federation, [odd, false, empty])
+    assert reports[0].left_out["false"].startswith("NotAdmissible: P of 'false'")
     assert "seed: 7 here, 8 there" in reports[0].left_out["odd"]
     assert reports[0].left_out["empty"] == "nothing new"
     assert federation.model is before
@@ -326,6 +328,15 @@ def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
     assert len(given["empty"].groups) == 2
     everything = np.vstack([rows["both"], rows["first"], rows["second"]])
     assert federation.merged().evidence.close_to(evidence_of(everything), 1e-9)
+
+
+def test_if_nobody_answers_there_are_no_kinds() -> None:
+    federation = Matching("all", BASIS)
+    reports, delivery = run(federation, [device("empty", rows_of(0, 4, 0))])
+    assert reports[0].left_out == {"empty": "nothing new"}
+    assert delivery.losses == {"empty": Loss(0.0, 0)}
+    with pytest.raises(BadInput, match="no client answered"):
+        federation.merged()
 
 
 # Messages

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("flower")
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 PATIENCE = 120.0
 EXACT = 1e-9
+LOOPBACK = Path(__file__).parent.parent / "examples" / "flower-app" / "loopback.py"
 
 
 class Broken(Worker):
@@ -192,13 +193,37 @@ def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
     assert federation.merged().evidence.count == 45 + 20 + 5
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     plan = plan_of("e2lm", rounds=1, fraction=1.0)
     nodes = Nodes(numbered([plan.worker("c1"), plan.worker("c1"), Broken("", "raises")]))
     federation = plan.federation()
     reports, _ = strategy_run(federation, nodes)
     assert reports[0].asked == ("c1",)
     assert federation.merged().evidence.count == 15
+    assert "takes no part: the name 'c1' is taken" in caplog.text
+    assert "takes no part: an origin is a name of 1 to 200" in caplog.text
+
+
+def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> None:
+    plan = plan_of("e2lm", rounds=2, fraction=1.0)
+    nodes = Nodes(numbered([plan.worker("c1"), plan.worker("c2"), plan.worker("c1")]))
+    first, _, again = nodes.workers
+    nodes.gone.add(again)
+    from elmgrove.engines.flower import RoundsStrategy
+
+    reports: list[Report] = []
+
+    def told(report: Report) -> None:
+        reports.append(report)
+        nodes.gone = {first}
+
+    federation = plan.federation()
+    strategy = RoundsStrategy(federation, clients=2, rounds=2, timeout=1.0, on_round=told)
+    strategy.run(nodes)  # type: ignore[arg-type]
+    assert [report.answered for report in reports] == [("c1", "c2")] * 2
+    assert federation.merged().evidence.count == 15 + 30
 
 
 def test_too_few_clients_are_not_waited_for_without_end() -> None:
@@ -242,16 +267,27 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     assert f"{one.devices} of 12 clients took part" in ran.out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_simulation_that_is_interrupted_leaves_nothing(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("command", "number", "most"),
+    [
+        # The command itself, a SuperLink, and something that the SuperLink started.
+        (["-m", "elmgrove", "federate", "--engine", "flower"], signal.SIGINT, 3),
+        # And two SuperNodes.
+        ([str(LOOPBACK), "deployment"], signal.SIGTERM, 5),
+    ],
+    ids=["simulation", "deployment"],
+)
+def test_what_is_interrupted_leaves_nothing(
+    tmp_path: Path, command: list[str], number: int, most: int
+) -> None:
     mark = secrets.token_hex(8)
-    command = [sys.executable, "-m", "elmgrove", "federate", "--engine", "flower", "--clients", "4"]
     environment = {**os.environ, "ELMGROVE_TEST_MARK": mark, "TMPDIR": "/tmp"}
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, *command], cwd=tmp_path, env=environment, stdout=log, stderr=log
+        )
     until = time.monotonic() + PATIENCE
-    # The command itself, a SuperLink, and something that the SuperLink started.
-    while len(marked(mark)) < 3 and process.poll() is None and time.monotonic() < until:
+    while len(marked(mark)) < most and process.poll() is None and time.monotonic() < until:
         time.sleep(0.2)
     assert process.poll() is None, (tmp_path / "log").read_text()
     process.send_signal(number)

@@ -11,6 +11,7 @@ from elmgrove.cooperation import Merged
 from elmgrove.cooperation.fed_elms import State, begin, fedavg
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.engines.reply import Reply
+from elmgrove.errors import NotAdmissible, SingularSystem
 from elmgrove.evidence import Evidence
 from elmgrove.solver import Factor, mirrored
 
@@ -39,12 +40,17 @@ class Averaging(Federation[Reply]):
         return self.task.model
 
     def read(self, origin: str, reply: bytes) -> Reply | None:
-        """The update; ``Mismatch`` or ``BadFile`` if it can't be used."""
+        """The update; ``Mismatch``, ``NotAdmissible`` or ``BadFile`` if it can't be used."""
         if not reply:
             return None
         made = Reply.from_bytes(reply)
         require_sender(origin, made.origin)
         self.basis.require(made.basis)
+        try:
+            Factor(made.update.P, 0.0)
+        except SingularSystem as error:
+            # One of these in the average, and nobody could go on from it.
+            raise NotAdmissible(f"P of {origin!r} is that of no rows: {error}") from error
         return made if made.update.rows else None
 
     def combine(self, replies: Sequence[Reply]) -> None:
