@@ -73,13 +73,20 @@ def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
     ran = elmgrove("federate", "--data", fleet, "--rounds", 2, "-o", "all.elm")
     assert ran.code == 0
     assert "2 of 3 clients took part" in ran.out
-    assert "fan-2 was left out: round 2: nothing new" in ran.err
+    assert "Left out fan-2: in round 2, nothing new" in ran.err
     member = load_member(Path("all.elm"))
     assert member.merged is not None
     assert member.merged.evidence.count == 150
     assert member.detector.basis.features == tuple(f"sensor {index}" for index in range(6))
     # A device of one's own goes on from there.
     assert elmgrove("learn", fleet / "fan-0.csv", "--state", "all.elm").code == 0
+
+
+def test_of_many_who_are_left_out_some_are_named(elmgrove: Elmgrove) -> None:
+    write(Path("rows.csv"), rows_of(0, 1, 40))
+    ran = elmgrove("federate", "--data", "rows.csv", "--clients", 60)
+    assert ran.code == 0
+    assert "Left out client-40, client-41, client-42, client-43, client-44 and 15 more: " in ran.err
 
 
 def test_one_file_is_cut_into_pieces(elmgrove: Elmgrove) -> None:

@@ -17,6 +17,9 @@ from elmgrove.engines import run as run_here
 from elmgrove.extras import extra
 from elmgrove.files import save
 
+#: Clients that are named where many have the same fate.
+_NAMED = 5
+
 
 class Engine(StrEnum):
     """What carries the messages."""
@@ -87,8 +90,8 @@ def federate(
     merged, delivery = _with_progress(run, plan, reports)
     save(output, plan.member(merged))
     Console().print(_grid(reports))
-    for name, reason in _left_out(reports, delivery).items():
-        notes.print(f"{name} was left out: {reason}")
+    for reason, names in _left_out(reports, delivery).items():
+        notes.print(f"Left out {_listed(names)}: {reason}")
     kinds = f" {len(merged.kinds)} kinds of rows were told apart." if merged.groups else ""
     Console(highlight=False, soft_wrap=True).print(
         f"{merged.devices} of {len(plan.rows)} clients took part.{kinds} What each got back ("
@@ -146,10 +149,19 @@ def _grid(reports: list[Report]) -> Grid:
     return grid
 
 
-def _left_out(reports: list[Report], delivery: Delivery) -> dict[str, str]:
-    """The last reason of each."""
-    found: dict[str, str] = {}
+def _left_out(reports: list[Report], delivery: Delivery) -> dict[str, list[str]]:
+    """Who, by when and why; of each client the last time only."""
+    last: dict[str, str] = {}
     for report in reports:
-        at = f"round {report.number}: "
-        found |= {name: at + reason for name, reason in report.left_out.items()}
-    return found | {name: "at the end: " + reason for name, reason in delivery.left_out.items()}
+        at = f"in round {report.number}"
+        last |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
+    last |= {name: f"at the end, {reason}" for name, reason in delivery.left_out.items()}
+    found: dict[str, list[str]] = {}
+    for name in sorted(last):
+        found.setdefault(last[name], []).append(name)
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest

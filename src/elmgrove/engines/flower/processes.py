@@ -115,7 +115,8 @@ class Processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        while left := self.left():
+        until = time.monotonic() + _GRACE
+        while (left := self.left()) and time.monotonic() < until:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -49,6 +49,7 @@ def simulate(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, De
 
     A SuperLink is started for it, and is gone afterwards with all that it started.
     """
+    plan.federation()  # refuses what can't begin, before anything is started
     with TemporaryDirectory(prefix="elmgrove-") as scratch, Processes(Path(scratch)) as processes:
         folder = processes.folder
         plan.save(folder)
