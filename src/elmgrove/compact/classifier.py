@@ -28,7 +28,7 @@ class CompactClassifier:
     are rounded to multiples of ``step``, up to 127 of them: beyond ±127 steps they are cut off, so
     they should be of similar size. Where sums could pass 32 bits, hidden values lose their last
     ``shift`` bits. For rows within the range, each output is that of the float model to within
-    ``tolerance``, a bound for the worst case; usually it is a hundred times closer.
+    ``tolerance``, a bound for the worst case: on MNIST it was 26 to 145 times closer.
 
     >>> from elmgrove import HiddenLayer
     >>> basis = Basis(HiddenLayer(2, 3, "relu", "binary", seed=1), outputs=2)
