@@ -50,7 +50,7 @@ class Broken(Worker):
 class Nodes:
     """Flower's grid with real client apps behind it, without processes between them."""
 
-    def __init__(self, workers: dict[int, Worker]) -> None:
+    def __init__(self, plan: Plan, workers: Iterable[Worker]) -> None:
         from flwr.app import Context, RecordDict
         from flwr.supercore.task_identity import TaskIdentity
 
@@ -58,18 +58,19 @@ class Nodes:
 
         # Who sends a message; Flower's processes set it when they start.
         TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
-        self.workers = workers
+        # With numbers as arbitrary as Flower's.
+        self.workers = {97 * (i * 31 % 101) + 5: worker for i, worker in enumerate(workers)}
         self.silent: set[int] = set()
         self.gone: set[int] = set()
         self.contexts = {
             node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
-            for node in workers
+            for node in self.workers
         }
 
         def made(context: Any, memory: bytes) -> Worker:
             worker = self.workers[context.node_id]
-            worker.memory = memory
-            return worker
+            # Made anew each time, as Flower's processes are.
+            return plan.worker(worker.name, memory) if worker.name in plan.rows else worker
 
         self.app = client_app(made)
 
@@ -108,12 +109,7 @@ def strategy_run(
     reports: list[Report] = []
     settings = {"clients": len(nodes.workers), "timeout": 1.0} | chosen
     strategy = RoundsStrategy(federation, on_round=reports.append, **settings)
-    return reports, strategy.run(nodes)  # type: ignore[arg-type]
-
-
-def numbered(workers: Iterable[Worker]) -> dict[int, Worker]:
-    """Nodes with numbers as arbitrary as Flower's."""
-    return {97 * (index * 31 % 101) + 5: worker for index, worker in enumerate(workers)}
+    return reports, strategy.run(nodes)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -121,7 +117,7 @@ def test_a_strategy_ends_where_the_local_engine_does(rule: str) -> None:
     plan, there, here = plan_of(rule), [], []
     chosen = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed}
     server = plan.federation()
-    nodes = Nodes(numbered(plan.worker(name) for name in plan.rows))
+    nodes = Nodes(plan, (plan.worker(name) for name in plan.rows))
     there, given = strategy_run(server, nodes, **chosen)
     central = plan.federation()
     workers = {name: plan.worker(name) for name in plan.rows}
@@ -152,8 +148,7 @@ def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on()
             return Loss(0.0, 0)
 
     others = [Broken(way, way) for way in ("raises", "nonsense", "crashes")]
-    workers = numbered([*(plan.worker(name) for name in ("c0", "c1", "c2")), *others, Odd()])
-    nodes = Nodes(workers)
+    nodes = Nodes(plan, [*(plan.worker(name) for name in ("c0", "c1", "c2")), *others, Odd()])
     federation = plan.federation()
     reports, delivery = strategy_run(federation, nodes, rounds=2)
     for report in reports:
@@ -169,7 +164,7 @@ def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on()
 
 def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
     plan = plan_of("e2lm", rounds=3, fraction=1.0)
-    nodes = Nodes(numbered(plan.worker(name) for name in ("c1", "c2", "c3")))
+    nodes = Nodes(plan, (plan.worker(name) for name in ("c1", "c2", "c3")))
     numbers = {worker.name: node for node, worker in nodes.workers.items()}
     from elmgrove.engines.flower import RoundsStrategy
 
@@ -184,7 +179,7 @@ def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
 
     federation = plan.federation()
     strategy = RoundsStrategy(federation, clients=3, rounds=3, timeout=1.0, on_round=told)
-    strategy.run(nodes)  # type: ignore[arg-type]
+    strategy.run(nodes)
     assert reports[0].answered == ("c1", "c2", "c3")
     assert reports[1].left_out == {"c1": "late: no answer within the time given"}
     assert reports[2].left_out["c2"] == "not connected"
@@ -197,7 +192,7 @@ def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     plan = plan_of("e2lm", rounds=1, fraction=1.0)
-    nodes = Nodes(numbered([plan.worker("c1"), plan.worker("c1"), Broken("", "raises")]))
+    nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c1"), Broken("", "raises")])
     federation = plan.federation()
     reports, _ = strategy_run(federation, nodes)
     assert reports[0].asked == ("c1",)
@@ -208,7 +203,7 @@ def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
 
 def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
-    nodes = Nodes(numbered([plan.worker("c1"), plan.worker("c2"), plan.worker("c1")]))
+    nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c2"), plan.worker("c1")])
     first, _, again = nodes.workers
     nodes.gone.add(again)
     from elmgrove.engines.flower import RoundsStrategy
@@ -221,14 +216,14 @@ def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> No
 
     federation = plan.federation()
     strategy = RoundsStrategy(federation, clients=2, rounds=2, timeout=1.0, on_round=told)
-    strategy.run(nodes)  # type: ignore[arg-type]
+    strategy.run(nodes)
     assert [report.answered for report in reports] == [("c1", "c2")] * 2
     assert federation.merged().evidence.count == 15 + 30
 
 
 def test_too_few_clients_are_not_waited_for_without_end() -> None:
     plan = plan_of("e2lm")
-    nodes = Nodes(numbered([plan.worker("c1")]))
+    nodes = Nodes(plan, [plan.worker("c1")])
     with pytest.raises(ValueError, match="1 of 2 clients came"):
         strategy_run(plan.federation(), nodes, clients=2, timeout=0.2)
 

@@ -26,40 +26,43 @@ class Device(Worker):
         guarded: bool = True,
         memory: bytes = b"",
     ) -> None:
-        super().__init__(name, memory)
+        super().__init__(name)
         self._rows = rows
         self._patterns = patterns
         self._guarded = guarded
+        self._member = Member.from_bytes(memory) if memory else None
+        if self._member is not None and self._member.name != name:
+            raise BadInput(f"the memory of {self._member.name!r}, not of {name!r}")
+
+    @property
+    def memory(self) -> bytes:
+        """The member's state."""
+        return b"" if self._member is None else self._member.to_bytes()
 
     def train(self, request: bytes, number: int) -> bytes:
         """The own evidence of all rows so far, as a ``Contribution``."""
-        task = Task.from_bytes(request)
-        member = self._member(task)
+        member = self._joined(request)
         new = self._rows(number)[member.detector.learned :]
         if len(new):
             member.detector.learn_many(new)
         # No news is sent again: the last message may have been lost, and twice counts once.
         contribution = member.offer(guarded=self._guarded) if member.detector.learned else None
-        # First the memory: who forgets what was sent can't keep the guard.
-        self.memory = member.to_bytes()
         return b"" if contribution is None else contribution.to_bytes()
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
         """Rests on the sum over the others from now on."""
         merged = Merged.from_bytes(gift)
-        member = self._member(Task.from_bytes(request))
+        member = self._joined(request)
         member.rest_on(merged if merged.devices else None)
-        self.memory = member.to_bytes()
         rows = self._rows(number)
         scores = member.detector.score_many(rows) if len(rows) else np.zeros(1)
         return Loss(float(np.mean(scores)), len(rows))
 
-    def _member(self, task: Task) -> Member:
-        if not self.memory:
+    def _joined(self, request: bytes) -> Member:
+        """The member, once it is known that the federation learns as it does."""
+        task = Task.from_bytes(request)
+        if self._member is None:
             charter = Charter(task.federation, task.basis, task.ridge)
-            return charter.start(self.name, patterns=self._patterns)
-        member = Member.from_bytes(self.memory)
-        if member.name != self.name:
-            raise BadInput(f"the memory of {member.name!r}, not of {self.name!r}")
-        task.basis.require(member.detector.basis)
-        return member
+            self._member = charter.start(self.name, patterns=self._patterns)
+        task.basis.require(self._member.detector.basis)
+        return self._member

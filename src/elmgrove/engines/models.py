@@ -24,54 +24,60 @@ class Summed(Worker):
     """
 
     def __init__(self, name: str, pairs: Pairs, *, memory: bytes = b"") -> None:
-        super().__init__(name, memory)
+        super().__init__(name)
         self._pairs = pairs
+        self._own = Contribution.from_bytes(memory) if memory else None
+
+    @property
+    def memory(self) -> bytes:
+        """What was last contributed."""
+        return b"" if self._own is None else self._own.to_bytes()
 
     def train(self, request: bytes, number: int) -> bytes:
         """The own evidence of all rows so far, as a ``Contribution``."""
         task = Task.from_bytes(request)
         X, T = self._pairs(number)
-        before = Contribution.from_bytes(self.memory) if self.memory else None
-        learned = 0 if before is None else before.epoch
-        if before is not None:
-            task.basis.require(before.evidence.basis)
+        learned = 0 if self._own is None else self._own.epoch
         if len(X) > learned:
             basis = task.basis
             model = OSELM(basis.layer, basis.outputs, ridge=task.ridge, basis=basis)
+            if self._own is not None:
+                model.merge(self._own.evidence)
             model.learn_many(basis.scaling(X[learned:]), T[learned:])
-            own = model.evidence if before is None else before.evidence + model.evidence
-            self.memory = Contribution(self.name, len(X), own).to_bytes()
+            self._own = Contribution(self.name, len(X), model.evidence)
         return self.memory
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
         """Solves for the model of everybody's rows."""
         task, total = Task.from_bytes(request), Merged.from_bytes(gift).evidence
-        if self.memory:
-            total = total + Contribution.from_bytes(self.memory).evidence
+        if self._own is not None:
+            total = total + self._own.evidence
         return _loss(total.basis, total.solve(task.ridge), *self._pairs(number))
 
 
 class Averaged(Worker):
-    """Fed-ELMS' client: OS-ELM from the model received, on new rows, which are then discarded.
-
-    Its memory is the number of rows that it has learned.
-    """
+    """Fed-ELMS' client: OS-ELM from the model received, on new rows, which are then discarded."""
 
     def __init__(self, name: str, pairs: Pairs, *, memory: bytes = b"") -> None:
-        super().__init__(name, memory)
+        super().__init__(name)
         self._pairs = pairs
+        self._learned = int.from_bytes(memory, "little")
+
+    @property
+    def memory(self) -> bytes:
+        """How many rows were learned."""
+        return self._learned.to_bytes(8, "little")
 
     def train(self, request: bytes, number: int) -> bytes:
         """βᵏ and Pᵏ after the new rows."""
         task, model = _task(request)
         X, T = self._pairs(number)
-        learned = int.from_bytes(self.memory, "little")
-        if len(X) <= learned:
+        if len(X) <= self._learned:
             return b""
-        new = task.basis.scaling(X[learned:])
+        new = task.basis.scaling(X[self._learned :])
         # (12), (13)
-        update = trained(model, task.basis.layer, new, T[learned:])
-        self.memory = len(X).to_bytes(8, "little")
+        update = trained(model, task.basis.layer, new, T[self._learned :])
+        self._learned = len(X)
         return Reply(self.name, task.basis, update).to_bytes()
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:

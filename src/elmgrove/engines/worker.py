@@ -21,15 +21,19 @@ class Loss(NamedTuple):
 
 
 class Worker(ABC):
-    """Answers requests. Between rounds it is its ``memory``, bytes that an engine may keep.
+    """Answers requests. Made anew with its ``memory``, it goes on where it was.
 
     Rows are learned once, in the order in which they come: what is new is what came since it
     was last asked.
     """
 
-    def __init__(self, name: str, memory: bytes = b"") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.memory = memory
+
+    @property
+    def memory(self) -> bytes:
+        """What it must know in the next round, for an engine that keeps no workers."""
+        return b""
 
     @abstractmethod
     def train(self, request: bytes, number: int) -> bytes:
