@@ -66,6 +66,13 @@ def test_p_stays_positive_definite_and_near(seed: int) -> None:
     assert np.abs(found - P).max() < 0.03 * P.diagonal().max()
 
 
+def test_p_stays_definite_where_a_diagonal_is_small_beside_its_column() -> None:
+    """A diagonal of 1 above 1000: nearer to 0 than to a step."""
+    C = np.eye(10)
+    C[1:, 0] = 1000.0
+    np.linalg.cholesky(CompactModel.of(BASIS, State(np.zeros((10, 3)), C @ C.T)).state.P)
+
+
 def test_p_itself_in_8_bits_would_not_stay_so() -> None:
     """Why the factor travels."""
     with pytest.raises(np.linalg.LinAlgError):

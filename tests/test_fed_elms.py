@@ -65,14 +65,13 @@ def test_rows_in_two_turns_are_the_rows_in_one(seed: int, cut: int) -> None:
 
 def test_many_rows_keep_p_symmetric_and_positive_where_subtracting_would_not() -> None:
     rng = np.random.default_rng(1)
-    X = 1e4 * rng.normal(size=(2000, 5))
+    # So much more than before that P − … is all rounding error.
+    X = 1e8 * rng.normal(size=(2000, 5))
     P = trained(started(), LAYER, X, rng.normal(size=(2000, 3))).P
     np.testing.assert_array_equal(P, P.T)
     assert np.linalg.eigvalsh(P).min() > 0
     state, H = started(), LAYER(X)
-    literal, _ = os_elm_chunk(state.P, state.beta, H, np.zeros((2000, 3)))
-    true = np.linalg.inv(np.linalg.inv(state.P) + H.T @ H)
-    assert np.abs(P - true).max() < 0.1 * np.abs(literal - true).max()
+    np.testing.assert_allclose(P @ (np.linalg.inv(state.P) + H.T @ H), np.eye(8), atol=1e-6)
 
 
 @settings(max_examples=40, deadline=None)

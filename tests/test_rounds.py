@@ -45,6 +45,11 @@ def test_the_draw_is_fixed_for_ever_and_differs_by_seed_and_round() -> None:
     assert len({tuple(drawn(NAMES, 0.1, 7, number)) for number in range(20)}) == 20
 
 
+def test_a_share_is_taken_as_it_is_written() -> None:
+    """0.29 · 100 is 28.999… in floats."""
+    assert len(drawn(NAMES, 0.29, 0, 1)) == 29
+
+
 def test_everybody_is_drawn_about_equally_often() -> None:
     counts = dict.fromkeys(NAMES, 0)
     for number in range(1000):

@@ -100,7 +100,7 @@ def table1(run: Run) -> Numbers:
 
 def _bytes(tried: dict[str, Tried]) -> dict[str, Any]:
     return {
-        f"{kind}, {way}": count
+        f"{kind}, {way}": round(count)
         for kind, one in tried.items()
         for way, count in (("up", one.bytes_up), ("down", one.bytes_down))
         if count is not None
