@@ -1,13 +1,14 @@
 """The same federations on Flower: its messages, its simulation, its processes."""
 
-import os
 import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -238,21 +239,29 @@ def test_bytes_are_the_same_after_the_records() -> None:
 # Processes
 
 
-def marked(mark: str) -> list[int]:
-    from elmgrove.engines.flower.processes import with_environment
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary folders are made: a short path, as Ray has sockets in there."""
+    with TemporaryDirectory(prefix="elm-", dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
 
-    return with_environment(f"ELMGROVE_TEST_MARK={mark}")
+
+def running(scratch: Path) -> list[int]:
+    from elmgrove.engines.flower.processes import working_in
+
+    return working_in(scratch)
 
 
 def test_the_simulation_gives_the_same_model_and_leaves_nothing(
-    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+    elmgrove: Elmgrove, scratch: Path
 ) -> None:
-    mark = secrets.token_hex(8)
-    monkeypatch.setenv("ELMGROVE_TEST_MARK", mark)
     chosen = ("federate", "--clients", 12, "--rounds", 2, "--fraction", 0.5, "--seed", 3)
     ran = elmgrove(*chosen, "--engine", "flower", "-o", "flower.elm")
     assert ran.code == 0, ran.err
-    assert marked(mark) == []
+    assert running(scratch) == []
+    assert list(scratch.iterdir()) == []
     assert elmgrove(*chosen, "--engine", "local", "-o", "local.elm").code == 0
     one, other = (load_member(Path(f"{name}.elm")).merged for name in ("flower", "local"))
     assert one is not None
@@ -265,29 +274,26 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("command", "number", "most"),
     [
-        # The command itself, a SuperLink, and something that the SuperLink started.
-        (["-m", "elmgrove", "federate", "--engine", "flower"], signal.SIGINT, 3),
-        # And two SuperNodes.
-        ([str(LOOPBACK), "deployment"], signal.SIGTERM, 5),
+        # A SuperLink, the app, and a good part of Ray.
+        (["-m", "elmgrove", "federate", "--engine", "flower"], signal.SIGINT, 10),
+        # A SuperLink, two SuperNodes, the app, and those that wait to start apps.
+        ([str(LOOPBACK), "deployment"], signal.SIGTERM, 7),
     ],
     ids=["simulation", "deployment"],
 )
 def test_what_is_interrupted_leaves_nothing(
-    tmp_path: Path, command: list[str], number: int, most: int
+    tmp_path: Path, scratch: Path, command: list[str], number: int, most: int
 ) -> None:
-    mark = secrets.token_hex(8)
-    environment = {**os.environ, "ELMGROVE_TEST_MARK": mark, "TMPDIR": "/tmp"}
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, *command], cwd=tmp_path, env=environment, stdout=log, stderr=log
-        )
+        process = subprocess.Popen([sys.executable, *command], cwd=tmp_path, stdout=log, stderr=log)
     until = time.monotonic() + PATIENCE
-    while len(marked(mark)) < most and process.poll() is None and time.monotonic() < until:
+    while len(running(scratch)) < most and process.poll() is None and time.monotonic() < until:
         time.sleep(0.2)
     assert process.poll() is None, (tmp_path / "log").read_text()
     process.send_signal(number)
     assert process.wait(PATIENCE) not in (0, -number)
-    assert marked(mark) == []
+    assert running(scratch) == []
+    assert list(scratch.iterdir()) == []
 
 
 def test_each_public_name_has_a_docstring_and_a_row() -> None:

@@ -22,14 +22,14 @@ _PAUSE = 0.1
 class Processes:
     """Runs Flower's commands in a folder, each with a log, and ends whatever came of them.
 
-    Flower's processes start others (one for an app, and Ray's). All inherit ``FLWR_HOME``, which is
-    this folder's own, so they are found by it where there is a /proc, whoever their parent is.
+    Flower's processes start others (one for an app, and Ray's) that do not end with them. All work in
+    this folder, so they are found by it where there is a /proc, whoever their parent is.
     Ends them also when this process gets a signal to end; not when it is killed outright.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._home = folder / "flwr"
+        self.folder = folder.resolve()
+        self._home = self.folder / "flwr"
         self._home.mkdir()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._before: dict[int, object] = {}
@@ -41,7 +41,7 @@ class Processes:
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_TELEMETRY_ENABLED": "0",
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_TMPDIR": str(folder),
+            "RAY_TMPDIR": str(self.folder),
             "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
         }
 
@@ -123,19 +123,25 @@ class Processes:
             time.sleep(_PAUSE)
 
     def left(self) -> list[int]:
-        """Processes with this folder's home that still run."""
-        return with_environment(f"FLWR_HOME={self._home}")
+        """Processes of this folder that still run."""
+        return [pid for pid in working_in(self.folder) if pid != os.getpid()]
 
 
-def with_environment(setting: str) -> list[int]:
-    """Processes that were started with this setting; none where there is no /proc."""
-    found = list[int]()
-    for path in Path("/proc").glob("[0-9]*/environ"):
+def working_in(folder: Path) -> list[int]:
+    """Processes whose home or working folder lies in there; none where there is no /proc.
+
+    Of some only one of the two is known: Flower's app processes change the folder, and Ray's
+    overwrite their environment with a name.
+    """
+    home, found = f"FLWR_HOME={folder.resolve()}/".encode(), list[int]()
+    for process in Path("/proc").glob("[0-9]*"):
         # It may have ended meanwhile, or be somebody else's.
         with contextlib.suppress(OSError):
-            if setting.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return [pid for pid in found if pid != os.getpid()]
+            inside = (process / "cwd").readlink().is_relative_to(folder.resolve())
+            settings = (process / "environ").read_bytes().split(b"\0")
+            if inside or any(setting.startswith(home) for setting in settings):
+                found.append(int(process.name))
+    return found
 
 
 def _leave(number: int, _: FrameType | None) -> None:
