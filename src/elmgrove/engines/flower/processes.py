@@ -22,8 +22,8 @@ _PAUSE = 0.1
 class Processes:
     """Runs Flower's commands in a folder, each with a log, and ends whatever came of them.
 
-    Flower's processes start others (one for an app, and Ray's) that do not end with them. All work in
-    this folder, so they are found by it where there is a /proc, whoever their parent is.
+    Flower's processes start others (one for an app, and Ray's) that do not end with them. All work
+    in this folder, so they are found by it where there is a /proc, whoever their parent is.
     Ends them also when this process gets a signal to end; not when it is killed outright.
     """
 
