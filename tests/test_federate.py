@@ -117,3 +117,11 @@ def test_without_flower_the_install_line_is_named(
     monkeypatch.setitem(sys.modules, "flwr", None)
     text = one_clear_line(elmgrove("federate", "--engine", "flower"))
     assert text == "Error: this needs flwr: pip install 'elmgrove[flower]'\n"
+
+
+def test_the_page_shows_the_client_of_the_example_as_it_is() -> None:
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "flower.md").read_text()
+    program = page.partition("```python\n")[2].partition("```")[0]
+    assert program
+    assert program in (root / "examples" / "flower-app" / "fans" / "client.py").read_text()
