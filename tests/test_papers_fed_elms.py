@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_8_bits_cost_little_accuracy_and_a_round_costs_the_same_both_ways(digits
 
 
 def test_fed_nn_learns_and_sends_a_byte_a_weight(digits: Digits) -> None:
-    if not _has_torch():
+    if find_spec("torch") is None:
         unavailable("needs PyTorch: pip install 'elmgrove[papers]'")
     found = fed_nn(digits, 12, 1)
     weights = (digits.X.shape[1] + 1) * 12 + 13 * 10
@@ -110,14 +111,6 @@ def test_fed_nn_learns_and_sends_a_byte_a_weight(digits: Digits) -> None:
     assert found.bytes_up is not None
     assert weights < found.bytes_up < weights + 1000
     assert fed_nn(digits, 12, 1).accuracy == found.accuracy
-
-
-def _has_torch() -> bool:
-    try:
-        import torch  # noqa: F401  # an extra: only whether it is there
-    except ImportError:
-        return False
-    return True
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -164,4 +157,4 @@ def test_real_data_keep_what_is_promised(elmgrove: Elmgrove, tmp_path: Path) -> 
     rows = json.loads((tmp_path / "figure4.json").read_text())["accuracy"]
     for row in rows.values():
         for rounds in (1, 10):
-            assert row[f"{rounds} rounds"] > FED_ELMS[row["units"]][0] - 1.5
+            assert row[f"rounds: {rounds}"] > FED_ELMS[row["units"]][0] - 1.5

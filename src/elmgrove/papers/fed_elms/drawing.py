@@ -10,7 +10,7 @@ def figure4(found: Numbers, canvas: Any) -> None:
     """A line for each number of hidden units, over the number of rounds."""
     axis = canvas.subplots()
     for name, row in found["accuracy"].items():
-        points = {key: value for key, value in row.items() if key.endswith("rounds")}
+        points = {key: value for key, value in row.items() if key.startswith("rounds")}
         axis.plot(list(points), list(points.values()), marker="o", label=name)
     axis.set_ylabel("accuracy, %")
     axis.legend()

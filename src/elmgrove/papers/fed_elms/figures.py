@@ -39,7 +39,7 @@ def figure4(run: Run) -> Numbers:
         "accuracy": {
             f"{units} units": {"units": units}
             | {
-                f"{rounds} rounds": fed_elms(digits, layer(inputs, units), rounds).accuracy
+                f"rounds: {rounds}": fed_elms(digits, layer(inputs, units), rounds).accuracy
                 for rounds in FREQUENCIES
             }
             for units in run.track(_units(run, tuple(FED_ELMS)), "Update frequency")
