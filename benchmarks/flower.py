@@ -87,6 +87,16 @@ def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str
     return numbers, merged
 
 
+COLUMNS = ("layer", "rule", "clients", "engine", "round", "ms/client", "end", "all", "down", "up")
+
+
+def _row(numbers: dict[str, Any]) -> list[object]:
+    layer = f"{numbers['inputs']} × {numbers['units']}"
+    known = [numbers[name] for name in ("rule", "clients", "engine", "round s", "ms a client")]
+    seconds = [numbers[name] for name in ("delivery s", "whole s")]
+    return [layer, *known, *seconds, *(numbers[name] / 1e3 for name in ("bytes down", "bytes up"))]
+
+
 def main() -> None:
     """All sizes, rules and engines; a table and bench/flower.json."""
     output, found = Output("flower"), list[dict[str, Any]]()
@@ -101,9 +111,8 @@ def main() -> None:
                     ended.append(merged)
                 if not ended[0].evidence.close_to(ended[1].evidence, 1e-9):
                     sys.exit(f"{rule}, {clients} clients: the engines differ")
-    columns = list(found[0])
-    title = f"A round, median of rounds 2 to {ROUNDS}; bytes of the messages of one round"
-    output.table(title, columns, [[row[column] for column in columns] for row in found])
+    title = f"A round, median of rounds 2 to {ROUNDS}, in s; kB of the messages of one round"
+    output.table(title, COLUMNS, [_row(numbers) for numbers in found])
     output.say("Both engines ended with the same model, to 1e-9, each time.")
     output.write({"rounds": found})
 
