@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from elmgrove.blas import one_thread
+from threadpoolctl import threadpool_limits
+
 from elmgrove.cooperation import rounds as loop
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.federation import Federation
@@ -37,7 +38,8 @@ def run(
 
     clients = {name: traffic.client(name) for name in workers}
     limit = None if deadline is None else loop.Deadline(deadline, time.monotonic)
-    with one_thread:
+    # NumPy's BLAS as well as SciPy's, which is all that blas.one_thread knows.
+    with threadpool_limits(1, "blas"):
         loop.run(
             None,
             clients,
