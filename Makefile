@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-exchange clean
+.PHONY: help demo test check test-flower bench bench-exchange bench-flower clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -15,12 +15,16 @@ demo: $(VENV)/demo.done ## Devices learn a digit each, then from each other; pri
 test: $(VENV)/dev.done ## Run all tests
 	$(BIN)/python -m pytest
 
+# The modules on Flower can't be imported without it; .ci/flower has it.
 check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --doctest-modules src/elmgrove
+	$(BIN)/python -m pytest --doctest-modules src/elmgrove --ignore src/elmgrove/engines/flower
+
+test-flower: ## Run Flower's tests and its example, in an environment of its own (.venv-flower)
+	.ci/flower
 
 bench: $(VENV)/bench.done ## Measure speed against the literal equations, pyoselm, PyTorch and River
 	$(BIN)/python -m benchmarks
@@ -32,8 +36,11 @@ bench-exchange: $(VENV)/dev.done ## Measure the exchange server, its sums and th
 	$(BIN)/python -m benchmarks.exchange sums
 	$(BIN)/python -m benchmarks.exchange agent
 
-clean: ## Remove the virtual environment
-	rm -rf $(VENV)
+bench-flower: ## Measure rounds on Flower's simulation against this process, 10 to 1,000 clients (15 minutes)
+	.ci/flower python -m benchmarks.flower
+
+clean: ## Remove the virtual environments
+	rm -rf $(VENV) .venv-flower
 
 $(BIN)/python:
 	@echo "Setting up $(VENV) (once)"
