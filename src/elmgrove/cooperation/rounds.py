@@ -82,7 +82,7 @@ def run(
                 replies[name] = _reply(clients[name], state, number, deadline)
             except Exception as error:
                 # Whatever a client fails of is its own: the others' round goes on.
-                left_out[name] = str(error) if isinstance(error, _LeftOut) else _reason(error)
+                left_out[name] = str(error) if isinstance(error, _LeftOut) else reason(error)
         if replies:
             state = rule(list(replies.values()))
         if on_round is not None:
@@ -105,5 +105,6 @@ def _reply(client: Client[S, R], state: S, number: int, deadline: Deadline | Non
     return reply
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a client was left out, in words."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

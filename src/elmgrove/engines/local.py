@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from elmgrove.cooperation import rounds as loop
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.federation import Federation
-from elmgrove.engines.report import Report, reason
+from elmgrove.engines.report import Report
 from elmgrove.engines.worker import Loss, Worker
 
 
@@ -97,5 +97,5 @@ def _deliver(federation: Federation[Any], workers: Mapping[str, Worker], number:
             losses[name] = workers[name].receive(request, gift, number)
         except Exception as error:
             # Whatever a client fails of is its own.
-            left_out[name] = reason(error)
+            left_out[name] = loop.reason(error)
     return Delivery(losses, left_out, down, time.perf_counter() - started)

@@ -38,8 +38,3 @@ class Report:
         """The inverse of ``fields``."""
         asked, answered = tuple(fields["asked"]), tuple(fields["answered"])
         return cls(**{**fields, "asked": asked, "answered": answered})
-
-
-def reason(error: Exception) -> str:
-    """Why a client was left out, in words."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
