@@ -12,8 +12,8 @@ help: ## List these commands
 demo: $(VENV)/demo.done ## Devices learn a digit each, then from each other; prints a table and draws a picture
 	$(BIN)/elmgrove demo
 
-test: $(VENV)/dev.done ## Run all tests
-	$(BIN)/python -m pytest
+test: $(VENV)/dev.done ## Run all tests, one process for each core
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The modules on Flower can't be imported without it; .ci/flower has it.
 check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctests

@@ -187,7 +187,7 @@ BUSY = IDLE + 8.0
 
 def golden(name: str, kinds: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
-    rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5)
+    rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5, handicap=0.75)
     made = Member(name, PatternDetector(layer, rule=rule, ridge=0.25))
     made.detector.learn_many(np.vstack(kinds))
     return made
