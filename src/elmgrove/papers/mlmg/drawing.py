@@ -59,7 +59,8 @@ def settings(found: Numbers, canvas: Any) -> None:
     """Own and peers' ROC-AUC of each setting, for each data set."""
     grid = canvas.subplots(1, len(found), sharey=True, squeeze=False)
     for axis, (name, rows) in zip(grid[0], found.items(), strict=True):
-        texts = [", ".join(f"{value}" for value in list(row.values())[:2]) for row in rows]
+        count = list(rows[0]).index("patterns found")
+        texts = [", ".join(map(str, list(row.values())[:count])) for row in rows]
         for key, style in (("auc_own", "o-"), ("auc_own_alone", "o:"), ("auc_peers", "s-")):
             axis.plot([row[key] for row in rows], style, label=key.replace("_", " "))
         axis.set_xticks(range(len(rows)), texts, rotation=90, fontsize=7)

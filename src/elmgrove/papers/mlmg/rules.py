@@ -13,19 +13,16 @@ from elmgrove.papers.mlmg.trial import tried_fleet
 from elmgrove.pattern import ASSIGNMENTS, PatternRule
 
 HANDICAPS = (0.0, 0.3, 0.6, 0.8, 1.0, 1.5)
-JOINS = (0.02, 0.05)
 
 
 def handicap(run: Run) -> Numbers:
-    """Own and peers' ROC-AUC for handicaps and tolerances; quick: three settings."""
-    settings = [(join, value) for join in JOINS for value in HANDICAPS]
-    chosen = [(0.02, 0.0), (0.02, 0.8), (0.05, 0.8)] if run.quick else settings
+    """Own and peers' ROC-AUC for several handicaps; quick: none, and the default."""
+    chosen = (0.0, RULE.handicap) if run.quick else HANDICAPS
     found: Numbers = {}
     for name, clients in _data(run).items():
         found[name] = [
-            {"join": join, "handicap": value}
-            | _before_and_after(name, clients, replace(RULE, join=join, handicap=value))
-            for join, value in run.track(chosen, f"Handicaps on {name}")
+            {"handicap": value} | _before_and_after(name, clients, replace(RULE, handicap=value))
+            for value in run.track(chosen, f"Handicaps on {name}")
         ]
     return found
 
