@@ -216,9 +216,10 @@ def test_the_golden_state_is_what_the_device_writes() -> None:
     assert Member.from_bytes(blob).to_bytes() == blob == golden_member().to_bytes()
 
 
-@pytest.mark.parametrize("path", [FIRST_STATE, STATE])
-def test_golden_states_of_all_versions_are_read(path: Path) -> None:
+@pytest.mark.parametrize(("path", "handicap"), [(FIRST_STATE, PatternRule.handicap), (STATE, 0.75)])
+def test_golden_states_of_all_versions_are_read(path: Path, handicap: float) -> None:
     me = Member.from_bytes(path.read_bytes())
+    assert me.detector.rule.handicap == handicap
     H = me.detector.basis.layer(IDLE)
     first, second = me.detector.model.own
     assert (first.number, second.number) == (1, 2)

