@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-exchange clean
+.PHONY: help demo test check test-flower bench bench-exchange bench-flower clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --doctest-modules src/elmgrove
 
+test-flower: ## Run Flower's tests and its example, in an environment of its own (.venv-flower)
+	.ci/flower
+
 bench: $(VENV)/bench.done ## Measure speed against the literal equations, pyoselm, PyTorch and River
 	$(BIN)/python -m benchmarks
 
@@ -32,8 +35,11 @@ bench-exchange: $(VENV)/dev.done ## Measure the exchange server, its sums and th
 	$(BIN)/python -m benchmarks.exchange sums
 	$(BIN)/python -m benchmarks.exchange agent
 
-clean: ## Remove the virtual environment
-	rm -rf $(VENV)
+bench-flower: ## Measure rounds on Flower's simulation against this process, 10 to 1,000 clients (15 minutes)
+	.ci/flower python -m benchmarks.flower
+
+clean: ## Remove the virtual environments
+	rm -rf $(VENV) .venv-flower
 
 $(BIN)/python:
 	@echo "Setting up $(VENV) (once)"

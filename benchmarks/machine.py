@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 _PACKAGES = (
     *("elmgrove", "numpy", "scipy", "torch", "pyoselm", "river", "scikit-learn"),
-    *("starlette", "uvicorn", "asyncpg", "httpx"),
+    *("starlette", "uvicorn", "asyncpg", "httpx", "flwr", "ray"),
 )
 
 

@@ -4,17 +4,28 @@ import asyncio
 import os
 import secrets
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import NoReturn
 from urllib.parse import urlsplit
 
 import pytest
 
 
-def unavailable(reason: str) -> NoReturn:
-    """Skips, or fails where ELMGROVE_TEST_REQUIRE_SERVICES=1 says that all services are there."""
-    if os.environ.get("ELMGROVE_TEST_REQUIRE_SERVICES") == "1":
+def unavailable(reason: str, what: str = "SERVICES") -> NoReturn:
+    """Skips, or fails where ELMGROVE_TEST_REQUIRE_SERVICES=1 says that all services are there.
+
+    Flower has an environment of its own, and so ELMGROVE_TEST_REQUIRE_FLOWER.
+    """
+    if os.environ.get(f"ELMGROVE_TEST_REQUIRE_{what}") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def flower() -> None:
+    """Flower is there."""
+    if find_spec("flwr") is None:
+        unavailable("needs Flower: run .ci/flower", "FLOWER")
 
 
 @pytest.fixture(scope="session")

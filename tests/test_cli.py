@@ -22,7 +22,7 @@ from elmgrove.cooperation import Contribution, Member
 from elmgrove.files import load_contribution, load_member, save
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
-COMMANDS = ["learn", "score", "share", "merge", "forget", "inspect", "demo", "serve"]
+COMMANDS = ["learn", "score", "share", "merge", "forget", "inspect", "demo", "federate", "serve"]
 COMMANDS += ["federation create", "fleet judge", "device run", "device pull", "device leave"]
 NAMES = ["heat", "load [%]", "speed [m/s]", "current", "hum", "draft"]
 MIXING = np.random.default_rng(0).normal(size=(2, 6))

@@ -17,7 +17,9 @@ import pytest
 import typer
 
 import elmgrove
+import elmgrove.compact
 import elmgrove.cooperation
+import elmgrove.engines
 import elmgrove.exchange
 from elmgrove.cli.app import app
 from elmgrove.cli.device import variable_of
@@ -51,7 +53,10 @@ def test_each_public_name_has_a_docstring_and_a_row(name: str) -> None:
     assert f"| `{name}` |" in REFERENCE
 
 
-@pytest.mark.parametrize("module", [elmgrove.cooperation, elmgrove.exchange])
+@pytest.mark.parametrize(
+    "module",
+    [elmgrove.compact, elmgrove.cooperation, elmgrove.engines, elmgrove.exchange],
+)
 def test_each_name_of_a_package_has_a_docstring_and_a_row(module: ModuleType) -> None:
     for name in module.__all__:
         thing = getattr(module, name)

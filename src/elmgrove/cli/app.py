@@ -7,7 +7,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from elmgrove import __version__
-from elmgrove.cli import device, exchange, federation, fleet, inspect, learn, paper, score, serve
+from elmgrove.cli import (
+    device,
+    exchange,
+    federate,
+    federation,
+    fleet,
+    inspect,
+    learn,
+    paper,
+    score,
+    serve,
+)
 from elmgrove.cli.demo import demo
 from elmgrove.errors import ElmgroveError
 
@@ -28,6 +39,7 @@ app.command()(exchange.merge)
 app.command()(exchange.forget)
 app.command()(inspect.inspect)
 app.command()(demo)
+app.command()(federate.federate)
 app.command()(paper.paper)
 app.command()(serve.serve)
 app.add_typer(federation.federation)

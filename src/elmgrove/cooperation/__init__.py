@@ -1,6 +1,6 @@
 """Who is merged with whom: pure rules, without files, clocks or networks."""
 
-from elmgrove.cooperation.averaging import Averaged, average
+from elmgrove.cooperation.averaging import average
 from elmgrove.cooperation.bundle import bundle, unbundle
 from elmgrove.cooperation.charter import Charter, address_of
 from elmgrove.cooperation.contribution import Contribution
@@ -36,7 +36,6 @@ from elmgrove.validation import expected_error
 
 __all__ = [
     "DISTANCES",
-    "Averaged",
     "Charter",
     "Contribution",
     "Cost",

@@ -1,10 +1,11 @@
 """All papers and their figures, by name."""
 
 from elmgrove.errors import BadInput
+from elmgrove.papers.fed_elms import FIGURES as FED_ELMS
 from elmgrove.papers.figure import Figure
 from elmgrove.papers.mlmg import FIGURES as MLMG
 
-PAPERS: dict[str, tuple[Figure, ...]] = {"mlmg": MLMG}
+PAPERS: dict[str, tuple[Figure, ...]] = {"fed-elms": FED_ELMS, "mlmg": MLMG}
 
 
 def figure(paper: str, name: str) -> Figure:

@@ -1,0 +1,121 @@
+"""A round of a federation, in this process and on Flower's simulation: its time and its bytes.
+
+``python -m benchmarks.flower`` (``make bench-flower``: in Flower's own environment). Clients have a
+few rows each, so that what is measured is the engine and its messages, not learning.
+"""
+
+import sys
+import time
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.exchange.output import Output, progress
+from elmgrove.basis import Basis
+from elmgrove.cooperation import Merged
+from elmgrove.engines import Delivery, Plan, Report, run
+from elmgrove.engines.flower.simulation import simulate
+from elmgrove.hidden import HiddenLayer
+
+ROWS = 24
+ROUNDS = 3
+
+
+class Size(NamedTuple):
+    """A layer, and how many clients of it are tried on both engines."""
+
+    inputs: int
+    units: int
+    clients: tuple[int, ...]
+
+
+#: The second is that of the papers' largest detector; a thousand of it are 0.65 GB a round.
+SIZES = (Size(64, 16, (10, 100, 1000)), Size(561, 128, (10, 100)))
+QUICK = (Size(64, 16, (10, 50)),)
+
+
+def plan_of(size: Size, clients: int, rule: str) -> Plan:
+    """Clients with random rows; Fed-ELMS begins with a batch of its own."""
+    rng = np.random.default_rng(0)
+    basis = Basis(HiddenLayer(size.inputs, size.units, seed=0), size.inputs)
+    rows = {f"client-{index:04}": rng.normal(size=(ROWS, size.inputs)) for index in range(clients)}
+    batch = rng.normal(size=(2 * size.units, size.inputs))
+    return Plan(rule, basis, rows, rounds=ROUNDS, batch=batch)
+
+
+def here(plan: Plan, reports: list[Report]) -> tuple[Merged, Delivery]:
+    """In this process."""
+    federation = plan.federation()
+    workers = {name: plan.worker(name) for name in plan.rows}
+    chosen: dict[str, Any] = {"rounds": ROUNDS, "fraction": 1.0, "seed": 0}
+    delivery = run(federation, workers, on_round=reports.append, **chosen)
+    return federation.merged(), delivery
+
+
+def there(plan: Plan, reports: list[Report]) -> tuple[Merged, Delivery]:
+    """On Flower's simulation."""
+    return simulate(plan, reports.append)
+
+
+ENGINES = {"local": here, "flower": there}
+
+
+def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str, Any], Merged]:
+    """One run, in numbers, and what it ended with."""
+    plan, reports = plan_of(size, clients, rule), list[Report]()
+    started = time.perf_counter()
+    merged, delivery = ENGINES[engine](plan, reports)
+    whole = time.perf_counter() - started
+    # The first round starts what the others find running.
+    later = median(report.seconds for report in reports[1:])
+    numbers = {
+        "inputs": size.inputs,
+        "units": size.units,
+        "rule": rule,
+        "clients": clients,
+        "engine": engine,
+        "first round s": reports[0].seconds,
+        "round s": later,
+        "ms a client": 1e3 * later / clients,
+        "delivery s": delivery.seconds,
+        "whole s": whole,
+        "bytes down": reports[-1].down,
+        "bytes up": reports[-1].up,
+        "answered": len(reports[-1].answered),
+    }
+    return numbers, merged
+
+
+COLUMNS = ("layer", "rule", "clients", "engine", "round", "ms/client", "end", "all", "down", "up")
+
+
+def _row(numbers: dict[str, Any]) -> list[object]:
+    layer = f"{numbers['inputs']} × {numbers['units']}"
+    known = [numbers[name] for name in ("rule", "clients", "engine", "round s", "ms a client")]
+    seconds = [numbers[name] for name in ("delivery s", "whole s")]
+    return [layer, *known, *seconds, *(numbers[name] / 1e3 for name in ("bytes down", "bytes up"))]
+
+
+def main() -> None:
+    """All sizes, rules and engines; a table and bench/flower.json."""
+    output, found = Output("flower"), list[dict[str, Any]]()
+    for size in QUICK if "--quick" in sys.argv else SIZES:
+        for clients in size.clients:
+            for rule in ("e2lm", "fedavg"):
+                ended = list[Merged]()
+                for engine in ENGINES:
+                    progress.print(f"{size.inputs} × {size.units}, {clients} × {rule}, {engine}")
+                    numbers, merged = measured(size, clients, rule, engine)
+                    found.append(numbers)
+                    ended.append(merged)
+                if not ended[0].evidence.close_to(ended[1].evidence, 1e-9):
+                    sys.exit(f"{rule}, {clients} clients: the engines differ")
+    title = f"A round, median of rounds 2 to {ROUNDS}, in s; kB of the messages of one round"
+    output.table(title, COLUMNS, [_row(numbers) for numbers in found])
+    output.say("Both engines ended with the same model, to 1e-9, each time.")
+    output.write({"rounds": found})
+
+
+if __name__ == "__main__":
+    main()

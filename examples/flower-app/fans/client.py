@@ -1,0 +1,27 @@
+"""What runs on each fan: it learns its rows and contributes what it learned, never a row."""
+
+from typing import Any
+
+from flwr.app import Context
+from numpy.typing import NDArray
+
+from elmgrove.engines import Device
+from elmgrove.engines.flower import client_app
+from fans.rows import name_of, rows_of
+
+
+def worker(node: dict[str, Any], rounds: int, memory: bytes = b"") -> Device:
+    """A fan; by round r of R it has seen that part of its rows."""
+    rows = rows_of(node)
+
+    def until(number: int) -> NDArray[Any]:
+        return rows[: len(rows) * number // rounds]
+
+    return Device(name_of(node), until, memory=memory)
+
+
+def _made(context: Context, memory: bytes) -> Device:
+    return worker(context.node_config, int(context.run_config["rounds"]), memory)
+
+
+app = client_app(_made)

@@ -1,0 +1,35 @@
+"""What runs once: it asks the fans, adds up what they say, and saves the model of all rows."""
+
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+
+from elmgrove import Basis, HiddenLayer
+from elmgrove.cooperation import Charter
+from elmgrove.engines import Report, Summing
+from elmgrove.engines.flower import Outcome, server_app
+from elmgrove.files import save
+from fans.rows import SENSORS
+
+
+def federation() -> Summing:
+    """The layer is the federation's; fans get it with the first request."""
+    return Summing("fans", Basis(HiddenLayer(SENSORS, 3, seed=7), SENSORS))
+
+
+def _told(_: Context, report: Report) -> None:
+    print(f"round {report.number}: {len(report.answered)} of {len(report.asked)} answered")
+    for name, reason in report.left_out.items():
+        print(f"  {name} was left out: {reason}")
+
+
+def _done(context: Context, outcome: Outcome) -> None:
+    task: Any = outcome.federation.task
+    member = Charter(task.federation, task.basis, task.ridge).start("server")
+    member.rest_on(outcome.federation.merged())
+    save(Path(str(context.run_config["output"])), member)
+    print(f"mean squared error on the fans' rows: {outcome.delivery.loss:.4g}")
+
+
+app = server_app(lambda _: federation(), _done, _told)

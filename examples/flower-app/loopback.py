@@ -1,0 +1,180 @@
+"""The app on this machine: simulated, and deployed with a SuperLink and two SuperNodes, with TLS.
+
+    python loopback.py [simulation | deployment]...
+
+Both must end with the model that the local engine makes of the same rows, to 1e-9. The deployed one
+runs twice: the second time a SuperNode is killed in the middle, and the rounds go on without it.
+Everything that is started here is stopped again, also after an error or Ctrl-C.
+"""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from fans.client import worker
+from fans.rows import made_up
+from fans.server import federation
+
+from elmgrove import Evidence
+from elmgrove.engines import local
+from elmgrove.engines.flower.processes import Processes
+from elmgrove.engines.flower.simulation import superlink
+from elmgrove.engines.worker import Loss, Worker
+from elmgrove.files import load_member
+
+APP = Path(__file__).parent
+ROUNDS = 2
+EXACT = 1e-9
+#: Seconds that a client has to answer where one is known to be dead.
+SHORT = 15.0
+PATIENCE = 120.0
+
+Node = dict[str, Any]
+
+
+def simulation(processes: Processes) -> None:
+    """``flwr run`` with four virtual fans."""
+    processes.connect(superlink(processes, "--insecure", "--simulation"))
+    nodes: list[Node] = [{"partition-id": fan} for fan in range(4)]
+    machine = ["--federation-config", f"num-supernodes={len(nodes)}"]
+    output = run(processes, [f"clients={len(nodes)}"], *machine)
+    check("simulation", output, expected(nodes))
+
+
+def deployment(processes: Processes) -> None:
+    """A SuperLink and two SuperNodes, each fan with a CSV file of its own."""
+    certificate = deploy(processes)
+    nodes = [start_node(processes, fan, certificate) for fan in range(2)]
+    check("deployment", run(processes, ["clients=2"]), expected(nodes))
+    # What it contributed before it died stays: it is true of the rows that it had.
+    output = run(processes, ["clients=2", f"timeout={SHORT}"], kill=nodes[1]["name"])
+    check("a SuperNode killed after round 1", output, expected(nodes, lost=nodes[1]["name"]))
+
+
+def deploy(processes: Processes) -> Path:
+    """A SuperLink with a certificate made for it."""
+    key, certificate = make_certificate(processes.folder)
+    own = ("--ssl-certfile", str(certificate), "--ssl-keyfile", str(key))
+    address = superlink(processes, *own, "--ssl-ca-certfile", str(certificate), scheme="https")
+    processes.connect(address, certificate)
+    (processes.folder / "address").write_text(address)
+    return certificate
+
+
+def start_node(processes: Processes, fan: int, certificate: Path) -> Node:
+    """A SuperNode with its rows in a file."""
+    data = processes.folder / f"fan-{fan}.csv"
+    np.savetxt(data, made_up(fan), "%.6f", ",")
+    node = {"name": f"fan-{fan}", "data": str(data)}
+    processes.start(
+        f"fan-{fan}",
+        [
+            *("flower-supernode", "--superlink", (processes.folder / "address").read_text()),
+            *("--root-certificates", str(certificate), "--port", str(free_port())),
+            *("--node-config", " ".join(f'{name}="{value}"' for name, value in node.items())),
+        ],
+    )
+    return node
+
+
+def run(processes: Processes, config: list[str], *options: str, kill: str | None = None) -> Path:
+    """``flwr run`` to its end, one SuperNode killed after round 1 or none; where the model is."""
+    output = processes.folder / "federation.elm"
+    output.unlink(missing_ok=True)
+    chosen = " ".join([f'output="{output}"', f"rounds={ROUNDS}", *config])
+    command = ["flwr", "run", str(APP), *options, "--run-config", chosen, "--stream"]
+    process = processes.start("run", command)
+    if kill is not None:
+        processes.wait("round 1", lambda: "round 1:" in processes.log("run"), PATIENCE)
+        processes.kill(kill)
+    processes.wait("the run ends", lambda: process.poll() is not None, PATIENCE)
+    if not output.exists():
+        sys.exit(f"The run left no model.\n{processes.log('run')}")
+    return output
+
+
+def check(what: str, output: Path, wanted: Evidence) -> None:
+    """The model is the local engine's."""
+    found = load_member(output).merged
+    assert found is not None
+    if not found.evidence.close_to(wanted, EXACT):
+        sys.exit(f"{what}: the model is not the local engine's")
+    off = np.abs(found.evidence.U - wanted.U).max() / np.abs(wanted.U).max()
+    print(f"{what}: {found.devices} fans, {wanted.count:.0f} rows, off by {off:.0e}")
+
+
+def expected(nodes: list[Node], lost: str | None = None) -> Evidence:
+    """What the local engine makes of the same nodes, of which one may be lost after round 1."""
+    server = federation()
+    made = [worker(node, ROUNDS) for node in nodes]
+    workers: dict[str, Worker] = {one.name: one for one in made}
+
+    if lost is not None:
+        workers[lost] = Lost(workers[lost])
+    local.run(server, workers, rounds=ROUNDS, fraction=1.0, seed=0)
+    return server.merged().evidence
+
+
+class Lost(Worker):
+    """A worker that is gone after its first answer."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(worker.name)
+        self._worker = worker
+
+    def train(self, request: bytes, number: int) -> bytes:
+        """Answers in round 1."""
+        if number > 1:
+            raise ConnectionError("gone")
+        return self._worker.train(request, number)
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        """It gets nothing any more."""
+        raise ConnectionError("gone")
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A key and a certificate for 127.0.0.1 that is its own authority."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "1", "-subj", "/CN=loopback"),
+            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return key, certificate
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+WAYS = {"simulation": simulation, "deployment": deployment}
+
+
+def main() -> None:
+    """Each way that is named, or all."""
+    for name in sys.argv[1:] or WAYS:
+        started = time.monotonic()
+        with TemporaryDirectory(prefix="elmgrove-") as folder:
+            with Processes(Path(folder)) as processes:
+                WAYS[name](processes)
+            if processes.left():
+                sys.exit(f"{name}: still running: {processes.left()}")
+        print(f"{name}: took {time.monotonic() - started:.0f} s; nothing is left running")
+
+
+if __name__ == "__main__":
+    main()

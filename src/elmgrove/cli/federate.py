@@ -1,0 +1,167 @@
+"""``elmgrove federate``: a federation in rounds, in this process or on Flower's simulation."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from elmgrove.cli.fleet_rows import FleetRows
+from elmgrove.cli.options import bar, notes
+from elmgrove.cooperation import Merged
+from elmgrove.engines import Delivery, Plan, Report
+from elmgrove.engines import run as run_here
+from elmgrove.extras import extra
+from elmgrove.files import save
+
+#: Clients that are named where many have the same fate.
+_NAMED = 5
+
+
+class Engine(StrEnum):
+    """What carries the messages."""
+
+    local = "local"
+    flower = "flower"
+
+
+class Rule(StrEnum):
+    """What the server makes of them."""
+
+    e2lm = "e2lm"
+    fedavg = "fedavg"
+    groups = "groups"
+
+
+def federate(
+    engine: Annotated[
+        Engine, typer.Option(help="In this process, or Flower's simulation (elmgrove\\[flower]).")
+    ] = Engine.local,
+    rule: Annotated[
+        Rule,
+        typer.Option(help="The sum (E²LM), averages (Fed-ELMS), or sums of each kind (MLMG)."),
+    ] = Rule.e2lm,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file, cut into a piece for each client, or a folder with a CSV file for "
+            "each \\[default: handwritten digits, two kinds a client].",
+            exists=True,
+        ),
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="Clients \\[default: 100; a folder says it itself].", min=1)
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(help="Rounds; each brings an equal part of a client's rows.", min=1)
+    ] = 1,
+    fraction: Annotated[
+        float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
+    ] = 1.0,
+    groups: Annotated[
+        int | None,
+        typer.Option(help="Kinds that --rule groups makes \\[default: what it finds].", min=1),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
+    units: Annotated[
+        int | None,
+        typer.Option(
+            help="Hidden units \\[default: a quarter of the columns, half of few].", min=1
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The state file to write.", dir_okay=False)
+    ] = Path("federation.elm"),
+) -> None:
+    """Run a federation of clients on this machine; the model they end with is saved as a state.
+
+    Both engines send the same messages and end with the same model. All rows are on this machine,
+    so the upload guard is off, and scaling is fitted to all of them.
+
+    Example: [bold]elmgrove federate --rule e2lm --clients 100 --output federation.elm[/]
+    """
+    run = _simulated() if engine is Engine.flower else _here
+    rows = FleetRows.read(data, clients, seed)
+    plan = rows.plan(rule, rounds=rounds, fraction=fraction, seed=seed, units=units, groups=groups)
+    reports = list[Report]()
+    merged, delivery = _with_progress(run, plan, reports)
+    save(output, plan.member(merged))
+    Console().print(_grid(reports))
+    for reason, names in _left_out(reports, delivery).items():
+        notes.print(f"Left out {_listed(names)}: {reason}")
+    kinds = f" {len(merged.kinds)} kinds of rows were told apart." if merged.groups else ""
+    Console(highlight=False, soft_wrap=True).print(
+        f"{merged.devices} of {len(plan.rows)} clients took part.{kinds} What each got back ("
+        f"{delivery.down:,} bytes in all) explains the clients' rows with a mean squared error "
+        f"of {delivery.loss:.4g}."
+    )
+    notes.print(f"Saved {output}.")
+
+
+Run = Callable[[Plan, Callable[[Report], None]], tuple[Merged, Delivery]]
+
+
+def _simulated() -> Run:
+    extra("flwr", "flower")
+    # Only now: it needs Flower, and whoever lacks it shall read how to get it.
+    from elmgrove.engines.flower.simulation import simulate
+
+    return simulate
+
+
+def _here(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Delivery]:
+    federation = plan.federation()
+    workers = {name: plan.worker(name) for name in plan.rows}
+    delivery = run_here(
+        federation,
+        workers,
+        rounds=plan.rounds,
+        fraction=plan.fraction,
+        seed=plan.seed,
+        on_round=on_round,
+    )
+    return federation.merged(), delivery
+
+
+def _with_progress(run: Run, plan: Plan, reports: list[Report]) -> tuple[Merged, Delivery]:
+    with bar() as progress:
+        task = progress.add_task("Starting", total=plan.rounds)
+
+        def tell(report: Report) -> None:
+            reports.append(report)
+            progress.update(task, advance=1, description=f"Round {report.number}")
+
+        return run(plan, tell)
+
+
+def _grid(reports: list[Report]) -> Grid:
+    headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
+    grid = Grid(title="What happened in each round")
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    for report in reports:
+        people = (len(report.asked), len(report.answered), len(report.left_out))
+        cells = [str(report.number), *map(str, people), f"{report.down:,}", f"{report.up:,}"]
+        grid.add_row(*cells, f"{report.seconds:.2f}")
+    return grid
+
+
+def _left_out(reports: list[Report], delivery: Delivery) -> dict[str, list[str]]:
+    """Who, by when and why; of each client the last time only."""
+    last: dict[str, str] = {}
+    for report in reports:
+        at = f"in round {report.number}"
+        last |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
+    last |= {name: f"at the end, {reason}" for name, reason in delivery.left_out.items()}
+    found: dict[str, list[str]] = {}
+    for name in sorted(last):
+        found.setdefault(last[name], []).append(name)
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest

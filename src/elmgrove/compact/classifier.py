@@ -1,0 +1,137 @@
+"""A classifier in whole numbers, as small hardware computes it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
+from elmgrove.codec import require_written_as, seal, unpacking, unseal
+from elmgrove.compact.quantized import LARGEST, Quantized
+from elmgrove.errors import BadInput
+from elmgrove.packing import Packed
+from elmgrove.rows import Rows
+
+Array = NDArray[Any]
+Integers = NDArray[np.int32]
+KIND = "elmgrove.classifier"
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class CompactClassifier:
+    """Predicts with inputs and output weights of 8 bits, and sums of 32.
+
+    Needs ``binary`` weights, whose ±1 make xα + b additions and subtractions, and ``relu``. Inputs
+    are rounded to multiples of ``step``, up to 127 of them: beyond ±127 steps they are cut off, so
+    they should be of similar size. Where sums could pass 32 bits, hidden values lose their last
+    ``shift`` bits. For rows within the range, each output is that of the float model to within
+    ``tolerance``, a bound for the worst case: on MNIST it was 26 to 145 times closer.
+
+    >>> from elmgrove import HiddenLayer
+    >>> basis = Basis(HiddenLayer(2, 3, "relu", "binary", seed=1), outputs=2)
+    >>> small = CompactClassifier.of(basis, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 1.0)
+    >>> small.predict([[0.9, 0.1], [-0.5, 1.0]]).tolist()
+    [0, 0]
+    """
+
+    basis: Basis
+    beta: Quantized
+    step: float
+
+    def __post_init__(self) -> None:
+        layer = self.basis.layer
+        if (layer.weights, layer.activation) != ("binary", "relu"):
+            raise BadInput(
+                "a compact classifier needs a layer with binary weights and relu, not "
+                f"{layer.weights} and {layer.activation}"
+            )
+        if self.beta.values.shape != (layer.units, self.basis.outputs) or self.beta.scale.size != 1:
+            raise BadInput("β must have a row for each unit and a column for each output")
+        if not 0.0 < self.step < np.inf or self._largest_hidden > _MOST:
+            raise BadInput(f"inputs in steps of {self.step!r} do not fit the biases of ±1")
+
+    @classmethod
+    def of(cls, basis: Basis, beta: Array, largest: float) -> "CompactClassifier":
+        """From a model's β, for inputs from −``largest`` to ``largest``."""
+        return cls(basis, Quantized.of(beta), float(largest) / LARGEST)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The number of the largest output, row by row: no float is needed for it."""
+        winners: NDArray[np.intp] = self.sums(X).argmax(axis=1)
+        return winners
+
+    def outputs(self, X: Any) -> Array:
+        """The outputs as floats."""
+        return self.sums(X) * self._unit
+
+    def sums(self, X: Any) -> Integers:
+        """The outputs in whole numbers."""
+        made: Integers = self._hidden(X) @ self.beta.values.astype(np.int32)
+        return made
+
+    def tolerance(self, X: Any) -> Array:
+        """How far each output may be from that of the float model, for rows within the range."""
+        # Half a step for each input and the bias, and what the shift rounds away.
+        hidden_off = self.step * ((self.basis.layer.inputs + 1) / 2 + ((1 << self.shift) >> 1))
+        hidden = self._hidden(X).sum(axis=1, dtype=np.float64) * self.step * 2.0**self.shift
+        weight_off = float(self.beta.scale[0, 0]) / 2
+        total = hidden + self.basis.layer.units * hidden_off
+        bound: Array = (
+            hidden_off * np.abs(self.beta.matrix).sum(axis=0) + weight_off * total[:, np.newaxis]
+        )
+        return bound
+
+    def _hidden(self, X: Any) -> Integers:
+        X, _ = Rows(self.basis.layer.inputs, np.float64).many(X)
+        x = np.clip(np.rint(X / self.step), -LARGEST, LARGEST).astype(np.int32)
+        # Equation (5) with α = ±1: nothing but additions and subtractions
+        H: Integers = x @ self.basis.layer.alpha.astype(np.int32) + self._bias
+        H = np.maximum(H, 0)
+        return (H + ((1 << self.shift) >> 1)) >> self.shift
+
+    @cached_property
+    def shift(self) -> int:
+        """The fewest bits to drop from hidden values so that no sum can pass 32 bits."""
+        weight = int(np.abs(self.beta.values.astype(np.int64)).sum(axis=0).max())
+        shift = 0
+        while ((self._largest_hidden >> shift) + 1) * weight > _MOST:
+            shift += 1
+        return shift
+
+    @property
+    def _bias(self) -> Integers:
+        return np.rint(self.basis.layer.b / self.step).astype(np.int32)
+
+    @property
+    def _largest_hidden(self) -> int:
+        return LARGEST * self.basis.layer.inputs + round(1.0 / self.step)
+
+    @property
+    def _unit(self) -> float:
+        """What 1 stands for in the sums."""
+        return self.step * 2.0**self.shift * float(self.beta.scale[0, 0])
+
+    def to_bytes(self) -> bytes:
+        """The file format: a byte for each output weight, and a header."""
+        return seal(KIND, *self._packed())
+
+    def _packed(self) -> Packed:
+        fields = {
+            "basis": self.basis.fields,
+            "fingerprint": self.basis.fingerprint,
+            "step": self.step,
+        }
+        return fields, {"beta": self.beta.values, "beta.scale": self.beta.scale}
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "CompactClassifier":
+        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        fields, arrays = unseal(KIND, blob)
+        with unpacking("a compact classifier"):
+            basis = Basis.from_fields(fields["basis"])
+            made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), fields["step"])
+            require_written_as(made._packed(), fields, arrays)
+        return made

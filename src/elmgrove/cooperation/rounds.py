@@ -1,0 +1,109 @@
+"""Rounds: the loop around a rule. It knows neither what is sent nor how it is combined."""
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+from elmgrove.errors import BadInput
+from elmgrove.hidden import whole_number
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+#: Asked with the state and the number of the round (from 1); None: it has nothing new.
+Client = Callable[[S, int], R | None]
+
+NOTHING_NEW = "nothing new"
+
+
+class Deadline(NamedTuple):
+    """How long a reply may take, and the clock that measures it (``time.monotonic``)."""
+
+    seconds: float
+    clock: Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in a round: who was asked, who answered, who was left out and why."""
+
+    number: int
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def drawn(names: Collection[str], fraction: float, seed: int, number: int) -> list[str]:
+    """The max(⌊C·K⌋, 1) clients of a round, by name; the same wherever it is computed.
+
+    Each has a lot, the SHA-256 of ``seed/number/name``, and the lowest win: neither the order of
+    the names nor a library's random numbers matter.
+
+    >>> drawn(["a", "b", "c", "d"], 0.5, seed=7, number=1)
+    ['b', 'c']
+    """
+    if not 0.0 <= fraction <= 1.0:
+        raise BadInput(f"fraction must be from 0 to 1, not {fraction!r}")
+    # As it is written: 0.29 of 100 is 29, where floats make it 28.999….
+    count = max(math.floor(Fraction(str(fraction)) * len(names)), 1)
+    lots = sorted(
+        names, key=lambda name: hashlib.sha256(f"{seed}/{number}/{name}".encode()).digest()
+    )
+    return sorted(lots[:count])
+
+
+def run(
+    state: S,
+    clients: Mapping[str, Client[S, R]],
+    rule: Callable[[Sequence[R]], S],
+    *,
+    rounds: int,
+    fraction: float,
+    seed: int,
+    deadline: Deadline | None = None,
+    on_round: Callable[[Round, S], None] | None = None,
+) -> S:
+    """The state after some rounds: each draws clients, asks them, and combines their replies.
+
+    A client that raises, has nothing new or is late is left out, and the round goes on without it;
+    if nobody answers, the state stays as it is. ``on_round`` is told of each round with the state
+    after it. Clients are asked one after the other and a late reply is waited for before it is
+    thrown away: here a deadline shows what it would do, it does not save time. What the rule
+    raises is not caught: replies that do not fit together are for the client to refuse.
+    """
+    for number in range(1, whole_number("rounds", rounds, 0) + 1):
+        asked = drawn(clients, fraction, seed, number) if clients else []
+        replies, left_out = dict[str, R](), dict[str, str]()
+        for name in asked:
+            try:
+                replies[name] = _reply(clients[name], state, number, deadline)
+            except Exception as error:
+                # Whatever a client fails of is its own: the others' round goes on.
+                left_out[name] = str(error) if isinstance(error, _LeftOut) else _reason(error)
+        if replies:
+            state = rule(list(replies.values()))
+        if on_round is not None:
+            on_round(Round(number, tuple(asked), tuple(replies), left_out), state)
+    return state
+
+
+class _LeftOut(Exception):
+    """It works, but has no reply that counts."""
+
+
+def _reply(client: Client[S, R], state: S, number: int, deadline: Deadline | None) -> R:
+    started = deadline.clock() if deadline else 0.0
+    reply = client(state, number)
+    took = deadline.clock() - started if deadline else 0.0
+    if deadline and took > deadline.seconds:
+        raise _LeftOut(f"late: {took:.3g} s, where {deadline.seconds:g} s were given")
+    if reply is None:
+        raise _LeftOut(NOTHING_NEW)
+    return reply
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,16 @@
+"""The same federations on Flower (https://flower.ai): a server app, a client app, a simulation.
+
+Needs ``pip install 'elmgrove[flower]'``, in an environment of its own: Flower pins versions that
+the server's do not fit.
+"""
+
+from elmgrove.extras import extra
+
+extra("flwr", "flower")
+
+# After it is known that Flower is there: who lacks it shall read how to get it.
+from elmgrove.engines.flower.client import client_app  # noqa: E402
+from elmgrove.engines.flower.server import Outcome, server_app  # noqa: E402
+from elmgrove.engines.flower.strategy import RoundsStrategy  # noqa: E402
+
+__all__ = ["Outcome", "RoundsStrategy", "client_app", "server_app"]

@@ -1,0 +1,46 @@
+"""The app behind ``elmgrove federate --engine flower``: it runs a plan that lies in a folder."""
+
+import json
+from pathlib import Path
+
+from flwr.app import Context
+
+from elmgrove.engines.flower.client import client_app
+from elmgrove.engines.flower.server import Outcome, server_app
+from elmgrove.engines.plan import Plan
+from elmgrove.engines.report import Report
+from elmgrove.engines.worker import Worker
+from elmgrove.errors import BadInput
+from elmgrove.files import write
+
+REPORTS = "reports.jsonl"
+RESULT = "merged"
+DELIVERY = "delivery.json"
+FAILURE = "failure"
+
+
+def _folder(context: Context) -> Path:
+    return Path(str(context.run_config["folder"]))
+
+
+def _worker(context: Context, memory: bytes) -> Worker:
+    plan = Plan.load(_folder(context))
+    return plan.worker(sorted(plan.rows)[int(context.node_config["partition-id"])], memory)
+
+
+def _tell(context: Context, report: Report) -> None:
+    with (_folder(context) / REPORTS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(report.fields) + "\n")
+
+
+def _done(context: Context, outcome: Outcome) -> None:
+    folder = _folder(context)
+    write(folder / DELIVERY, json.dumps(outcome.delivery.fields).encode())
+    try:
+        write(folder / RESULT, outcome.federation.merged().to_bytes())
+    except BadInput as error:
+        write(folder / FAILURE, str(error).encode())
+
+
+server = server_app(lambda context: Plan.load(_folder(context)).federation(), _done, _tell)
+client = client_app(_worker)

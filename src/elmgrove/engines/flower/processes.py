@@ -1,0 +1,148 @@
+"""Flower's processes: started with a home of their own, and all gone in the end."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+from elmgrove.errors import ElmgroveError
+
+#: Seconds that a process has to end by itself.
+_GRACE = 10.0
+_PAUSE = 0.1
+
+
+class Processes:
+    """Runs Flower's commands in a folder, each with a log, and ends whatever came of them.
+
+    Flower's processes start others (one for an app, and Ray's) that do not end with them. All work
+    in this folder, so they are found by it where there is a /proc, whoever their parent is.
+    Ends them also when this process gets a signal to end; not when it is killed outright.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self._home = self.folder / "flwr"
+        self._home.mkdir()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._before: dict[int, object] = {}
+        self._environment = {
+            **os.environ,
+            "FLWR_HOME": str(self._home),
+            # It would fetch what an app depends on from the network; all of it is installed here.
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_TMPDIR": str(self.folder),
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
+        }
+
+    def connect(self, address: str, certificate: Path | None = None) -> None:
+        """Makes ``flwr run`` find the SuperLink there."""
+        trust = "insecure = true" if certificate is None else f'root-certificates = "{certificate}"'
+        text = (
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\n{trust}\n'
+        )
+        (self._home / "config.toml").write_text(text, encoding="utf-8")
+
+    def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Starts a command; what it says goes to NAME.log."""
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # A Ctrl-C is for us, who then end the others in good order.
+                start_new_session=True,
+            )
+        self._running[name] = process
+        return process
+
+    def wait(self, what: str, done: Callable[[], bool], seconds: float) -> None:
+        """Waits until something is the case, or says what went wrong instead."""
+        until = time.monotonic() + seconds
+        while not done():
+            for name, process in self._running.items():
+                if process.poll() not in (None, 0):
+                    raise ElmgroveError(f"{name} ended with {process.poll()}: {self.log(name)}")
+            if time.monotonic() > until:
+                raise ElmgroveError(f"waited {seconds:g} s in vain: {what}")
+            time.sleep(_PAUSE)
+
+    def log(self, name: str) -> str:
+        """The end of what a command said."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
+
+    def kill(self, name: str) -> None:
+        """Ends a command and what it started, as a power cut would."""
+        process = self._running.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, _leave)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # From now on nothing disturbs the end.
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            self._end()
+        finally:
+            for number, before in self._before.items():
+                signal.signal(number, before)  # type: ignore[arg-type]  # it is what was there
+
+    def _end(self) -> None:
+        for process in reversed(self._running.values()):
+            process.terminate()
+        until = time.monotonic() + _GRACE
+        for process in self._running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(until - time.monotonic(), 0.0))
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        until = time.monotonic() + _GRACE
+        while (left := self.left()) and time.monotonic() < until:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_PAUSE)
+
+    def left(self) -> list[int]:
+        """Processes of this folder that still run."""
+        return [pid for pid in working_in(self.folder) if pid != os.getpid()]
+
+
+def working_in(folder: Path) -> list[int]:
+    """Processes whose home or working folder lies in there; none where there is no /proc.
+
+    Of some only one of the two is known: Flower's app processes change the folder, and Ray's
+    overwrite their environment with a name.
+    """
+    home, found = f"FLWR_HOME={folder.resolve()}/".encode(), list[int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        # It may have ended meanwhile, or be somebody else's.
+        with contextlib.suppress(OSError):
+            inside = (process / "cwd").readlink().is_relative_to(folder.resolve())
+            settings = (process / "environ").read_bytes().split(b"\0")
+            if inside or any(setting.startswith(home) for setting in settings):
+                found.append(int(process.name))
+    return found
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)

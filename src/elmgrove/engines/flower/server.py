@@ -1,0 +1,57 @@
+"""The server app: a federation run by Flower."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from elmgrove.engines.delivery import Delivery
+from elmgrove.engines.federation import Federation
+from elmgrove.engines.flower.strategy import RoundsStrategy
+from elmgrove.engines.report import Report
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a federation ended with: itself, what happened each round, and what clients got."""
+
+    federation: Federation[Any]
+    reports: list[Report]
+    delivery: Delivery
+
+
+#: The settings of the strategy that an app's configuration may hold, with their defaults.
+SETTINGS = {"clients": 2, "rounds": 1, "fraction": 1.0, "seed": 0, "timeout": 3600.0}
+
+
+def server_app(
+    make: Callable[[Context], Federation[Any]],
+    done: Callable[[Context, Outcome], None],
+    on_round: Callable[[Context, Report], None] | None = None,
+) -> ServerApp:
+    """A ``ServerApp`` that makes a federation, runs its rounds and hands over what came of it.
+
+    ``clients``, ``rounds``, ``fraction``, ``seed`` and ``timeout`` (seconds that a client has to
+    answer) are taken from the app's configuration (``[tool.flwr.app.config]``).
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        federation, reports = make(context), list[Report]()
+
+        def tell(report: Report) -> None:
+            reports.append(report)
+            if on_round is not None:
+                on_round(context, report)
+
+        chosen: dict[str, Any] = {
+            name: type(default)(context.run_config.get(name, default))
+            for name, default in SETTINGS.items()
+        }
+        delivery = RoundsStrategy(federation, on_round=tell, **chosen).run(grid)
+        done(context, Outcome(federation, reports, delivery))
+
+    return app

@@ -1,0 +1,129 @@
+"""A plan on Flower's simulation: many clients on one machine, by ``flwr run``."""
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from elmgrove.cooperation import Merged
+from elmgrove.engines.delivery import Delivery
+from elmgrove.engines.flower.app import DELIVERY, FAILURE, REPORTS, RESULT
+from elmgrove.engines.flower.processes import Processes
+from elmgrove.engines.plan import Plan
+from elmgrove.engines.report import Report
+from elmgrove.errors import BadInput, ElmgroveError
+
+#: Seconds in which a SuperLink must answer.
+START = 60.0
+#: Seconds that a simulation may take: it is a bound, not an expectation.
+LONGEST = 24 * 3600.0
+
+_PROJECT = """\
+[project]
+name = "elmgrove-federate"
+version = "1.0.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "elmgrove"
+[tool.flwr.app.components]
+serverapp = "federate:server"
+clientapp = "federate:client"
+[tool.flwr.app.config]
+folder = ""
+clients = 1
+rounds = 1
+fraction = 1.0
+seed = 0
+"""
+_MODULE = (
+    "from elmgrove.engines.flower.app import client, server\n\n__all__ = ['client', 'server']\n"
+)
+
+
+def simulate(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Delivery]:
+    """What the clients of a plan know together in the end, and what each made of it.
+
+    A SuperLink is started for it, and is gone afterwards with all that it started.
+    """
+    plan.federation()  # refuses what can't begin, before anything is started
+    with TemporaryDirectory(prefix="elmgrove-") as scratch, Processes(Path(scratch)) as processes:
+        folder = processes.folder
+        plan.save(folder)
+        _write_app(folder / "app")
+        address = superlink(processes, "--insecure", "--simulation")
+        processes.connect(address)
+        run = processes.start("run", _command(folder, plan))
+        listener = _Listener(folder / REPORTS, on_round)
+
+        def ended() -> bool:
+            listener.listen()
+            return run.poll() is not None
+
+        processes.wait("the simulation ends", ended, LONGEST)
+        listener.listen()
+        if (folder / FAILURE).exists():
+            raise BadInput((folder / FAILURE).read_text())
+        if not (folder / RESULT).exists():
+            raise ElmgroveError(f"Flower's run failed: {processes.log('run')}")
+        delivery = Delivery.from_fields(json.loads((folder / DELIVERY).read_text()))
+        return Merged.from_bytes((folder / RESULT).read_bytes()), delivery
+
+
+def superlink(processes: Processes, *options: str, scheme: str = "http") -> str:
+    """Starts a SuperLink on a free port of this machine; gives its address when it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
+    processes.start("superlink", command)
+    url = f"{scheme}://127.0.0.1:{port}/health"
+    processes.wait("the SuperLink answers", lambda: _answers(url), START)
+    return f"127.0.0.1:{port}"
+
+
+def _answers(url: str) -> bool:
+    try:
+        # Whether it answers is all that is asked; who it is, its clients find out.
+        return httpx.get(url, timeout=5.0, verify=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+def _write_app(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(_PROJECT, encoding="utf-8")
+    (folder / "federate.py").write_text(_MODULE, encoding="utf-8")
+
+
+def _command(folder: Path, plan: Plan) -> list[str]:
+    clients = len(plan.rows)
+    chosen = (
+        f'folder="{folder}" clients={clients} rounds={plan.rounds} '
+        f"fraction={float(plan.fraction)} seed={plan.seed}"
+    )
+    machine = (
+        f"num-supernodes={clients} client-resources-num-cpus=1 "
+        f"init-args-num-cpus={os.cpu_count() or 1}"
+    )
+    options = ["--run-config", chosen, "--federation-config", machine, "--stream"]
+    return ["flwr", "run", str(folder / "app"), *options]
+
+
+class _Listener:
+    """Passes on what the server app writes about its rounds."""
+
+    def __init__(self, path: Path, on_round: Callable[[Report], None]) -> None:
+        self._path = path
+        self._on_round = on_round
+        self._told = 0
+
+    def listen(self) -> None:
+        """Tells what is new; a line that is not whole yet waits."""
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        for line in text.split("\n")[self._told : -1]:
+            self._told += 1
+            self._on_round(Report.from_fields(json.loads(line)))

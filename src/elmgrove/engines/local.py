@@ -1,0 +1,101 @@
+"""A federation in this process: the same messages, read and written, without a network."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from elmgrove.cooperation import rounds as loop
+from elmgrove.engines.delivery import Delivery
+from elmgrove.engines.federation import Federation
+from elmgrove.engines.report import Report, reason
+from elmgrove.engines.worker import Loss, Worker
+
+
+def run(
+    federation: Federation[Any],
+    workers: Mapping[str, Worker],
+    *,
+    rounds: int,
+    fraction: float,
+    seed: int,
+    deadline: float | None = None,
+    on_round: Callable[[Report], None] | None = None,
+) -> Delivery:
+    """Runs some rounds one client after the other, then gives each client what is known.
+
+    Flower gives the same model, since the messages, the rules and the draw are the same. Like there
+    a client has one core: with two threads and another process on the machine, a round of small
+    clients took 25 times as long.
+    """
+    traffic = _Traffic(federation, workers)
+
+    def tell(round_: loop.Round, _: None) -> None:
+        report = traffic.report(round_)
+        if on_round is not None:
+            on_round(report)
+
+    clients = {name: traffic.client(name) for name in workers}
+    limit = None if deadline is None else loop.Deadline(deadline, time.monotonic)
+    # NumPy's BLAS as well as SciPy's, which is all that blas.one_thread knows.
+    with threadpool_limits(1, "blas"):
+        loop.run(
+            None,
+            clients,
+            federation.take,
+            rounds=rounds,
+            fraction=fraction,
+            seed=seed,
+            deadline=limit,
+            on_round=tell,
+        )
+        return _deliver(federation, workers, rounds)
+
+
+class _Traffic:
+    """Counts what is sent, round by round."""
+
+    def __init__(self, federation: Federation[Any], workers: Mapping[str, Worker]) -> None:
+        self._federation = federation
+        self._workers = workers
+        self._begin()
+
+    def _begin(self) -> None:
+        self._down = self._up = 0
+        self._request: bytes | None = None
+        self._started = time.perf_counter()
+
+    def client(self, name: str) -> loop.Client[None, Any]:
+        """A client as the loop wants it: what it says is read before it counts."""
+
+        def ask(_: None, number: int) -> Any:
+            if self._request is None:
+                self._request = self._federation.request()
+            self._down += len(self._request)
+            reply = self._workers[name].train(self._request, number)
+            self._up += len(reply)
+            return self._federation.read(name, reply)
+
+        return ask
+
+    def report(self, round_: loop.Round) -> Report:
+        """The round with its cost; the next one begins."""
+        seconds = time.perf_counter() - self._started
+        made = Report.of(round_, self._down, self._up, seconds)
+        self._begin()
+        return made
+
+
+def _deliver(federation: Federation[Any], workers: Mapping[str, Worker], number: int) -> Delivery:
+    losses, left_out = dict[str, Loss](), dict[str, str]()
+    down, request, started = 0, federation.request(), time.perf_counter()
+    for name in sorted(workers):
+        gift = federation.gift(name)
+        down += len(request) + len(gift)
+        try:
+            losses[name] = workers[name].receive(request, gift, number)
+        except Exception as error:
+            # Whatever a client fails of is its own.
+            left_out[name] = reason(error)
+    return Delivery(losses, left_out, down, time.perf_counter() - started)

@@ -1,0 +1,128 @@
+"""A plan: everything that a federation of detectors in rounds follows from."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
+from elmgrove.cooperation import Charter, Member, Merged
+from elmgrove.engines.averaging import Averaging
+from elmgrove.engines.devices import Device
+from elmgrove.engines.federation import Federation
+from elmgrove.engines.matching import Matching
+from elmgrove.engines.models import Averaged
+from elmgrove.engines.summing import Summing
+from elmgrove.engines.worker import Worker
+from elmgrove.errors import BadInput
+from elmgrove.pattern import PatternRule
+
+Array = NDArray[Any]
+
+#: The rules of cooperation that go in rounds.
+RULES = ("e2lm", "fedavg", "groups")
+NAME = "federation"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A rule, a basis, how many rounds, whom to draw, and the rows of each client by its name.
+
+    By round r of R a client has the first ⌊N·r/R⌋ of its N rows. ``batch`` are the rows with which
+    Fed-ELMS begins, ``groups`` how many MLMG makes (None: as many as it finds). Both engines run
+    the same plan; Flower's processes read it from a folder.
+    """
+
+    rule: str
+    basis: Basis
+    rows: Mapping[str, Array]
+    rounds: int = 1
+    fraction: float = 1.0
+    seed: int = 0
+    ridge: float = 1e-3
+    batch: Array = field(default_factory=lambda: np.empty((0, 0)))
+    groups: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise BadInput(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+
+    def federation(self) -> Federation[Any]:
+        """The server's side."""
+        if self.rule == "fedavg":
+            X0 = self.basis.scaling(self.batch)
+            return Averaging(NAME, self.basis, X0, X0)
+        if self.rule == "groups":
+            return Matching(NAME, self.basis, self.ridge, count=self.groups)
+        return Summing(NAME, self.basis, self.ridge)
+
+    def worker(self, name: str, memory: bytes = b"") -> Worker:
+        """A client's side."""
+        rows = self.rows[name]
+
+        def until(number: int) -> Array:
+            return rows[: len(rows) * number // self.rounds]
+
+        def pairs(number: int) -> tuple[Array, Array]:
+            X = until(number)
+            return X, self.basis.scaling(X)
+
+        if self.rule == "fedavg":
+            return Averaged(name, pairs, memory=memory)
+        # How many patterns there are is decided by what there is when it is first asked.
+        first = max(2, min(PatternRule.start_rows, len(until(1))))
+        patterns = PatternRule(start_rows=first) if self.rule == "groups" else None
+        # All rows are here anyway, so there is nobody to guard them from.
+        return Device(name, until, patterns=patterns, guarded=False, memory=memory)
+
+    def member(self, merged: Merged) -> Member:
+        """A device without rows of its own that knows what all of them know."""
+        patterns = PatternRule() if self.rule == "groups" else None
+        # Fed-ELMS' β is that of no ridge.
+        ridge = 0.0 if self.rule == "fedavg" else self.ridge
+        member = Charter(NAME, self.basis, ridge).start(NAME, patterns=patterns)
+        member.rest_on(merged)
+        return member
+
+    def save(self, folder: Path) -> None:
+        """Writes it: numbers as JSON, rows as .npy files."""
+        known = {name: getattr(self, name) for name in _NUMBERS}
+        fields = {**known, "basis": self.basis.fields, "clients": sorted(self.rows)}
+        (folder / "plan.json").write_text(json.dumps(fields), encoding="utf-8")
+        np.save(folder / "batch.npy", self.batch)
+        for index, name in enumerate(sorted(self.rows)):
+            np.save(folder / f"{index}.npy", self.rows[name])
+
+    @classmethod
+    def load(cls, folder: Path) -> "Plan":
+        """The inverse of ``save``; rows are read when they are asked for."""
+        fields = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        known = {name: fields[name] for name in _NUMBERS}
+        rows = _Saved(folder, fields["clients"])
+        batch = np.load(folder / "batch.npy", allow_pickle=False)
+        return cls(basis=Basis.from_fields(fields["basis"]), rows=rows, batch=batch, **known)
+
+
+_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "groups")
+
+
+class _Saved(Mapping[str, Array]):
+    """Rows of each client in files."""
+
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        self._folder = folder
+        self._names = {name: index for index, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> Array:
+        rows: Array = np.load(self._folder / f"{self._names[name]}.npy", allow_pickle=False)
+        return rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -1,0 +1,115 @@
+"""Figures 4 and 5, and Table I with Figure 6: accuracies in %, one run with one seed.
+
+Stated by the paper: data, PCA, initial batch, clients' classes, layer, Fed-NN's settings. Not
+stated: how many clients, C, the number of rounds, and how Fed-NN begins (see ``settings``).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from elmgrove.extras import extra
+from elmgrove.papers.data import mnist
+from elmgrove.papers.fed_elms.digits import Digits, divided
+from elmgrove.papers.fed_elms.fed_nn import fed_nn
+from elmgrove.papers.fed_elms.settings import (
+    CLIENTS,
+    FED_ELMS,
+    FED_NN,
+    ROUNDS,
+    SEED,
+    equal_cost,
+    formula_bits,
+    layer,
+)
+from elmgrove.papers.fed_elms.trial import Tried, centralized, compact, exact, fed_elms
+from elmgrove.papers.figure import Numbers, Run
+
+FREQUENCIES = (1, 2, 5, 10)
+UNITS = (50, 100, 200, 300, 500, 700, 1000)
+#: So that a quick run ends within a minute.
+QUICK_CLIENTS, QUICK_UNITS = 14, 200
+
+
+def figure4(run: Run) -> Numbers:
+    """Accuracy for each number of rounds that the clients' rows are split into."""
+    digits = _digits(run)
+    inputs = digits.X.shape[1]
+    return {
+        "accuracy": {
+            f"{units} units": {"units": units}
+            | {
+                f"rounds: {rounds}": fed_elms(digits, layer(inputs, units), rounds).accuracy
+                for rounds in FREQUENCIES
+            }
+            for units in run.track(_units(run, tuple(FED_ELMS)), "Update frequency")
+        },
+        "clients": len(digits.clients),
+    }
+
+
+def figure5(run: Run) -> Numbers:
+    """Fed-ELMS and exact merging beside one model of the same rows, and of all of MNIST's."""
+    digits = _digits(run)
+    rows = {}
+    for units in run.track(_units(run, UNITS), "Hidden units"):
+        made = layer(digits.X.shape[1], units)
+        rows[f"{units} units"] = {
+            "units": units,
+            "centralized, all rows": centralized(digits, made, np.arange(len(digits.X))),
+            "centralized, clients' rows": centralized(digits, made, digits.learned),
+            "exact": exact(digits, made).accuracy,
+            "Fed-ELMS": fed_elms(digits, made, ROUNDS).accuracy,
+            "Fed-ELMS, paper": FED_ELMS.get(units, (None,))[0],
+        }
+    return {"accuracy": rows, "clients": len(digits.clients), "rounds": ROUNDS}
+
+
+def table1(run: Run) -> Numbers:
+    """Fed-ELMS in float64 and in 8 bits, Fed-NN of the same stated cost, and exact merging."""
+    # Said before minutes of work are lost.
+    extra("torch", "papers")
+    digits = _digits(run)
+    inputs, outputs = digits.X.shape[1], digits.outputs
+    accuracy, seconds, sent = {}, {}, {}
+    for units in run.track(_units(run, tuple(FED_ELMS)), "Table I"):
+        made, hidden = layer(inputs, units), equal_cost(units, inputs, outputs)
+        tried = {
+            "Fed-ELMS": fed_elms(digits, made, ROUNDS),
+            "Fed-ELMS, 8 bit": compact(digits, made, ROUNDS),
+            "Fed-NN": fed_nn(digits, hidden, ROUNDS),
+            "exact": exact(digits, made),
+        }
+        name, sizes = f"{units} units", {"units": units, "L_NN": hidden}
+        printed = {"Fed-ELMS, paper": FED_ELMS[units], "Fed-NN, paper": FED_NN[hidden]}
+        found = {kind: one.accuracy for kind, one in tried.items()}
+        times = {kind: one.seconds for kind, one in tried.items()}
+        accuracy[name] = sizes | found | {kind: pair[0] for kind, pair in printed.items()}
+        seconds[name] = sizes | times | {kind: pair[1] for kind, pair in printed.items()}
+        # A model is sent once each way in each round.
+        formula = formula_bits(units, inputs, outputs) / 8 * ROUNDS
+        sent[name] = sizes | _bytes(tried) | {"(14), each way": formula}
+    return {
+        "accuracy": accuracy,
+        "seconds": seconds,
+        "bytes a client": sent,
+        "clients": len(digits.clients),
+        "rounds": ROUNDS,
+    }
+
+
+def _bytes(tried: dict[str, Tried]) -> dict[str, Any]:
+    return {
+        f"{kind}, {way}": round(count)
+        for kind, one in tried.items()
+        for way, count in (("up", one.bytes_up), ("down", one.bytes_down))
+        if count is not None
+    }
+
+
+def _digits(run: Run) -> Digits:
+    return divided(mnist(run.data), run.at_most(CLIENTS, QUICK_CLIENTS), SEED)
+
+
+def _units(run: Run, units: tuple[int, ...]) -> list[int]:
+    return [one for one in units if one <= run.at_most(max(units), QUICK_UNITS)]

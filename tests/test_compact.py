@@ -1,0 +1,240 @@
+"""Models in 8 bits: how far they are from the float ones, and that their bytes come back whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSystem
+from elmgrove.codec import seal, unseal
+from elmgrove.compact import CompactClassifier, CompactModel, Quantized
+from elmgrove.cooperation.fed_elms import State, Update, begin, trained
+
+GOLDEN = Path(__file__).parent / "golden"
+LAYER = HiddenLayer(inputs=6, units=10, activation="relu", weights="binary", seed=2)
+BASIS = Basis(LAYER, outputs=3)
+seeds = st.integers(0, 10**6)
+scales = st.floats(-30, 30).map(lambda power: 10.0**power)
+
+
+def definite(seed: int, size: int = 10) -> np.ndarray:
+    """Eigenvalues over eight orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    axes, _ = np.linalg.qr(rng.normal(size=(size, size)))
+    return (axes * 10.0 ** rng.uniform(-8, 0, size)) @ axes.T
+
+
+def model(seed: int = 0, rows: float = 40.0) -> CompactModel:
+    beta = np.random.default_rng(seed).normal(size=(10, 3))
+    return CompactModel.of(BASIS, Update(beta, definite(seed), rows))
+
+
+def classifier(seed: int = 0) -> CompactClassifier:
+    return CompactClassifier.of(BASIS, np.random.default_rng(seed).normal(size=(10, 3)), 2.0)
+
+
+# A matrix
+
+
+@given(seeds, scales, st.booleans())
+def test_an_entry_is_off_by_half_a_scale_at_most(seed: int, size: float, by_column: bool) -> None:
+    matrix = size * np.random.default_rng(seed).normal(size=(7, 4))
+    made = Quantized.of(matrix, by_column=by_column)
+    assert made.scale.shape == (1, 4 if by_column else 1)
+    assert (np.abs(made.matrix - matrix) <= made.scale / 2 * (1 + 1e-12)).all()
+    assert np.abs(made.values.astype(int)).max() == 127
+
+
+def test_nothing_stays_nothing_and_what_is_not_finite_is_refused() -> None:
+    np.testing.assert_array_equal(Quantized.of(np.zeros((2, 2))).matrix, np.zeros((2, 2)))
+    for bad in (np.nan, np.inf, 1e300):
+        with pytest.raises(BadInput, match="not finite"):
+            Quantized.of(np.full((2, 2), bad))
+
+
+# A message
+
+
+@settings(deadline=None)
+@given(seeds)
+def test_p_stays_positive_definite_and_near(seed: int) -> None:
+    P = definite(seed)
+    found = CompactModel.of(BASIS, State(np.zeros((10, 3)), P)).state.P
+    np.linalg.cholesky(found)
+    assert np.abs(found - P).max() < 0.03 * P.diagonal().max()
+
+
+def test_p_stays_definite_where_a_diagonal_is_small_beside_its_column() -> None:
+    """A diagonal of 1 above 1000: nearer to 0 than to a step."""
+    C = np.eye(10)
+    C[1:, 0] = 1000.0
+    np.linalg.cholesky(CompactModel.of(BASIS, State(np.zeros((10, 3)), C @ C.T)).state.P)
+
+
+def test_p_itself_in_8_bits_would_not_stay_so() -> None:
+    """Why the factor travels."""
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(Quantized.of(definite(1)).matrix)
+
+
+@settings(deadline=None)
+@given(seeds, st.integers(0, 10**6))
+def test_a_message_comes_back_whole(seed: int, rows: int) -> None:
+    sent = model(seed, rows)
+    blob = sent.to_bytes()
+    came = CompactModel.from_bytes(blob)
+    assert came.to_bytes() == blob
+    assert (came.basis, came.rows) == (BASIS, rows)
+    np.testing.assert_array_equal(came.update.beta, sent.update.beta)
+    np.testing.assert_array_equal(came.update.P, sent.update.P)
+
+
+def test_what_was_quantized_once_does_not_change_again() -> None:
+    once = model()
+    again = CompactModel.of(BASIS, once.update)
+    np.testing.assert_allclose(again.state.beta, once.state.beta, rtol=1e-6)
+
+
+def test_the_size_is_what_the_docstring_says() -> None:
+    wide = Basis(HiddenLayer(6, 100, "relu", "binary", 2), 3)
+    state = State(np.ones((100, 3)), np.eye(100))
+    numbers = 100 * 101 // 2 + 100 * 3 + 4 * (1 + 100)
+    assert 0 < len(CompactModel.of(wide, state).to_bytes()) - numbers < 1000
+
+
+def test_a_client_learns_from_what_came_and_other_layers_differ_by_name() -> None:
+    rng = np.random.default_rng(0)
+    layer = HiddenLayer(6, 10, "relu", "normal", 1)
+    X, T = rng.normal(size=(80, 6)), rng.normal(size=(80, 3))
+    sent = CompactModel.of(Basis(layer, 3), begin(layer, X, T))
+    came = CompactModel.from_bytes(sent.to_bytes())
+    assert trained(came.state, layer, X, T).rows == 80
+    with pytest.raises(Mismatch, match="seed: 2 here, 1 there"):
+        BASIS.require(came.basis)
+
+
+def test_what_is_not_positive_definite_is_not_sent() -> None:
+    with pytest.raises(SingularSystem):
+        CompactModel.of(BASIS, State(np.zeros((10, 3)), -np.eye(10)))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("beta", lambda a: a[:, :2]),
+        ("beta", lambda a: a.astype(np.int16)),
+        ("beta", lambda a: np.full_like(a, -128)),
+        ("beta.scale", lambda a: -a),
+        ("beta.scale", lambda a: a * np.float32(np.nan)),
+        ("C", lambda a: a[1:]),
+        ("C", np.zeros_like),
+        ("C.scale", lambda a: a[:, :1]),
+    ],
+)
+def test_sealed_but_wrong_arrays_are_refused(name: str, change: object) -> None:
+    fields, arrays = unseal("elmgrove.compact", model().to_bytes())
+    arrays[name] = change(arrays[name])  # type: ignore[operator]  # one of the functions above
+    with pytest.raises(BadFile, match="compact model"):
+        CompactModel.from_bytes(seal("elmgrove.compact", fields, arrays))
+
+
+@pytest.mark.parametrize(
+    "change", [{"rows": -1.0}, {"rows": "many"}, {"rows": None}, {"fingerprint": "0"}, {"more": 1}]
+)
+def test_sealed_but_wrong_fields_are_refused(change: dict[str, object]) -> None:
+    fields, arrays = unseal("elmgrove.compact", model().to_bytes())
+    with pytest.raises(BadFile, match="compact model"):
+        CompactModel.from_bytes(seal("elmgrove.compact", fields | change, arrays))
+
+
+# The classifier
+
+
+@settings(deadline=None)
+@given(
+    seeds,
+    st.integers(1, 60),
+    st.integers(1, 200),
+    st.floats(-3, 3).map(lambda power: 10.0**power),
+)
+def test_each_output_is_within_the_tolerance(
+    seed: int, inputs: int, units: int, largest: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    layer = HiddenLayer(inputs, units, "relu", "binary", seed)
+    beta = rng.normal(size=(units, 3))
+    X = rng.uniform(-largest, largest, size=(20, inputs))
+    small = CompactClassifier.of(Basis(layer, 3), beta, largest)
+    off = np.abs(small.outputs(X) - layer(X) @ beta)
+    assert (off <= small.tolerance(X) * (1 + 1e-9)).all()
+
+
+def test_sums_of_32_bits_never_overflow_even_at_the_worst_row() -> None:
+    """All units at their largest and all weights 127: wide enough that bits must be dropped."""
+    layer = HiddenLayer(2000, 300, "relu", "binary", 5)
+    small = CompactClassifier.of(Basis(layer, 1), np.ones((300, 1)), 1.0)
+    assert small.shift > 0
+    X = np.sign(layer.alpha.T)[:50]
+    wide = small._hidden(X).astype(object) @ small.beta.values.astype(object)
+    np.testing.assert_array_equal(small.sums(X), wide)
+    off = np.abs(small.outputs(X) - layer(X) @ np.ones((300, 1)))
+    assert (off <= small.tolerance(X)).all()
+    assert small.sums(X).dtype == np.int32
+
+
+def test_sums_decide_as_the_outputs_do() -> None:
+    X = np.random.default_rng(1).uniform(-2, 2, (200, 6))
+    small = classifier()
+    np.testing.assert_array_equal(small.predict(X), small.outputs(X).argmax(axis=1))
+    assert len(set(small.predict(X).tolist())) == 3
+
+
+def test_inputs_beyond_the_range_are_cut_off() -> None:
+    small = classifier()
+    np.testing.assert_array_equal(
+        small.sums(np.full((1, 6), 50.0)), small.sums(np.full((1, 6), 2.0))
+    )
+
+
+def test_a_classifier_comes_back_from_its_bytes() -> None:
+    small = classifier()
+    blob = small.to_bytes()
+    came = CompactClassifier.from_bytes(blob)
+    assert (came.to_bytes(), came.step) == (blob, small.step)
+    with pytest.raises(BadFile, match=r"holds 'elmgrove.compact'"):
+        CompactClassifier.from_bytes(model().to_bytes())
+
+
+@pytest.mark.parametrize(
+    "layer", [HiddenLayer(6, 10, "relu", "normal"), HiddenLayer(6, 10, "tanh", "binary")]
+)
+def test_other_layers_are_refused(layer: HiddenLayer) -> None:
+    with pytest.raises(BadInput, match="binary weights and relu"):
+        CompactClassifier.of(Basis(layer, 3), np.ones((10, 3)), 1.0)
+
+
+@pytest.mark.parametrize("largest", [0.0, -1.0, np.nan, np.inf, 1e-12])
+def test_a_range_that_makes_no_sense_is_refused(largest: float) -> None:
+    with pytest.raises(BadInput, match="steps of"):
+        CompactClassifier.of(BASIS, np.ones((10, 3)), largest)
+
+
+# Files of version 1
+
+
+def test_the_golden_message_is_read_and_written_as_it_was() -> None:
+    blob = (GOLDEN / "model-1.compact").read_bytes()
+    came = CompactModel.from_bytes(blob)
+    assert came.to_bytes() == blob
+    assert came.rows == 40.0
+    np.testing.assert_allclose(came.state.beta, model().state.beta, rtol=1e-6)
+
+
+def test_the_golden_classifier_is_read_and_written_as_it_was() -> None:
+    blob = (GOLDEN / "classifier-1.compact").read_bytes()
+    came = CompactClassifier.from_bytes(blob)
+    assert came.to_bytes() == blob
+    # The float model's outputs for it are −3.53, 0.15 and −2.13.
+    assert came.predict(np.zeros((1, 6))).tolist() == [1]

@@ -1,0 +1,436 @@
+"""Federations in rounds: rules, messages and workers, in this process."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
+from elmgrove.cooperation import Contribution, Merged, least_new_rows, returned
+from elmgrove.cooperation.fed_elms import State, Update, begin
+from elmgrove.engines import local
+from elmgrove.engines.averaging import Averaging
+from elmgrove.engines.delivery import Delivery
+from elmgrove.engines.devices import Device
+from elmgrove.engines.federation import Federation
+from elmgrove.engines.matching import Matching
+from elmgrove.engines.models import Averaged, Summed
+from elmgrove.engines.plan import RULES, Plan
+from elmgrove.engines.reply import Reply
+from elmgrove.engines.report import Report
+from elmgrove.engines.summing import Summing
+from elmgrove.engines.task import Task
+from elmgrove.engines.worker import Loss, Worker
+from elmgrove.pattern import PatternRule
+from kinds import INPUTS, mixed, rows_of
+
+BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
+OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
+
+
+def device(name: str, rows: np.ndarray, rounds: int = 1, **more: object) -> Device:
+    def until(number: int) -> np.ndarray:
+        return rows[: len(rows) * number // rounds]
+
+    return Device(name, until, guarded=False, **more)
+
+
+def evidence_of(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
+    """Equation (5), as it is written."""
+    H = basis.layer(rows)
+    return Evidence(basis, H.T @ H, H.T @ rows, float((rows * rows).sum()), len(rows))
+
+
+def run(
+    federation: Federation, workers: Mapping[str, Worker] | Sequence[Worker], rounds: int = 1,
+    **more: object,
+) -> tuple[list[Report], Delivery]:  # fmt: skip
+    reports: list[Report] = []
+    if not isinstance(workers, Mapping):
+        workers = {worker.name: worker for worker in workers}
+    chosen = {"rounds": rounds, "fraction": 1.0, "seed": 0} | more
+    delivery = local.run(federation, workers, on_round=reports.append, **chosen)
+    return reports, delivery
+
+
+class Failing(Device):
+    """A device that has trouble in one round, before or after it did its work."""
+
+    round = 1
+    late = False
+
+    def train(self, request: bytes, number: int) -> bytes:
+        if number == self.round and not self.late:
+            raise ConnectionError("the fan is on fire")
+        reply = super().train(request, number)
+        if number == self.round:
+            raise ConnectionError("the reply got lost")
+        return reply
+
+
+def failing(name: str, rows: np.ndarray, rounds: int, at: int, late: bool) -> Failing:
+    made = Failing(name, lambda number: rows[: len(rows) * number // rounds], guarded=False)
+    made.round, made.late = at, late
+    return made
+
+
+# E²LM
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 90), min_size=0, max_size=5),
+    rounds=st.integers(1, 4),
+    seed=st.integers(0, 5),
+)
+def test_any_split_into_clients_and_rounds_is_the_model_of_all_rows(
+    cuts: list[int], rounds: int, seed: int
+) -> None:
+    rows = rows_of(0, seed, 90)
+    parts = np.split(rows, sorted(cuts))
+    workers = [device(f"c{index}", part, rounds) for index, part in enumerate(parts)]
+    federation = Summing("all", BASIS)
+    reports, delivery = run(federation, workers, rounds)
+    assert federation.merged().evidence.close_to(evidence_of(rows), 1e-9)
+    assert federation.merged().evidence.count == 90
+    empty = {f"c{index}" for index, part in enumerate(parts) if not len(part)}
+    assert empty <= reports[-1].left_out.keys()
+    assert all(reports[-1].left_out[name] == "nothing new" for name in empty)
+    # Each got the others, so with its own rows each has the model of all.
+    H = BASIS.layer(rows)
+    beta = np.linalg.solve(H.T @ H + 1e-3 * np.eye(3), H.T @ rows)
+    loss = float(np.mean((H @ beta - rows) ** 2))
+    assert delivery.loss == pytest.approx(loss, rel=1e-6)
+
+
+def test_a_client_that_is_not_drawn_again_keeps_its_part() -> None:
+    parts = {f"c{index}": rows_of(0, index, 40) for index in range(6)}
+    workers = {name: device(name, rows, 3) for name, rows in parts.items()}
+    federation = Summing("all", BASIS)
+    reports, _ = run(federation, workers, 3, fraction=0.5)
+    last = {name: report.number for report in reports for name in report.answered}
+    assert 1 in last.values()
+    heard = [rows[: 40 * last[name] // 3] for name, rows in parts.items() if name in last]
+    assert federation.merged().evidence.close_to(evidence_of(np.vstack(heard)), 1e-9)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_who_fails_is_left_out_and_a_lost_reply_is_made_good(late: bool) -> None:
+    good, bad = rows_of(0, 1, 40), rows_of(0, 2, 40)
+    federation = Summing("all", BASIS)
+    workers = [device("good", good, 2), failing("bad", bad, 2, 1, late)]
+    reports, _ = run(federation, workers, 2)
+    words = "the reply got lost" if late else "the fan is on fire"
+    assert reports[0].left_out == {"bad": f"ConnectionError: {words}"}
+    assert reports[0].answered == ("good",)
+    assert reports[1].answered == ("bad", "good")
+    assert federation.merged().evidence.close_to(evidence_of(np.vstack([good, bad])), 1e-9)
+
+
+def test_who_drops_out_in_the_middle_leaves_what_it_said() -> None:
+    good, bad = rows_of(0, 1, 40), rows_of(0, 2, 40)
+    federation = Summing("all", BASIS)
+    run(federation, [device("good", good, 2), failing("bad", bad, 2, 2, False)], 2)
+    assert federation.merged().evidence.close_to(evidence_of(np.vstack([good, bad[:20]])), 1e-9)
+
+
+def test_a_client_with_another_layer_is_refused_and_the_difference_named() -> None:
+    rows = rows_of(0, 1, 40)
+    before = device("odd", rows)
+    before.train(Task("elsewhere", OTHER).to_bytes(), 1)
+    federation = Summing("all", BASIS)
+    reports, delivery = run(federation, [device("odd", rows, memory=before.memory)])
+    assert "seed: 7 here, 8 there" in reports[0].left_out["odd"]
+    assert "Mismatch" in delivery.left_out["odd"]
+    with pytest.raises(BadInput, match="no client answered"):
+        federation.merged()
+
+
+class Liar(Worker):
+    """Says what it was told to say."""
+
+    def __init__(self, name: str, says: bytes) -> None:
+        super().__init__(name)
+        self._says = says
+
+    def train(self, request: bytes, number: int) -> bytes:
+        return self._says
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        return Loss(0.0, 0)
+
+
+def _contribution(origin: str, evidence: Evidence) -> bytes:
+    return Contribution(origin, 9, evidence).to_bytes()
+
+
+IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        (_contribution("liar", evidence_of(rows_of(0, 1, 9), OTHER)), "seed: 7 here, 8 there"),
+        (_contribution("good", evidence_of(rows_of(0, 1, 9))), "came from 'liar'"),
+        (_contribution("liar", evidence_of(rows_of(0, 1, 9)))[:-9], "BadFile"),
+        (_contribution("liar", IMPOSSIBLE), "NotAdmissible"),
+        (b"something else", "BadFile"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_and_the_round_goes_on(says: bytes, reason: str) -> None:
+    rows = rows_of(0, 1, 40)
+    federation = Summing("all", BASIS)
+    reports, _ = run(federation, [device("good", rows), Liar("liar", says)])
+    assert reason in reports[0].left_out["liar"]
+    assert federation.merged().evidence.close_to(evidence_of(rows), 1e-9)
+
+
+def test_the_guard_holds_unless_it_is_switched_off() -> None:
+    least = least_new_rows(BASIS)
+    for count, says in ((least - 1, 0), (least, 1)):
+        rows = rows_of(0, 1, count)
+        reply = Device("c", lambda _, rows=rows: rows).train(Task("all", BASIS).to_bytes(), 1)
+        assert bool(reply) == bool(says)
+
+
+def test_bytes_are_those_of_the_messages() -> None:
+    federation = Summing("all", BASIS)
+    workers = {name: device(name, rows_of(0, 1, 20)) for name in ("a", "b")}
+    reports, delivery = run(federation, workers)
+    said = [federation.ledger.get(name) for name in workers]
+    assert reports[0].up == sum(len(entry.to_bytes()) for entry in said if entry)
+    assert reports[0].down == 2 * len(federation.request())
+    gifts = sum(len(federation.gift(name)) for name in workers)
+    assert delivery.down == gifts + 2 * len(federation.request())
+
+
+def test_a_late_client_is_left_out() -> None:
+    federation = Summing("all", BASIS)
+    reports, _ = run(federation, [device("slow", rows_of(0, 1, 20))], deadline=1e-9)
+    assert reports[0].left_out["slow"].startswith("late")
+
+
+# OS-ELM with any targets
+
+
+def _targets(rows: np.ndarray) -> np.ndarray:
+    return np.stack([rows[:, 0] > 0, rows[:, 0] <= 0], axis=1).astype(float)
+
+
+def test_classifiers_are_summed_to_that_of_all_rows() -> None:
+    basis = Basis(HiddenLayer(INPUTS, 5, activation="tanh", seed=3), 2)
+    parts = [rows_of(0, index, 30 * index) for index in range(4)]
+
+    def pairs(rows: np.ndarray) -> object:
+        def until(number: int) -> tuple[np.ndarray, np.ndarray]:
+            seen = rows[: len(rows) * number // 3]
+            return seen, _targets(seen)
+
+        return until
+
+    workers = [Summed(f"c{i}", pairs(rows)) for i, rows in enumerate(parts)]
+    federation = Summing("all", basis)
+    reports, delivery = run(federation, workers, 3)
+    assert reports[0].left_out == {"c0": "nothing new"}
+    central = OSELM(basis.layer, 2)
+    rows = np.vstack(parts)
+    central.learn_many(rows, _targets(rows))
+    assert federation.merged().evidence.close_to(central.evidence, 1e-9)
+    error = central.predict_many(rows) - _targets(rows)
+    assert delivery.loss == pytest.approx(float(np.mean(error * error)), rel=1e-6)
+
+
+# Fed-ELMS
+
+
+def test_averaging_in_rounds_is_that_of_the_equations() -> None:
+    parts = {f"c{index}": rows_of(0, index, 10 + 7 * index) for index in range(3)}
+    X0 = rows_of(0, 9, 12)
+    federation = Averaging("all", BASIS, X0, X0)
+    workers = [
+        Averaged(name, lambda number, rows=rows: (rows[: len(rows) * number // 2],) * 2)
+        for name, rows in parts.items()
+    ]
+    run(federation, workers, 2)
+    H0 = BASIS.layer(X0)
+    P = np.linalg.inv(H0.T @ H0)
+    beta = P @ H0.T @ X0
+    for number in (1, 2):
+        betas, Ps, N = [], [], []
+        for rows in parts.values():
+            T = rows[len(rows) * (number - 1) // 2 : len(rows) * number // 2]
+            H = BASIS.layer(T)
+            K = np.linalg.inv(np.eye(len(H)) + H @ P @ H.T)
+            Pk = P - P @ H.T @ K @ H @ P
+            Ps.append(Pk)
+            betas.append(beta + Pk @ H.T @ (T - H @ beta))
+            N.append(len(H))
+        beta = sum(n / sum(N) * b for n, b in zip(N, betas, strict=True))
+        P = sum(n / sum(N) * p for n, p in zip(N, Ps, strict=True))
+    np.testing.assert_allclose(federation.model.beta, beta, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(federation.model.P, P, rtol=1e-7, atol=1e-12)
+    # The evidence that is saved has this model, and could be that of rows.
+    merged = federation.merged()
+    np.testing.assert_allclose(merged.evidence.solve(0.0), beta, rtol=1e-6, atol=1e-9)
+    merged.evidence.require_admissible("the average")
+    assert (merged.devices, merged.revision) == (3, 2)
+
+
+def test_averaging_leaves_out_who_has_no_rows_or_another_layer() -> None:
+    X0 = rows_of(0, 9, 12)
+    federation = Averaging("all", BASIS, X0, X0)
+    before = federation.model
+    update = Update(before.beta, before.P, 5)
+    odd = Liar("odd", Reply("odd", OTHER, update).to_bytes())
+    false = Liar("false", Reply("false", BASIS, update._replace(P=-before.P)).to_bytes())
+    empty = Averaged("empty", lambda _: (X0[:0], X0[:0]))
+    reports, _ = run(federation, [odd, false, empty])
+    assert reports[0].left_out["false"].startswith("NotAdmissible: P of 'false'")
+    assert "seed: 7 here, 8 there" in reports[0].left_out["odd"]
+    assert reports[0].left_out["empty"] == "nothing new"
+    assert federation.model is before
+
+
+# MLMG
+
+
+def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
+    rule = PatternRule(patterns=2, start_rows=60)
+    rows = {
+        "both": mixed(1, 300),
+        "first": rows_of(0, 2, 150),
+        "second": rows_of(1, 3, 150),
+        "empty": rows_of(0, 4, 0),
+    }
+    workers = {
+        name: device(name, mine, patterns=rule if name == "both" else None)
+        for name, mine in rows.items()
+    }
+    federation = Matching("all", BASIS, count=2)
+    reports, delivery = run(federation, workers)
+    assert reports[0].left_out == {"empty": "nothing new"}
+    assert not delivery.left_out
+    grouping = federation.grouping
+    assert grouping.count == 2
+    assert grouping.group_of("first") != grouping.group_of("second")
+    # "both" has as many models as there are groups, so it gets all; the others get their own kind.
+    assert set(returned(grouping)["both"]) == {0, 1}
+    given = {name: Merged.from_bytes(federation.gift(name)) for name in rows}
+    assert len(given["both"].groups) == 2
+    assert given["both"].evidence.close_to(
+        evidence_of(rows["first"]) + evidence_of(rows["second"]), 1e-9
+    )
+    assert given["first"].devices == 1
+    assert given["first"].evidence.count == pytest.approx(150, abs=1)
+    assert len(given["empty"].groups) == 2
+    everything = np.vstack([rows["both"], rows["first"], rows["second"]])
+    assert federation.merged().evidence.close_to(evidence_of(everything), 1e-9)
+
+
+def test_if_nobody_answers_there_are_no_kinds() -> None:
+    federation = Matching("all", BASIS)
+    reports, delivery = run(federation, [device("empty", rows_of(0, 4, 0))])
+    assert reports[0].left_out == {"empty": "nothing new"}
+    assert delivery.losses == {"empty": Loss(0.0, 0)}
+    with pytest.raises(BadInput, match="no client answered"):
+        federation.merged()
+
+
+# Messages
+
+
+MODEL = begin(BASIS.layer, rows_of(0, 9, 12), rows_of(0, 9, 12))
+MESSAGES = [
+    Task("all", BASIS),
+    Task("all", BASIS, 0.0, MODEL),
+    Reply("c", BASIS, Update(MODEL.beta, MODEL.P, 5)),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_comes_back_as_it_was_and_altered_not_at_all(message: Task | Reply) -> None:
+    blob = message.to_bytes()
+    assert type(message).from_bytes(blob).to_bytes() == blob
+    for place in range(0, len(blob), 37):
+        altered = blob[:place] + bytes([blob[place] ^ 1]) + blob[place + 1 :]
+        with pytest.raises(BadFile):
+            type(message).from_bytes(altered)
+    with pytest.raises(BadFile):
+        type(message).from_bytes(blob[:-1])
+
+
+@pytest.mark.parametrize(
+    "model", [State(MODEL.beta, np.eye(4)), State(MODEL.beta * np.nan, MODEL.P)]
+)
+def test_a_model_that_does_not_fit_is_no_message(model: State) -> None:
+    with pytest.raises(BadFile):
+        Task.from_bytes(Task("all", BASIS, 0.0, model).to_bytes())
+
+
+def test_a_task_without_a_model_is_not_one_of_fed_elms() -> None:
+    worker = Averaged("c", lambda _: (rows_of(0, 1, 9),) * 2)
+    with pytest.raises(BadInput, match="without β and P"):
+        worker.train(Task("all", BASIS).to_bytes(), 1)
+
+
+def test_reports_and_deliveries_survive_json() -> None:
+    report = Report(2, ("a", "b"), ("a",), {"b": "late"}, 10, 20, 0.5)
+    assert Report.from_fields(report.fields) == report
+    delivery = Delivery({"a": Loss(0.5, 3)}, {"b": "late"}, 10, 0.5)
+    assert Delivery.from_fields(delivery.fields) == delivery
+    assert delivery.loss == 0.5
+
+
+# Plans
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> None:
+    rows = {f"c{index}": rows_of(0, index, 20 * index) for index in range(4)}
+    plan = Plan(rule, BASIS, rows, rounds=2, fraction=0.6, seed=3, batch=rows_of(0, 9, 12))
+    plan.save(tmp_path)
+    results = []
+    for one in (plan, Plan.load(tmp_path)):
+        federation = one.federation()
+        workers = {name: one.worker(name) for name in one.rows}
+        _, delivery = run(federation, workers, 2, fraction=0.6, seed=3)
+        member = one.member(federation.merged())
+        results.append((federation.merged().to_bytes(), delivery.losses, member.to_bytes()))
+    assert results[0] == results[1]
+
+
+def test_a_rule_that_is_none_is_an_error() -> None:
+    with pytest.raises(ElmgroveError, match="e2lm, fedavg, groups"):
+        Plan("sum", BASIS, {})
+
+
+# Golden files: a new version of the format gets new ones beside them.
+
+GOLDEN = Path(__file__).parent / "golden"
+SMALL = Basis(HiddenLayer(2, 2, weights="binary", seed=35), 2, ("heat", "load"))
+EXACT = State(np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[2.0, 0.5], [0.5, 1.0]]))
+GOLDEN_MESSAGES = {
+    "fans.task": Task("fans", SMALL, 0.0, EXACT),
+    "fan-1.update": Reply("fan-1", SMALL, Update(EXACT.beta, EXACT.P, 7)),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN_MESSAGES)
+def test_the_golden_messages_are_read_and_written_alike(name: str) -> None:
+    message = GOLDEN_MESSAGES[name]
+    blob = (GOLDEN / name).read_bytes()
+    assert message.to_bytes() == blob
+    read = type(message).from_bytes(blob)
+    assert read.basis == SMALL
+    if isinstance(read, Task):
+        assert read.model is not None
+        beta, P = read.model
+        assert (read.federation, read.ridge) == ("fans", 0.0)
+    else:
+        beta, P, rows = read.update
+        assert (read.origin, rows) == ("fan-1", 7)
+    np.testing.assert_array_equal(beta, EXACT.beta, strict=True)
+    np.testing.assert_array_equal(P, EXACT.P, strict=True)

@@ -1,0 +1,127 @@
+"""``elmgrove federate``: a federation in rounds, on this machine."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixture)
+from elmgrove import Detector
+from elmgrove.cli.fleet_rows import FleetRows
+from elmgrove.files import load_member
+from kinds import rows_of
+
+FEW = ["--clients", "8"]
+
+
+def write(path: Path, rows: np.ndarray) -> None:
+    names = ",".join(f"sensor {index}" for index in range(rows.shape[1]))
+    lines = [",".join(map(repr, row)) for row in rows.tolist()]
+    path.write_text("\n".join([names, *lines]) + "\n")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """A folder with a CSV file for each of three fans; one is empty."""
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    for index, count in enumerate((60, 90, 0)):
+        write(folder / f"fan-{index}.csv", rows_of(0, index, count))
+    return folder
+
+
+@pytest.mark.parametrize("rule", ["e2lm", "fedavg", "groups"])
+def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rule: str) -> None:
+    ran = elmgrove("federate", "--rule", rule, *FEW, "--rounds", 2, "-o", "all.elm")
+    assert ran.code == 0, ran.err
+    assert "8 of 8 clients took part" in ran.out
+    shown = json.loads(elmgrove("inspect", "all.elm", "--json").out)
+    assert shown["rests on"] == "its own rows and 8 others of 'federation'"
+    rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))[:20]
+    names = ",".join(f"pixel {index}" for index in range(64))
+    np.savetxt("new.csv", rows, "%.4f", ",", header=names, comments="")
+    scored = elmgrove("score", "new.csv", "--state", "all.elm", "--format", "jsonl")
+    scores = [json.loads(line)["score"] for line in scored.out.splitlines()]
+    assert len(scores) == 20
+    # A model of nothing would leave the mean square of the rows.
+    assert np.mean(scores) < 0.3 * np.mean(rows**2)
+
+
+def test_one_round_of_sums_is_the_model_of_all_rows(elmgrove: Elmgrove) -> None:
+    assert elmgrove("federate", *FEW, "--seed", 3, "-o", "all.elm").code == 0
+    found = load_member(Path("all.elm")).detector
+    basis = found.basis
+    central = Detector(basis.layer, features=basis.features, scaling=basis.scaling)
+    central.learn_many(np.vstack(list(FleetRows.read(None, 8, 3).rows.values())))
+    np.testing.assert_allclose(found.model.beta, central.model.beta, rtol=1e-9, atol=1e-9)
+
+
+def test_the_digits_of_a_client_are_few_kinds() -> None:
+    rows = FleetRows.read(None, 10, 0).rows
+    everything = np.vstack(list(rows.values()))
+    spread = everything.var(axis=0).sum()
+    own = np.mean([mine.var(axis=0).sum() for mine in rows.values()])
+    assert own < 0.85 * spread
+    assert sum(map(len, rows.values())) == len(everything) == 1438
+
+
+def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
+    elmgrove: Elmgrove, fleet: Path
+) -> None:
+    ran = elmgrove("federate", "--data", fleet, "--rounds", 2, "-o", "all.elm")
+    assert ran.code == 0
+    assert "2 of 3 clients took part" in ran.out
+    assert "Left out fan-2: in round 2, nothing new" in ran.err
+    member = load_member(Path("all.elm"))
+    assert member.merged is not None
+    assert member.merged.evidence.count == 150
+    assert member.detector.basis.features == tuple(f"sensor {index}" for index in range(6))
+    # A device of one's own goes on from there.
+    assert elmgrove("learn", fleet / "fan-0.csv", "--state", "all.elm").code == 0
+
+
+def test_of_many_who_are_left_out_some_are_named(elmgrove: Elmgrove) -> None:
+    write(Path("rows.csv"), rows_of(0, 1, 40))
+    ran = elmgrove("federate", "--data", "rows.csv", "--clients", 60)
+    assert ran.code == 0
+    assert "Left out client-40, client-41, client-42, client-43, client-44 and 15 more: " in ran.err
+
+
+def test_one_file_is_cut_into_pieces(elmgrove: Elmgrove) -> None:
+    write(Path("rows.csv"), rows_of(0, 1, 100))
+    ran = elmgrove("federate", "--data", "rows.csv", "--clients", 7, "--fraction", 0.5)
+    assert ran.code == 0
+    assert "3 of 7 clients took part" in ran.out
+    assert load_member(Path("federation.elm")).merged is not None
+
+
+def test_what_does_not_fit_is_one_clear_line(
+    elmgrove: Elmgrove, fleet: Path, tmp_path: Path
+) -> None:
+    text = one_clear_line(elmgrove("federate", "--data", fleet, "--clients", 3))
+    assert "has a file for each client" in text
+    (tmp_path / "nothing").mkdir()
+    assert "no .csv files" in one_clear_line(elmgrove("federate", "--data", tmp_path / "nothing"))
+    write(fleet / "fan-1.csv", rows_of(0, 1, 9, inputs=4))
+    assert "sensor 4" in one_clear_line(elmgrove("federate", "--data", fleet))
+    write(Path("rows.csv"), rows_of(0, 1, 5))
+    few = ("federate", "--data", "rows.csv", "--clients", 2, "--rule", "fedavg")
+    assert "5 rows, of which Fed-ELMS would begin with 6" in one_clear_line(elmgrove(*few))
+
+
+def test_without_flower_the_install_line_is_named(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    text = one_clear_line(elmgrove("federate", "--engine", "flower"))
+    assert text == "Error: this needs flwr: pip install 'elmgrove[flower]'\n"
+
+
+def test_the_page_shows_the_client_of_the_example_as_it_is() -> None:
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "flower.md").read_text()
+    program = page.partition("```python\n")[2].partition("```")[0]
+    assert program
+    assert program in (root / "examples" / "flower-app" / "fans" / "client.py").read_text()

@@ -1,0 +1,305 @@
+"""The same federations on Flower: its messages, its simulation, its processes."""
+
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
+from elmgrove import Basis, HiddenLayer
+from elmgrove.engines import local
+from elmgrove.engines.federation import Federation
+from elmgrove.engines.plan import RULES, Plan
+from elmgrove.engines.report import Report
+from elmgrove.engines.worker import Loss, Worker
+from elmgrove.files import load_member
+from kinds import INPUTS, rows_of
+
+pytestmark = pytest.mark.usefixtures("flower")
+
+BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
+PATIENCE = 120.0
+EXACT = 1e-9
+LOOPBACK = Path(__file__).parent.parent / "examples" / "flower-app" / "loopback.py"
+
+
+class Broken(Worker):
+    """Fails in one of several ways."""
+
+    def __init__(self, name: str, way: str) -> None:
+        super().__init__(name)
+        self.way = way
+
+    def train(self, request: bytes, number: int) -> bytes:
+        if self.way == "raises":
+            raise ConnectionError("the fan is on fire")
+        return b"something else"
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        raise ConnectionError("the fan is on fire")
+
+
+class Nodes:
+    """Flower's grid with real client apps behind it, without processes between them."""
+
+    def __init__(self, plan: Plan, workers: Iterable[Worker]) -> None:
+        from flwr.app import Context, RecordDict
+        from flwr.supercore.task_identity import TaskIdentity
+
+        from elmgrove.engines.flower import client_app
+
+        # Who sends a message; Flower's processes set it when they start.
+        TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
+        # With numbers as arbitrary as Flower's.
+        self.workers = {97 * (i * 31 % 101) + 5: worker for i, worker in enumerate(workers)}
+        self.silent: set[int] = set()
+        self.gone: set[int] = set()
+        self.contexts = {
+            node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
+            for node in self.workers
+        }
+
+        def made(context: Any, memory: bytes) -> Worker:
+            worker = self.workers[context.node_id]
+            # Made anew each time, as Flower's processes are.
+            return plan.worker(worker.name, memory) if worker.name in plan.rows else worker
+
+        self.app = client_app(made)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return sorted(self.workers.keys() - self.gone)
+
+    def send_and_receive(self, messages: Iterable[Any], *, timeout: float) -> list[Any]:
+        from flwr.app import Error, Message
+
+        replies = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            message.metadata.__dict__["_message_id"] = secrets.token_hex(8)
+            if node in self.silent and message.metadata.message_type != "query":
+                continue
+            crashes = getattr(self.workers[node], "way", "") == "crashes"
+            if crashes and message.metadata.message_type != "query":
+                replies.append(Message(Error(1, "the process is gone"), reply_to=message))
+            else:
+                replies.append(self.app(message, self.contexts[node]))
+        # Replies come in any order.
+        return replies[::-1]
+
+
+def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6) -> Plan:
+    rows = {f"c{index}": rows_of(0, index, 15 * index) for index in range(7)}
+    batch = rows_of(0, 99, 12)
+    return Plan(rule, BASIS, rows, rounds=rounds, fraction=fraction, seed=5, batch=batch)
+
+
+def strategy_run(
+    federation: Federation[Any], nodes: Nodes, **chosen: Any
+) -> tuple[list[Report], Any]:
+    from elmgrove.engines.flower import RoundsStrategy
+
+    reports: list[Report] = []
+    settings = {"clients": len(nodes.workers), "timeout": 1.0} | chosen
+    strategy = RoundsStrategy(federation, on_round=reports.append, **settings)
+    return reports, strategy.run(nodes)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_strategy_ends_where_the_local_engine_does(rule: str) -> None:
+    plan, there, here = plan_of(rule), [], []
+    chosen = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed}
+    server = plan.federation()
+    nodes = Nodes(plan, (plan.worker(name) for name in plan.rows))
+    there, given = strategy_run(server, nodes, **chosen)
+    central = plan.federation()
+    workers = {name: plan.worker(name) for name in plan.rows}
+    got = local.run(central, workers, on_round=here.append, **chosen)
+    assert server.merged().evidence.close_to(central.merged().evidence, EXACT)
+    assert server.merged().to_bytes() == central.merged().to_bytes()
+    costs = [[(r.asked, r.answered, r.left_out, r.down, r.up) for r in rs] for rs in (there, here)]
+    assert costs[0] == costs[1]
+    assert (given.losses, given.down) == (got.losses, got.down)
+
+
+def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on() -> None:
+    plan = plan_of("e2lm", rounds=2, fraction=1.0)
+    odd = plan_of("e2lm").worker("c6")
+    odd.train(
+        Plan("e2lm", Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS), {}).federation().request(), 3
+    )
+
+    class Odd(Worker):
+        def __init__(self) -> None:
+            super().__init__("odd")
+
+        def train(self, request: bytes, number: int) -> bytes:
+            again = plan_of("e2lm").worker("c6", odd.memory)
+            return again.train(request, number)
+
+        def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+            return Loss(0.0, 0)
+
+    others = [Broken(way, way) for way in ("raises", "nonsense", "crashes")]
+    nodes = Nodes(plan, [*(plan.worker(name) for name in ("c0", "c1", "c2")), *others, Odd()])
+    federation = plan.federation()
+    reports, delivery = strategy_run(federation, nodes, rounds=2)
+    for report in reports:
+        assert report.answered == ("c1", "c2")
+        assert report.left_out["raises"] == "ConnectionError: the fan is on fire"
+        assert report.left_out["nonsense"].startswith("BadFile")
+        assert report.left_out["crashes"] == "failed: the process is gone"
+        assert report.left_out["c0"] == "nothing new"
+        assert "seed: 7 here, 8 there" in report.left_out["odd"]
+    assert federation.merged().evidence.count == 15 + 30
+    assert delivery.losses.keys() == {"c0", "c1", "c2", "odd"}
+
+
+def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
+    plan = plan_of("e2lm", rounds=3, fraction=1.0)
+    nodes = Nodes(plan, (plan.worker(name) for name in ("c1", "c2", "c3")))
+    numbers = {worker.name: node for node, worker in nodes.workers.items()}
+    from elmgrove.engines.flower import RoundsStrategy
+
+    reports: list[Report] = []
+
+    def told(report: Report) -> None:
+        reports.append(report)
+        if report.number == 1:
+            nodes.silent.add(numbers["c1"])
+        else:
+            nodes.gone.add(numbers["c2"])
+
+    federation = plan.federation()
+    strategy = RoundsStrategy(federation, clients=3, rounds=3, timeout=1.0, on_round=told)
+    strategy.run(nodes)
+    assert reports[0].answered == ("c1", "c2", "c3")
+    assert reports[1].left_out == {"c1": "late: no answer within the time given"}
+    assert reports[2].left_out["c2"] == "not connected"
+    assert reports[2].answered == ("c3",)
+    # By round 3 all rows of c3 are in, two thirds of c2's, one third of c1's.
+    assert federation.merged().evidence.count == 45 + 20 + 5
+
+
+def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plan = plan_of("e2lm", rounds=1, fraction=1.0)
+    nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c1"), Broken("", "raises")])
+    federation = plan.federation()
+    reports, _ = strategy_run(federation, nodes)
+    assert reports[0].asked == ("c1",)
+    assert federation.merged().evidence.count == 15
+    assert "takes no part: the name 'c1' is taken" in caplog.text
+    assert "takes no part: an origin is a name of 1 to 200" in caplog.text
+
+
+def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> None:
+    plan = plan_of("e2lm", rounds=2, fraction=1.0)
+    nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c2"), plan.worker("c1")])
+    first, _, again = nodes.workers
+    nodes.gone.add(again)
+    from elmgrove.engines.flower import RoundsStrategy
+
+    reports: list[Report] = []
+
+    def told(report: Report) -> None:
+        reports.append(report)
+        nodes.gone = {first}
+
+    federation = plan.federation()
+    strategy = RoundsStrategy(federation, clients=2, rounds=2, timeout=1.0, on_round=told)
+    strategy.run(nodes)
+    assert [report.answered for report in reports] == [("c1", "c2")] * 2
+    assert federation.merged().evidence.count == 15 + 30
+
+
+def test_too_few_clients_are_not_waited_for_without_end() -> None:
+    plan = plan_of("e2lm")
+    nodes = Nodes(plan, [plan.worker("c1")])
+    with pytest.raises(ValueError, match="1 of 2 clients came"):
+        strategy_run(plan.federation(), nodes, clients=2, timeout=0.2)
+
+
+def test_bytes_are_the_same_after_the_records() -> None:
+    from elmgrove.engines.flower.records import array_of, blob_of
+
+    for blob in (b"", b"\x00", secrets.token_bytes(100_000)):
+        assert blob_of(array_of(blob)) == blob
+
+
+# Processes
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary folders are made: a short path, as Ray has sockets in there."""
+    with TemporaryDirectory(prefix="elm-", dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def running(scratch: Path) -> list[int]:
+    from elmgrove.engines.flower.processes import working_in
+
+    return working_in(scratch)
+
+
+def test_the_simulation_gives_the_same_model_and_leaves_nothing(
+    elmgrove: Elmgrove, scratch: Path
+) -> None:
+    chosen = ("federate", "--clients", 12, "--rounds", 2, "--fraction", 0.5, "--seed", 3)
+    ran = elmgrove(*chosen, "--engine", "flower", "-o", "flower.elm")
+    assert ran.code == 0, ran.err
+    assert running(scratch) == []
+    assert list(scratch.iterdir()) == []
+    assert elmgrove(*chosen, "--engine", "local", "-o", "local.elm").code == 0
+    one, other = (load_member(Path(f"{name}.elm")).merged for name in ("flower", "local"))
+    assert one is not None
+    assert other is not None
+    assert one.evidence.close_to(other.evidence, EXACT)
+    np.testing.assert_array_equal(one.devices, other.devices)
+    assert f"{one.devices} of 12 clients took part" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "most"),
+    [
+        # A SuperLink, the app, and a good part of Ray.
+        (["-m", "elmgrove", "federate", "--engine", "flower"], signal.SIGINT, 10),
+        # A SuperLink, two SuperNodes, the app, and those that wait to start apps.
+        ([str(LOOPBACK), "deployment"], signal.SIGTERM, 7),
+    ],
+    ids=["simulation", "deployment"],
+)
+def test_what_is_interrupted_leaves_nothing(
+    tmp_path: Path, scratch: Path, command: list[str], number: int, most: int
+) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, *command], cwd=tmp_path, stdout=log, stderr=log)
+    until = time.monotonic() + PATIENCE
+    while len(running(scratch)) < most and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.2)
+    assert process.poll() is None, (tmp_path / "log").read_text()
+    process.send_signal(number)
+    assert process.wait(PATIENCE) not in (0, -number)
+    assert running(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_each_public_name_has_a_docstring_and_a_row() -> None:
+    from elmgrove.engines import flower
+
+    reference = (Path(__file__).parent.parent / "docs" / "reference.md").read_text()
+    for name in flower.__all__:
+        assert getattr(flower, name).__doc__
+        assert f"| `elmgrove.engines.flower.{name}` |" in reference
