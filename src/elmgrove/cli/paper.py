@@ -45,7 +45,7 @@ def paper(
     chosen = figure(paper, name)
     if data is None:
         raise BadInput("--data or ELMGROVE_DATA must name the folder with the data sets")
-    found = chosen.numbers(Run(data, quick, tracked))
+    found = chosen.made(Run(data, quick, tracked))
     for path in chosen.write(found, output):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)
