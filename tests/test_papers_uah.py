@@ -1,6 +1,7 @@
 """UAH-DriveSet: the loader reads the published layout, and the driving figures run on it."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_a_table_is_what_counting_gives(speeds: Any) -> None:
 def _counted(speeds: Sequence[float]) -> Any:
     """The table, change by change."""
     table = np.zeros((LEVELS, LEVELS))
-    for before, after in zip(speeds, speeds[1:], strict=False):
+    for before, after in pairwise(speeds):
         table[min(int(before // 10), 14), min(int(after // 10), 14)] += 1.0
     for row in table:
         if row.sum():
