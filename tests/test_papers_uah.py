@@ -1,5 +1,6 @@
 """UAH-DriveSet: the loader reads the published layout, and the driving figures run on it."""
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from commands import Elmgrove, elmgrove_fixture, one_clear_line
 from elmgrove import BadFile
 from elmgrove.papers.data import drives
 from elmgrove.papers.data.uah import LEVELS, STEP, WINDOW, tables
 
+__all__ = ["elmgrove_fixture"]
 FOLDER = "UAH-DRIVESET-v1"
 SPEEDS = {"NORMAL1": (70.0, 10.0), "AGGRESSIVE": (110.0, 25.0), "DROWSY": (50.0, 5.0)}
 
@@ -107,3 +110,26 @@ def test_a_folder_that_tells_no_pattern_is_named(tmp_path: Path) -> None:
     write_drive(tmp_path, "D1", "ASLEEP", [50.0] * 200)
     with pytest.raises(BadFile, match=r"ASLEEP.*tells no driver, pattern and road"):
         drives(tmp_path)
+
+
+@pytest.mark.parametrize(("paper", "name"), [("ito2021", "figure6"), ("ito2020", "figure5")])
+def test_driving_runs_and_the_merged_model_knows_both(
+    elmgrove: Elmgrove, tmp_path: Path, paper: str, name: str
+) -> None:
+    write_driveset(tmp_path, drivers=3)
+    assert elmgrove("paper", paper, name, "--data", tmp_path, "--output", "out").code == 0
+    found = json.loads((tmp_path / f"out/{paper}/{name}.json").read_text())
+    assert found["tested driver"] == "D3"
+    assert found["rows learned"] == {"aggressive": 2 * 78, "normal": 2 * 78}
+    own = {"ito2021": "normal", "ito2020": "aggressive"}[paper]
+    (other,) = {"normal", "aggressive"} - {own}
+    loss = found["loss"]
+    assert loss[other]["Device-A"] > 3 * loss[other]["merged"]
+    assert loss[own]["Device-B"] > 3 * loss[own]["merged"]
+    assert (tmp_path / f"out/{paper}/{name}.png").stat().st_size > 1000
+
+
+def test_driving_needs_both_patterns_of_two_drivers(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_driveset(tmp_path, drivers=1)
+    ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
+    assert "need a normal and an aggressive drive" in one_clear_line(ran)

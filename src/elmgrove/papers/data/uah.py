@@ -61,10 +61,10 @@ def _speeds(path: Path) -> Array:
     cells = np.array([line.split()[:2] for line in lines if line.strip()], np.float64)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError("no columns of time and speed")
-    time, speed = cells.T
-    if not np.isfinite(cells).all() or (np.diff(time) <= 0).any() or (speed < 0).any():
+    time, speed = np.split(cells, 2, axis=1)
+    if not np.isfinite(cells).all() or (np.diff(time, axis=0) <= 0).any() or (speed < 0).any():
         raise ValueError("times that do not grow, or speeds below 0")
-    return speed
+    return speed[:, 0]
 
 
 def tables(speeds: Array) -> Array:
