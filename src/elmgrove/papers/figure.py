@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from elmgrove.extras import extra
+from elmgrove.papers.fleet import Meeting, in_memory
 
 T = TypeVar("T")
 Numbers = dict[str, Any]
@@ -24,6 +25,7 @@ class Run:
 
     ``trials`` is how often a figure that averages is run; ``cache`` is the folder in which each
     trial's results are kept, so that an interrupted run goes on. Without one, nothing is kept.
+    ``meeting`` is where devices meet that can meet on a server as well.
     """
 
     data: Path
@@ -31,6 +33,7 @@ class Run:
     track: Callable[[Sequence[Any], str], Iterable[Any]] = lambda items, text: items
     trials: int = 1
     cache: Path | None = None
+    meeting: Meeting = in_memory
 
     def at_most(self, full: int, quick: int) -> int:
         """A size that depends on how much time there is."""

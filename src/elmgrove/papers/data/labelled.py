@@ -28,6 +28,15 @@ class Labelled:
         """The same with every so many-th test row."""
         return replace(self, test=self.test[::step], test_label=self.test_label[::step])
 
+    def first(self, labels: int) -> "Labelled":
+        """The same with the rows of the first few labels alone."""
+        train, test = self.train_label < labels, self.test_label < labels
+        return Labelled(
+            *(self.train[train], self.train_label[train]),
+            *(self.test[test], self.test_label[test]),
+            self.names[:labels],
+        )
+
     def rescaled(self, low: float, high: float) -> "Labelled":
         """The same with values in [0, 1] that are from ``low`` to ``high`` here.
 

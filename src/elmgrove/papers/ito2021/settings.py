@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from elmgrove.basis import Basis
 from elmgrove.hidden import HiddenLayer
 from elmgrove.papers.figure import SEED
+from elmgrove.pattern import PatternRule
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,5 @@ ROUNDS, ROUND_EPOCHS = 50, 1
 TRAINING_SHARE, ANOMALY_SHARE = 0.8, 0.1
 #: Adam as TensorFlow 1.12 and PyTorch have it; the paper states no rate.
 RATE = 1e-3
+#: Our own row: a model for each pattern. Both are normal, so the other's has no handicap.
+EQUAL = PatternRule(patterns=1, handicap=0.0)

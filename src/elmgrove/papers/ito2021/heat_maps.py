@@ -1,0 +1,116 @@
+"""Figures 8 to 17: ROC-AUC for all pairs of patterns, HAR's and MNIST's.
+
+What differs from the paper: networks get a tenth of the trials. HAR's rows are scaled to [0, 1],
+for every model alike, since the networks end in a sigmoid. Not stated there, and chosen here:
+BP-NN3-FL's epochs a round (one), Adam's rate, and what the devices have where both know the same
+pattern (half of its rows each). Means are over pairs of different patterns. The paper has its
+values in pictures only, and prints no means.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache, partial
+
+import numpy as np
+
+from elmgrove.papers.data import Labelled, har, mnist
+from elmgrove.papers.figure import SEED, Numbers, Run
+from elmgrove.papers.fleet import in_memory
+from elmgrove.papers.ito2021 import trial as models
+from elmgrove.papers.ito2021.cache import digest, kept
+from elmgrove.papers.ito2021.pair import Array
+from elmgrove.papers.ito2021.settings import HAR, MNIST, ROUND_EPOCHS, ROUNDS, Setting
+from elmgrove.papers.ito2021.trial import Maps, Trial
+
+#: In the order of the figures.
+FIVE = (models.BEFORE, models.AFTER, models.BP_NN3, models.BP_NN5, models.BP_NN3_FL)
+OS_ELM = "OS-ELM"
+#: OS-ELM's trials for each of the networks', which take some hundred times as long.
+FEWER = 10
+_RUNS: Mapping[str, Callable[[Trial, Run], Maps]] = {
+    OS_ELM: models.os_elm,
+    models.BP_NN3: models.bp_nn3,
+    models.BP_NN5: models.bp_nn5,
+    models.BP_NN3_FL: models.bp_nn3_fl,
+}
+
+
+def har_maps(run: Run) -> Numbers:
+    """All six models on HAR; quick: four activities, 120 rows of each."""
+    return _maps(run, har(run.data).rescaled(-1.0, 1.0), HAR, run.at_most(10**6, 120))
+
+
+def mnist_maps(run: Run) -> Numbers:
+    """All six models on MNIST; quick: four digits, 200 rows of each."""
+    return _maps(run, mnist(run.data), MNIST, run.at_most(10**6, 200))
+
+
+def only(maps: Callable[[Run], Numbers], model: str, run: Run) -> Numbers:
+    """One model's map, as the paper shows it, and all means."""
+    found = maps(run)
+    return found | {"auc": {model: found["auc"][model]}}
+
+
+def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
+    data = data.first(run.at_most(len(data.names), 4))
+    found = _trials(run, data, setting, most)
+    maps = {model: np.mean(trials, axis=0) for model, trials in found.items()}
+    best = np.argmax([maps[model] for model in FIVE], axis=0)
+    return {
+        "mean": _means(found),
+        "auc": {model: _named(maps[model], data.names) for model in (*FIVE, models.PATTERNS)},
+        "best of the five": _named(np.array(FIVE)[best], data.names),
+        "features": data.width,
+        "rows a pattern, at most": most if run.quick else "all",
+        "through a server": run.meeting is not in_memory,
+    }
+
+
+def _trials(run: Run, data: Labelled, setting: Setting, most: int) -> dict[str, list[Array]]:
+    """Each model's map in each trial, computed or as it was kept."""
+    everything = (data.train, data.train_label, data.test, data.test_label)
+    key = {
+        **{"data": digest(*everything), "seed": SEED, "most": most, **asdict(setting)},
+        **{"rounds": (ROUNDS, ROUND_EPOCHS), "server": run.meeting is not in_memory},
+    }
+    found = dict[str, list[Array]]()
+    for number in range(run.trials):
+        # Not before something is to be computed: a split takes a while.
+        trial = cache(partial(Trial.of, data, setting, number, most))
+        for kind in _RUNS if number < max(1, run.trials // FEWER) else (OS_ELM,):
+            named = {**key, "kind": kind, "trial": number}
+            maps = kept(run.cache, named, partial(_computed, kind, trial, run))
+            for model, one in maps.items():
+                found.setdefault(model, []).append(np.array(one))
+    return found
+
+
+def _computed(kind: str, trial: Callable[[], Trial], run: Run) -> Numbers:
+    return dict(_RUNS[kind](trial(), run))
+
+
+def _means(found: Mapping[str, Sequence[Array]]) -> dict[str, Numbers]:
+    """Over different patterns; "same trials": those that the networks have as well."""
+    same = min(map(len, found.values()))
+    return {
+        model: {
+            "auc": _mean(found[model]),
+            "auc, same trials": _mean(found[model][:same]),
+            "worst pair": float(np.mean(found[model], axis=0).min()),
+            "trials": len(found[model]),
+        }
+        for model in (*FIVE, models.PATTERNS)
+    }
+
+
+def _mean(trials: Sequence[Array]) -> float:
+    mean = np.mean(trials, axis=0)
+    return float(mean[~np.eye(len(mean), dtype=bool)].mean())
+
+
+def _named(matrix: Array, names: Sequence[str]) -> dict[str, Numbers]:
+    """Rows are device A's patterns, columns device B's."""
+    return {
+        name: dict(zip(names, row, strict=True))
+        for name, row in zip(names, matrix.tolist(), strict=True)
+    }
