@@ -72,6 +72,18 @@ def test_the_page_has_what_was_run_and_names_the_rest(tmp_path: Path) -> None:
     assert "`elmgrove paper mlmg celeba`: not run." in made
 
 
+def test_a_table_stands_on_the_page_once_but_single_values_with_each_figure(tmp_path: Path) -> None:
+    (tmp_path / "mlmg").mkdir()
+    for name, own in (("table2", 0.1), ("fans", 0.2)):
+        found = {"mean": {"x": {"auc": 0.5}}, "own": {"x": {"auc": own}}, "features": 265}
+        (tmp_path / f"mlmg/{name}.json").write_text(json.dumps(found))
+    made = page(tmp_path)
+    assert made.count("| mean | auc |") == 1
+    assert made.count("| own | auc |") == 2
+    assert made.count("|  | features |") == 2
+    assert "run before figures said when" in made
+
+
 def test_the_command_writes_the_page_and_names_a_damaged_file(
     elmgrove: Elmgrove, tmp_path: Path
 ) -> None:

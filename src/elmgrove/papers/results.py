@@ -15,8 +15,8 @@ _HEAD = """\
 
 Made by `elmgrove paper results`, from what the commands below wrote: change those, not this page.
 Each figure has its numbers, the paper's where it prints them ("paper"; most of its figures are
-pictures without numbers), and what differs from the paper. [The papers](papers.md) says what may
-be concluded.
+pictures without numbers), and what differs from the paper. A table that stands above is not
+repeated. [The papers](papers.md) says what may be concluded.
 """
 
 
@@ -25,12 +25,14 @@ def page(folder: Path) -> str:
     blocks = [_HEAD]
     for paper, figures in PAPERS.items():
         blocks.append(f"## {TITLES[paper]}\n")
+        shown: list[Grid] = []
         for figure in figures:
-            blocks += _figure(paper, figure, folder / paper / f"{figure.name}.json")
+            path = folder / paper / f"{figure.name}.json"
+            blocks += _figure(paper, figure, path, shown)
     return "\n".join(blocks)
 
 
-def _figure(paper: str, figure: Figure, path: Path) -> Iterator[str]:
+def _figure(paper: str, figure: Figure, path: Path, shown: list[Grid]) -> Iterator[str]:
     yield f"### {figure.title}\n"
     command = f"`elmgrove paper {paper} {figure.name}`"
     remark = f"{REMARKS[paper, figure.name]}\n"
@@ -40,7 +42,10 @@ def _figure(paper: str, figure: Figure, path: Path) -> Iterator[str]:
     found = _read(path)
     yield f"{command}, {_made(found.pop('made', {}))}\n\n{remark}"
     for grid in grids(found):
-        yield "\n".join(_table(grid)) + "\n"
+        # Some figures are one part of the same numbers each.
+        if grid not in shown or not grid.title:
+            yield "\n".join(_table(grid)) + "\n"
+        shown.append(grid)
 
 
 def _read(path: Path) -> Numbers:
