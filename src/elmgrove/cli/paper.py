@@ -7,12 +7,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from elmgrove.cli.meeting import meeting
 from elmgrove.cli.options import notes, tracked
 from elmgrove.errors import BadInput
 from elmgrove.papers.catalogue import PAPERS, figure
 from elmgrove.papers.figure import Run
 from elmgrove.papers.tables import grids, text
 
+TRIALS = 10
 #: Columns that still fit on a screen.
 WIDEST = 9
 DataFolder = Annotated[
@@ -38,11 +40,26 @@ def paper(
         Path, typer.Option(help="Folder for JSON and picture; each paper has its own in it.")
     ] = Path("papers"),
     quick: Annotated[bool, typer.Option("--quick", help="A small run, in about a minute.")] = False,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Trials to average over, in figure8 to figure17; networks get a tenth of them. "
+            f"[default: {TRIALS}, with --quick 1]",
+            min=1,
+        ),
+    ] = None,
+    server: Annotated[
+        bool,
+        typer.Option(
+            "--server", help="In figure8 to figure17 devices meet on a server, started for them."
+        ),
+    ] = False,
 ) -> None:
     """Run a figure or a table of a paper again, on the published data.
 
-    Writes PAPER/FIGURE.json and PAPER/FIGURE.png. Nothing is downloaded: what is missing is
-    named, and where it belongs.
+    Writes PAPER/FIGURE.json and PAPER/FIGURE.png. Each trial is kept in PAPER/trials, so an
+    interrupted run goes on, and figures that share trials run them once. Nothing is downloaded:
+    what is missing is named, and where it belongs.
 
     Example: [bold]elmgrove paper mlmg table2 --data data --quick[/]
     """
@@ -50,8 +67,11 @@ def paper(
         _list(paper)
         return
     chosen = figure(paper, name)
-    found = chosen.made(Run(require_folder(data), quick, tracked))
-    for path in chosen.write(found, output / paper):
+    folder, place = require_folder(data), output / paper
+    often = trials or (1 if quick else TRIALS)
+    with meeting(server) as where:
+        found = chosen.made(Run(folder, quick, tracked, often, place / "trials", where))
+    for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)
 

@@ -7,6 +7,7 @@ pattern (half of its rows each). Means are over pairs of different patterns. The
 values in pictures only, and prints no means.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, partial
@@ -53,40 +54,48 @@ def only(maps: Callable[[Run], Numbers], model: str, run: Run) -> Numbers:
 
 def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
     data = data.first(run.at_most(len(data.names), 4))
-    found = _trials(run, data, setting, most)
+    found, seconds = _trials(run, data, setting, most)
     maps = {model: np.mean(trials, axis=0) for model, trials in found.items()}
     best = np.argmax([maps[model] for model in FIVE], axis=0)
     return {
         "mean": _means(found),
         "auc": {model: _named(maps[model], data.names) for model in (*FIVE, models.PATTERNS)},
         "best of the five": _named(np.array(FIVE)[best], data.names),
+        "processor seconds a trial": seconds,
         "features": data.width,
         "rows a pattern, at most": most if run.quick else "all",
         "through a server": run.meeting is not in_memory,
     }
 
 
-def _trials(run: Run, data: Labelled, setting: Setting, most: int) -> dict[str, list[Array]]:
-    """Each model's map in each trial, computed or as it was kept."""
+def _trials(
+    run: Run, data: Labelled, setting: Setting, most: int
+) -> tuple[dict[str, list[Array]], dict[str, float]]:
+    """Each model's map in each trial, computed or as it was kept; and what a trial took."""
     everything = (data.train, data.train_label, data.test, data.test_label)
     key = {
         **{"data": digest(*everything), "seed": SEED, "most": most, **asdict(setting)},
-        **{"rounds": (ROUNDS, ROUND_EPOCHS), "server": run.meeting is not in_memory},
+        "rounds": (ROUNDS, ROUND_EPOCHS),
     }
-    found = dict[str, list[Array]]()
+    found, seconds = dict[str, list[Array]](), dict[str, list[float]]()
     for number in range(run.trials):
         # Not before something is to be computed: a split takes a while.
         trial = cache(partial(Trial.of, data, setting, number, most))
         for kind in _RUNS if number < max(1, run.trials // FEWER) else (OS_ELM,):
-            named = {**key, "kind": kind, "trial": number}
-            maps = kept(run.cache, named, partial(_computed, kind, trial, run))
-            for model, one in maps.items():
+            server = kind == OS_ELM and run.meeting is not in_memory
+            named = {**key, "kind": kind, "trial": number, "server": server}
+            computed = kept(run.cache, named, partial(_computed, kind, trial, run))
+            seconds.setdefault(kind, []).append(computed["seconds"])
+            for model, one in computed["maps"].items():
                 found.setdefault(model, []).append(np.array(one))
-    return found
+    return found, {kind: float(np.mean(took)) for kind, took in seconds.items()}
 
 
 def _computed(kind: str, trial: Callable[[], Trial], run: Run) -> Numbers:
-    return dict(_RUNS[kind](trial(), run))
+    split = trial()
+    started = time.process_time()
+    maps = _RUNS[kind](split, run)
+    return {"maps": maps, "seconds": time.process_time() - started}
 
 
 def _means(found: Mapping[str, Sequence[Array]]) -> dict[str, Numbers]:
