@@ -147,15 +147,17 @@ def test_a_merge_of_networks_is_their_mean_by_rows() -> None:
 
 def test_bytes_are_those_of_what_is_sent() -> None:
     found = communication(Run(Path()))["bytes a device"]
-    row = found["HAR, 561 features"]
+    rows = found["HAR, 561 features"]
     units, n = HAR.units, 561
     sums = 8 * (units * (units + 1) // 2 + units * n)
     hidden = HAR.bp_nn3.hidden[0]
     weights = 4 * (2 * n * hidden + hidden + n)
-    assert sums < row["merge, up"] < 1.01 * sums + 2000
-    assert sums < row["merge, down"] < 1.01 * sums + 2000
-    assert weights < row["BP-NN3-FL, a round, each way"] < weights + 2000
-    assert row["BP-NN3-FL, up"] == ROUNDS * row["BP-NN3-FL, a round, each way"]
+    merge, once, often = (rows[k] for k in ("one merge", "BP-NN3-FL, a round", "BP-NN3-FL"))
+    for way in ("up", "down"):
+        assert sums < merge[way] < sums + 2000
+        assert weights < once[way] < weights + 2000
+        assert often[way] == ROUNDS * once[way]
+    assert often["times a merge"] == pytest.approx(2 * often["up"] / (merge["up"] + merge["down"]))
 
 
 def test_a_message_of_a_network_holds_its_weights_in_float32() -> None:

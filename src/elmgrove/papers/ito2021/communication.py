@@ -27,18 +27,18 @@ def communication(run: Run) -> Numbers:
     }
 
 
-def _bytes(setting: Setting, width: int) -> Numbers:
+def _bytes(setting: Setting, width: int) -> dict[str, Numbers]:
     up, down = _merge(setting, width)
     # The same numbers travel both ways, in each round.
     message = len(packed(ROWS, begin(width, setting.bp_nn3, (SEED,))))
-    rounds = ROUNDS * message
+    sent = {
+        "one merge": (up, down),
+        "BP-NN3-FL, a round": (message, message),
+        "BP-NN3-FL": (ROUNDS * message, ROUNDS * message),
+    }
     return {
-        "merge, up": up,
-        "merge, down": down,
-        "BP-NN3-FL, a round, each way": message,
-        "BP-NN3-FL, up": rounds,
-        "BP-NN3-FL, down": rounds,
-        "ratio": 2 * rounds / (up + down),
+        kind: {"up": one, "down": other, "times a merge": (one + other) / (up + down)}
+        for kind, (one, other) in sent.items()
     }
 
 

@@ -47,10 +47,11 @@ def sequential(found: Numbers, canvas: Any) -> None:
 
 def communication(found: Numbers, canvas: Any) -> None:
     """Bytes in all, up and down, for each data set."""
-    axis = canvas.subplots()
-    kinds = ["merge, up", "merge, down", "BP-NN3-FL, up", "BP-NN3-FL, down"]
-    _bars(axis, found["bytes a device"], kinds, kinds)
-    axis.set_ylabel("bytes a device")
+    axes = canvas.subplots(1, len(found["bytes a device"]), sharey=True, squeeze=False)[0]
+    for axis, (name, rows) in zip(axes, found["bytes a device"].items(), strict=True):
+        _bars(axis, rows, ["up", "down"], ["up", "down"])
+        axis.set_title(name)
+    axes[0].set_ylabel("bytes a device")
 
 
 def _bars(

@@ -10,6 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from elmgrove.cooperation import Charter, entry_from_bytes
 from elmgrove.cooperation.fed_elms import weighted_mean
@@ -47,7 +48,9 @@ def _compared(units: int, calls: int) -> dict[str, Numbers]:
     found: dict[str, Numbers] = {}
     for step, printed in PAPER[units].items():
         few = calls if step != MERGING else max(calls // 10, 1)
-        medians = _medians([case[step] for case in cases.values()], few)
+        # As PyTorch: with two threads small matrices take longer, and vary more.
+        with threadpool_limits(1, "blas"):
+            medians = _medians([case[step] for case in cases.values()], few)
         found[step] = _row(medians, printed)
         if step == MERGING:
             found[step + ", all rounds"] = _row(_all(medians), _all(printed))
