@@ -96,9 +96,13 @@ def _list(paper: str | None) -> None:
 def _show(found: dict[str, Any], title: str) -> None:
     """The tables in the numbers; what is too wide for a screen is in the JSON file."""
     for grid in grids({name: part for name, part in found.items() if name != "made"}):
-        if len(grid.columns) <= WIDEST:
-            heading = f"{title}: {grid.title}" if grid.title else title
-            shown = Table("", *map(text, grid.columns), title=heading)
+        if not grid.title:
+            for name, value in grid.rows[""].items():
+                Console(highlight=False).print(f"{text(name)}: {text(value)}")
+        elif len(grid.columns) <= WIDEST:
+            shown = Table(title=f"{title}: {grid.title}")
+            for heading in ("", *grid.columns):
+                shown.add_column(text(heading), overflow="fold")
             for line in grid.lines():
                 shown.add_row(*line)
             Console().print(shown)

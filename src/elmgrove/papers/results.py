@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 
 from elmgrove.errors import BadFile
 from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.figure import Figure, Numbers
 from elmgrove.papers.remarks import REMARKS, TITLES
-from elmgrove.papers.tables import Grid, grids, text
+from elmgrove.papers.tables import Grid, Row, grids, text
 
+WIDTH = 100
 _HEAD = """\
 # Results
 
@@ -35,7 +37,7 @@ def page(folder: Path) -> str:
 def _figure(paper: str, figure: Figure, path: Path, shown: list[Grid]) -> Iterator[str]:
     yield f"### {figure.title}\n"
     command = f"`elmgrove paper {paper} {figure.name}`"
-    remark = f"{REMARKS[paper, figure.name]}\n"
+    remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
     if not path.exists():
         yield f"{command}: not run.\n\n{remark}"
         return
@@ -43,7 +45,9 @@ def _figure(paper: str, figure: Figure, path: Path, shown: list[Grid]) -> Iterat
     yield f"{command}, {_made(found.pop('made', {}))}\n\n{remark}"
     for grid in grids(found):
         # Some figures are one part of the same numbers each.
-        if grid not in shown or not grid.title:
+        if not grid.title:
+            yield fill(_values(grid.rows[""]), WIDTH) + "\n"
+        elif grid not in shown:
             yield "\n".join(_table(grid)) + "\n"
         shown.append(grid)
 
@@ -63,6 +67,10 @@ def _made(made: Numbers) -> str:
     small = "**quick run**, " if made["quick"] else ""
     took = f"{text(made['seconds'])} s, seed {made['seed']}"
     return f"{small}{made['date']}, {took}, {made['machine']}."
+
+
+def _values(row: Row) -> str:
+    return "; ".join(f"{text(name)}: {text(value)}" for name, value in row.items())
 
 
 def _table(grid: Grid) -> Iterator[str]:

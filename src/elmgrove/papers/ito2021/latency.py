@@ -4,6 +4,7 @@ Rows are random, with the paper's 561 features: the times do not depend on the v
 asked in turns, so that what else the machine does hits both alike.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
@@ -32,11 +33,13 @@ TURNS = 20
 def table4(run: Run) -> Numbers:
     """Medians in ms at both sizes; quick: a tenth of the calls. Needs PyTorch."""
     calls = run.at_most(100, 10)
+    load, _, _ = os.getloadavg()
     return {
         "milliseconds": {
             f"Ñ = {units}": _compared(units, calls) for units in run.track(list(PAPER), "Latencies")
         },
         "features": FEATURES,
+        "load of the machine before": round(load, 2),
         "calls": TURNS * calls,
         "merges": TURNS * max(calls // 10, 1),
     }
