@@ -15,7 +15,8 @@ from elmgrove.papers.ito2021.settings import RATE, Training
 Array = NDArray[Any]
 #: W₁ (inputs × units), b₁ (1 × units), W₂, b₂, …
 Weights = list[Array]
-#: Networks in one computation that is as fast as it gets; more no longer fit into the cache.
+#: Networks in one computation: from four on, more make it no faster, since memory is what it
+#: waits for; with fewer a progress bar moves more often.
 AT_ONCE = 8
 
 

@@ -43,5 +43,5 @@ class Pair(NamedTuple):
         own = data.test[data.test_label == self.a]
         peers = data.test[(data.test_label == self.b) & (data.test_label != self.a)]
         strange = np.flatnonzero(~np.isin(data.test_label, self))
-        few = int(ANOMALY_SHARE * (len(own) + len(peers)))
+        few = max(1, int(ANOMALY_SHARE * (len(own) + len(peers))))
         return Tested(own, peers, data.test[strange[:few]])
