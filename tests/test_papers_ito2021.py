@@ -17,7 +17,7 @@ from elmgrove.papers.data import har
 from elmgrove.papers.figure import Run
 from elmgrove.papers.ito2021.activities import activities
 from elmgrove.papers.ito2021.communication import communication
-from elmgrove.papers.ito2021.latency import PAPER
+from elmgrove.papers.ito2021.latency import IN_NUMPY, PAPER
 from elmgrove.papers.ito2021.losses import MERGED, A, B, before_and_after, two_devices
 from elmgrove.papers.ito2021.networks import Task, batches, begin, fitted, losses
 from elmgrove.papers.ito2021.online import KIND, Online, packed, unpacked
@@ -182,6 +182,7 @@ def test_table4_has_both_sizes_beside_the_papers(elmgrove: Elmgrove, tmp_path: P
     assert list(found) == [f"Ñ = {units}" for units in PAPER]
     for rows in found.values():
         assert all(0.0 < row["OS-ELM"] < 1000.0 for row in rows.values())
+        assert [name for name, row in rows.items() if IN_NUMPY in row] == ["prediction"]
         once, often = rows["merging"], rows["merging, all rounds"]
         assert often["BP-NN3-FL"] == pytest.approx(ROUNDS * once["BP-NN3-FL"])
         assert often["OS-ELM"] == once["OS-ELM"]

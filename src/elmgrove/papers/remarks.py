@@ -54,7 +54,8 @@ REMARKS = {
     "message, checking that it is admissible, and solving for the new model. BP-NN3-FL's is a "
     "round's: reading two messages, averaging, and handing the mean to the network; the paper's R "
     "is 50. The paper used TensorFlow 1.12, this is PyTorch. A ratio "
-    "is BP-NN3-FL's time by OS-ELM's, so that above 1 OS-ELM is faster.",
+    "is BP-NN3-FL's time by OS-ELM's, so that above 1 OS-ELM is faster. The network's prediction "
+    "is also timed in NumPy, without what PyTorch's calls cost.",
     ("ito2021", "figure18"): f"{_ONE_RUN} {_SCALED} {_HAR} A merge is exact: the sequential model "
     "is the merged one once it has learned all of Device-A's rows, and not before. The paper "
     'says "approximately 650" and not how close is close, nor how many rows Device-A had.',
