@@ -18,12 +18,14 @@ from commands import Elmgrove, elmgrove_fixture
 from elmgrove.cli.meeting import meeting
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import Run
+from elmgrove.papers.ito2021.baselines import bp_nn3
 from elmgrove.papers.ito2021.cache import digest, kept
 from elmgrove.papers.ito2021.heat_maps import FIVE, har_maps
 from elmgrove.papers.ito2021.map_drawing import maps as drawn
+from elmgrove.papers.ito2021.os_elm import os_elm
 from elmgrove.papers.ito2021.pair import Pair
 from elmgrove.papers.ito2021.settings import HAR, MNIST
-from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, Trial, bp_nn3, os_elm
+from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, Trial
 
 __all__ = ["elmgrove_fixture"]
 Array = NDArray[Any]

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
-from elmgrove.cooperation import Charter, Contribution
+from elmgrove.cooperation import Charter, Contribution, Member
 from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
@@ -34,17 +34,20 @@ class Fleet:
     def __init__(
         self, basis: Basis, rule: PatternRule | None = None, meeting: Meeting = in_memory
     ) -> None:
-        self._exchange_of = meeting(Charter("paper", basis))
+        self._charter = Charter("paper", basis)
+        self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._sessions: dict[str, Session] = {}
 
     def learn(self, name: str, rows: Array) -> None:
         """Lets a device learn normal rows; a new one joins the fleet by that."""
         if name not in self._sessions:
-            exchange = self._exchange_of(name)
-            member = exchange.charter.start(name, patterns=self._rule)
-            self._sessions[name] = Session(member, exchange, guarded=False)
+            self.join(self._charter.start(name, patterns=self._rule))
         self.detector(name).learn_many(rows)
+
+    def join(self, member: Member) -> None:
+        """Takes in a device that may have learned already."""
+        self._sessions[member.name] = Session(member, self._exchange_of(member.name), guarded=False)
 
     def sync(self) -> None:
         """Everybody publishes, then everybody takes in what the others published."""

@@ -17,22 +17,32 @@ import numpy as np
 from elmgrove.papers.data import Labelled, har, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import in_memory
-from elmgrove.papers.ito2021 import trial as models
+from elmgrove.papers.ito2021.baselines import bp_nn3, bp_nn3_fl, bp_nn5
 from elmgrove.papers.ito2021.cache import digest, kept
+from elmgrove.papers.ito2021.os_elm import os_elm
 from elmgrove.papers.ito2021.pair import Array
 from elmgrove.papers.ito2021.settings import HAR, MNIST, ROUND_EPOCHS, ROUNDS, Setting
-from elmgrove.papers.ito2021.trial import Maps, Trial
+from elmgrove.papers.ito2021.trial import (
+    AFTER,
+    BEFORE,
+    BP_NN3,
+    BP_NN3_FL,
+    BP_NN5,
+    PATTERNS,
+    Maps,
+    Trial,
+)
 
 #: In the order of the figures.
-FIVE = (models.BEFORE, models.AFTER, models.BP_NN3, models.BP_NN5, models.BP_NN3_FL)
+FIVE = (BEFORE, AFTER, BP_NN3, BP_NN5, BP_NN3_FL)
 OS_ELM = "OS-ELM"
 #: OS-ELM's trials for each of the networks', which take some hundred times as long.
 FEWER = 10
 _RUNS: Mapping[str, Callable[[Trial, Run], Maps]] = {
-    OS_ELM: models.os_elm,
-    models.BP_NN3: models.bp_nn3,
-    models.BP_NN5: models.bp_nn5,
-    models.BP_NN3_FL: models.bp_nn3_fl,
+    OS_ELM: os_elm,
+    BP_NN3: bp_nn3,
+    BP_NN5: bp_nn5,
+    BP_NN3_FL: bp_nn3_fl,
 }
 
 
@@ -59,7 +69,7 @@ def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
     best = np.argmax([maps[model] for model in FIVE], axis=0)
     return {
         "mean": _means(found),
-        "auc": {model: _named(maps[model], data.names) for model in (*FIVE, models.PATTERNS)},
+        "auc": {model: _named(maps[model], data.names) for model in (*FIVE, PATTERNS)},
         "best of the five": _named(np.array(FIVE)[best], data.names),
         "processor seconds a trial": seconds,
         "features": data.width,
@@ -108,7 +118,7 @@ def _means(found: Mapping[str, Sequence[Array]]) -> dict[str, Numbers]:
             "worst pair": float(np.mean(found[model], axis=0).min()),
             "trials": len(found[model]),
         }
-        for model in (*FIVE, models.PATTERNS)
+        for model in (*FIVE, PATTERNS)
     }
 
 
