@@ -14,6 +14,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from elmgrove.extras import extra
 from elmgrove.papers.data import Labelled, har, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import in_memory
@@ -63,6 +64,8 @@ def only(maps: Callable[[Run], Numbers], model: str, run: Run) -> Numbers:
 
 
 def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
+    # Said before minutes of work are lost.
+    extra("torch", "papers")
     data = data.first(run.at_most(len(data.names), 4))
     found, seconds = _trials(run, data, setting, most)
     maps = {model: np.mean(trials, axis=0) for model, trials in found.items()}
