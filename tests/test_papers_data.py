@@ -78,6 +78,15 @@ def test_har_from_an_archive(tmp_path: Path) -> None:
     assert data.names == tuple("abcdef")
 
 
+def test_rows_in_the_range_that_a_sigmoid_has(tmp_path: Path) -> None:
+    write_har(tmp_path)
+    data = har(tmp_path)
+    scaled = data.rescaled(-1.0, 1.0)
+    np.testing.assert_allclose(2.0 * scaled.train - 1.0, data.train)
+    np.testing.assert_allclose(2.0 * scaled.test - 1.0, data.test)
+    assert scaled.test_label is data.test_label
+
+
 def write_fans(folder: Path) -> None:
     """Three recordings: at high speed, through all speeds, and off."""
     lengths = [5, 235, 3]

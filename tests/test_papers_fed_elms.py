@@ -144,17 +144,17 @@ def test_a_missing_torch_is_said_at_once_with_the_install_line(
 def test_figure_5_runs(elmgrove: Elmgrove, folder: Path, tmp_path: Path) -> None:
     ran = elmgrove("paper", "fed-elms", "figure5", "--data", folder, "--output", "out", "--quick")
     assert ran.code == 0
-    rows = json.loads((tmp_path / "out/figure5.json").read_text())["accuracy"]
+    rows = json.loads((tmp_path / "out/fed-elms/figure5.json").read_text())["accuracy"]
     assert list(rows) == ["50 units", "100 units", "200 units"]
     for row in rows.values():
         assert row["exact"] == row["centralized, clients' rows"]
-    assert (tmp_path / "out/figure5.png").stat().st_size > 1000
+    assert (tmp_path / "out/fed-elms/figure5.png").stat().st_size > 1000
 
 
 @real
 def test_real_data_keep_what_is_promised(elmgrove: Elmgrove, tmp_path: Path) -> None:
     assert elmgrove("paper", "fed-elms", "figure4", "--quick", "--output", tmp_path).code == 0
-    rows = json.loads((tmp_path / "figure4.json").read_text())["accuracy"]
+    rows = json.loads((tmp_path / "fed-elms/figure4.json").read_text())["accuracy"]
     for row in rows.values():
         for rounds in (1, 10):
             assert row[f"rounds: {rounds}"] > FED_ELMS[row["units"]][0] - 1.5

@@ -116,7 +116,9 @@ def test_unknown_names_and_no_data_are_one_clear_line(
     elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("ELMGROVE_DATA", raising=False)
-    assert "there are: fed-elms, mlmg" in one_clear_line(elmgrove("paper", "nobody"))
+    assert "there are: ito2020, ito2021, fed-elms, mlmg" in one_clear_line(
+        elmgrove("paper", "nobody")
+    )
     assert "table2" in one_clear_line(elmgrove("paper", "mlmg", "table9"))
     assert "ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "mlmg", "table2"))
     ran = elmgrove("paper", "mlmg", "table2", "--data", tmp_path)
@@ -128,25 +130,25 @@ def test_unknown_names_and_no_data_are_one_clear_line(
 def test_faces_run(elmgrove: Elmgrove, tmp_path: Path) -> None:
     write_faces(tmp_path, clients=3)
     assert elmgrove("paper", "mlmg", "celeba", "--data", tmp_path, "--output", "out").code == 0
-    rows = json.loads((tmp_path / "out/celeba.json").read_text())["celeba"]
+    rows = json.loads((tmp_path / "out/mlmg/celeba.json").read_text())["celeba"]
     assert rows["E²LM"]["paper"]["f_score"] == 0.87
-    assert (tmp_path / "out/celeba.png").stat().st_size > 1000
+    assert (tmp_path / "out/mlmg/celeba.png").stat().st_size > 1000
 
 
 def test_sounds_run_and_another_tone_is_found(elmgrove: Elmgrove, tmp_path: Path) -> None:
     write_sounds(tmp_path)
     ran = elmgrove("paper", "mlmg", "dcase", "--data", tmp_path, "--output", "out", "--quick")
     assert ran.code == 0
-    rows = json.loads((tmp_path / "out/dcase.json").read_text())["dcase"]
+    rows = json.loads((tmp_path / "out/mlmg/dcase.json").read_text())["dcase"]
     assert rows["Alone"]["auc_own"] == 1.0
-    assert (tmp_path / "out/dcase.png").exists()
+    assert (tmp_path / "out/mlmg/dcase.png").exists()
 
 
 @real
 @pytest.mark.parametrize("name", ["fans", "har-pairs"])
 def test_real_data_keep_what_is_promised(elmgrove: Elmgrove, tmp_path: Path, name: str) -> None:
     assert elmgrove("paper", "mlmg", name, "--quick", "--output", tmp_path).code == 0
-    found = json.loads((tmp_path / f"{name}.json").read_text())
+    found = json.loads((tmp_path / f"mlmg/{name}.json").read_text())
     if name == "fans":
         row = found["table"]["Patterns (3), cooperating"]
         assert row["worst_change_own"] > -0.01

@@ -15,7 +15,7 @@ from elmgrove.cli import (
     fleet,
     inspect,
     learn,
-    paper,
+    papers,
     score,
     serve,
 )
@@ -40,11 +40,11 @@ app.command()(exchange.forget)
 app.command()(inspect.inspect)
 app.command()(demo)
 app.command()(federate.federate)
-app.command()(paper.paper)
 app.command()(serve.serve)
 app.add_typer(federation.federation)
 app.add_typer(fleet.fleet)
 app.add_typer(device.device)
+app.add_typer(papers.papers)
 
 
 def _version(wanted: bool) -> None:

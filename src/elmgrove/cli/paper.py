@@ -5,12 +5,27 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table
 
+from elmgrove.cli.meeting import meeting
 from elmgrove.cli.options import notes, tracked
 from elmgrove.errors import BadInput
 from elmgrove.papers.catalogue import PAPERS, figure
 from elmgrove.papers.figure import Run
+from elmgrove.papers.tables import grids, text
+
+TRIALS = 10
+#: Columns that still fit on a screen.
+WIDEST = 9
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder with the data sets.",
+        envvar="ELMGROVE_DATA",
+        exists=True,
+        file_okay=False,
+    ),
+]
 
 
 def paper(
@@ -20,22 +35,31 @@ def paper(
     name: Annotated[
         str | None, typer.Argument(metavar="FIGURE", help="The figure or table.")
     ] = None,
-    data: Annotated[
-        Path | None,
+    data: DataFolder = None,
+    output: Annotated[
+        Path, typer.Option(help="Folder for JSON and picture; each paper has its own in it.")
+    ] = Path("papers"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small run, in about a minute.")] = False,
+    trials: Annotated[
+        int | None,
         typer.Option(
-            help="The folder with the data sets.",
-            envvar="ELMGROVE_DATA",
-            exists=True,
-            file_okay=False,
+            help=f"Trials to average over, in figure8 to figure17; networks get a tenth of them. "
+            f"[default: {TRIALS}, with --quick 1]",
+            min=1,
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Folder for JSON and picture.")] = Path("papers"),
-    quick: Annotated[bool, typer.Option("--quick", help="A small run, in about a minute.")] = False,
+    server: Annotated[
+        bool,
+        typer.Option(
+            "--server", help="In figure8 to figure17 devices meet on a server, started for them."
+        ),
+    ] = False,
 ) -> None:
     """Run a figure or a table of a paper again, on the published data.
 
-    Writes FIGURE.json and FIGURE.png. Nothing is downloaded: what is missing is named, and where
-    it belongs.
+    Writes PAPER/FIGURE.json and PAPER/FIGURE.png. Each trial is kept in PAPER/trials, so an
+    interrupted run goes on, and figures that share trials run them once. Nothing is downloaded:
+    what is missing is named, and where it belongs.
 
     Example: [bold]elmgrove paper mlmg table2 --data data --quick[/]
     """
@@ -43,18 +67,26 @@ def paper(
         _list(paper)
         return
     chosen = figure(paper, name)
-    if data is None:
-        raise BadInput("--data or ELMGROVE_DATA must name the folder with the data sets")
-    found = chosen.numbers(Run(data, quick, tracked))
-    for path in chosen.write(found, output):
+    folder, place = require_folder(data), output / paper
+    often = trials or (1 if quick else TRIALS)
+    with meeting(server) as where:
+        found = chosen.made(Run(folder, quick, tracked, often, place / "trials", where))
+    for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)
+
+
+def require_folder(data: Path | None) -> Path:
+    """The folder with the data sets; ``BadInput`` where none was named."""
+    if data is None:
+        raise BadInput("--data or ELMGROVE_DATA must name the folder with the data sets")
+    return data
 
 
 def _list(paper: str | None) -> None:
     if paper is not None and paper not in PAPERS:
         raise BadInput(f"no paper {paper!r}; there are: {', '.join(PAPERS)}")
-    grid = Grid("paper", "figure", "what it shows")
+    grid = Table("paper", "figure", "what it shows")
     for known, figures in PAPERS.items():
         for one in figures if paper in (None, known) else ():
             grid.add_row(known, one.name, one.title)
@@ -62,29 +94,15 @@ def _list(paper: str | None) -> None:
 
 
 def _show(found: dict[str, Any], title: str) -> None:
-    """The tables in the numbers; what does not fit into one is in the JSON file."""
-    for name, rows in found.items():
-        items = _rows(rows)
-        if any(isinstance(value, float) for row in items.values() for value in row.values()):
-            columns = list(dict.fromkeys(key for row in items.values() for key in row))
-            headings = [column.replace("_", " ") for column in columns]
-            grid = Grid("", *headings, title=f"{title}: {name}")
-            for label, row in items.items():
-                grid.add_row(label, *(_cell(row.get(column)) for column in columns))
-            Console().print(grid)
-
-
-def _rows(rows: Any) -> dict[str, dict[str, Any]]:
-    """Rows by name with their plain values; none where these are no rows."""
-    if isinstance(rows, list):
-        rows = {str(number): row for number, row in enumerate(rows, start=1)}
-    if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
-        return {}
-    return {
-        name: {key: value for key, value in row.items() if not isinstance(value, dict)}
-        for name, row in rows.items()
-    }
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+    """The tables in the numbers; what is too wide for a screen is in the JSON file."""
+    for grid in grids({name: part for name, part in found.items() if name != "made"}):
+        if not grid.title:
+            for name, value in grid.rows[""].items():
+                Console(highlight=False).print(f"{text(name)}: {text(value)}")
+        elif len(grid.columns) <= WIDEST:
+            shown = Table(title=f"{title}: {grid.title}")
+            for heading in ("", *grid.columns):
+                shown.add_column(text(heading), overflow="fold")
+            for line in grid.lines():
+                shown.add_row(*line)
+            Console().print(shown)

@@ -3,9 +3,16 @@
 from elmgrove.errors import BadInput
 from elmgrove.papers.fed_elms import FIGURES as FED_ELMS
 from elmgrove.papers.figure import Figure
+from elmgrove.papers.ito2020 import FIGURES as ITO2020
+from elmgrove.papers.ito2021 import FIGURES as ITO2021
 from elmgrove.papers.mlmg import FIGURES as MLMG
 
-PAPERS: dict[str, tuple[Figure, ...]] = {"fed-elms": FED_ELMS, "mlmg": MLMG}
+PAPERS: dict[str, tuple[Figure, ...]] = {
+    "ito2020": ITO2020,
+    "ito2021": ITO2021,
+    "fed-elms": FED_ELMS,
+    "mlmg": MLMG,
+}
 
 
 def figure(paper: str, name: str) -> Figure:

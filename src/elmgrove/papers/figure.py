@@ -1,24 +1,39 @@
 """What a command of a paper is: a name, numbers from data, and a drawing of the numbers."""
 
 import json
+import os
+import platform
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from elmgrove.extras import extra
+from elmgrove.papers.fleet import Meeting, in_memory
 
 T = TypeVar("T")
 Numbers = dict[str, Any]
+#: What random numbers follow from, unless a paper's settings have another.
+SEED = 1
 
 
 @dataclass(frozen=True)
 class Run:
-    """Where the data is, whether a small run will do, and how to show progress."""
+    """Where the data is, whether a small run will do, and how to show progress.
+
+    ``trials`` is how often a figure that averages is run; ``cache`` is the folder in which each
+    trial's results are kept, so that an interrupted run goes on. Without one, nothing is kept.
+    ``meeting`` is where devices meet that can meet on a server as well.
+    """
 
     data: Path
     quick: bool = False
     track: Callable[[Sequence[Any], str], Iterable[Any]] = lambda items, text: items
+    trials: int = 1
+    cache: Path | None = None
+    meeting: Meeting = in_memory
 
     def at_most(self, full: int, quick: int) -> int:
         """A size that depends on how much time there is."""
@@ -34,6 +49,24 @@ class Figure:
     numbers: Callable[[Run], Numbers]
     draw: Callable[[Numbers, Any], None]
     size: tuple[float, float] = (10.0, 5.0)
+    seed: int = SEED
+
+    def made(self, run: Run) -> Numbers:
+        """The numbers, and ``made``: when, in how many seconds, where, from which seed.
+
+        Trials that were found in the cache cost no time: the seconds are this run's.
+        """
+        date, started = datetime.now(UTC), time.perf_counter()
+        found = self.numbers(run)
+        return found | {
+            "made": {
+                "date": date.isoformat(timespec="seconds"),
+                "seconds": round(time.perf_counter() - started, 1),
+                "machine": _machine(),
+                "seed": self.seed,
+                "quick": run.quick,
+            }
+        }
 
     def write(self, found: Numbers, output: Path) -> list[Path]:
         """NAME.json and NAME.png in a folder that is made if need be."""
@@ -43,7 +76,11 @@ class Figure:
         paths[0].write_text(json.dumps(found, indent=2))
         pyplot = extra("matplotlib.pyplot", "papers")
         canvas = pyplot.figure(figsize=self.size, layout="constrained")
-        self.draw(found, canvas)
+        self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
         canvas.savefig(paths[1], dpi=120)
         pyplot.close(canvas)
         return paths
+
+
+def _machine() -> str:
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"

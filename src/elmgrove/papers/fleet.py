@@ -1,43 +1,59 @@
-"""A fleet in one process: real members, sessions and an exchange, without a network."""
+"""A fleet in one process: real members and sessions, and an exchange between them."""
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
-from elmgrove.cooperation import Charter, Contribution
+from elmgrove.cooperation import Charter, Contribution, Member
+from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.pattern import PatternRule
 from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]
+#: Founds a federation, and gives each device, by its name, its way there.
+Meeting = Callable[[Charter], Callable[[str], Exchange]]
+
+
+def in_memory(charter: Charter) -> Callable[[str], Exchange]:
+    """All devices meet in this process."""
+    exchange = MemoryExchange(charter)
+    return lambda name: exchange
 
 
 class Fleet:
     """Devices by name; with a ``rule`` each has a model for each of its patterns.
 
-    The upload guard is off: the papers' clients have as few rows as nine, which it would not
-    let out.
+    ``meeting`` says where they meet: here, or on a real server. The upload guard is off: the
+    papers' clients have as few rows as nine, which it would not let out.
     """
 
-    def __init__(self, basis: Basis, rule: PatternRule | None = None) -> None:
-        self.exchange = MemoryExchange(Charter("paper", basis))
+    def __init__(
+        self, basis: Basis, rule: PatternRule | None = None, meeting: Meeting = in_memory
+    ) -> None:
+        self._charter = Charter("paper", basis)
+        self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._sessions: dict[str, Session] = {}
 
     def learn(self, name: str, rows: Array) -> None:
         """Lets a device learn normal rows; a new one joins the fleet by that."""
         if name not in self._sessions:
-            member = self.exchange.charter.start(name, patterns=self._rule)
-            self._sessions[name] = Session(member, self.exchange, guarded=False)
+            self.join(self._charter.start(name, patterns=self._rule))
         self.detector(name).learn_many(rows)
+
+    def join(self, member: Member) -> None:
+        """Takes in a device that may have learned already."""
+        self._sessions[member.name] = Session(member, self._exchange_of(member.name), guarded=False)
 
     def sync(self) -> None:
         """Everybody publishes, then everybody takes in what the others published."""
         for session in self._sessions.values():
             for entry in session.parcel().entries:
-                self.exchange.publish(entry)
+                session.exchange.publish(entry)
         for session in self._sessions.values():
             session.sync()
 
@@ -52,3 +68,8 @@ class Fleet:
     def contribution(self, name: str) -> Contribution:
         """What a device learned itself, by pattern."""
         return self._sessions[name].member.contribution()
+
+    def close(self) -> None:
+        """Lets go of connections; only a server's need it."""
+        for session in self._sessions.values():
+            session.close()

@@ -6,13 +6,16 @@ from elmgrove.papers.data.fans import Recording, recordings
 from elmgrove.papers.data.har import har
 from elmgrove.papers.data.labelled import Labelled
 from elmgrove.papers.data.mnist import mnist
+from elmgrove.papers.data.uah import Drive, drives
 
 __all__ = [
     "Celebrity",
+    "Drive",
     "Labelled",
     "Machine",
     "Recording",
     "celebrities",
+    "drives",
     "har",
     "machines",
     "mnist",

@@ -16,6 +16,8 @@ SOURCE = Source(
     "https://archive.ics.uci.edu/dataset/240",
     f"the unpacked folder '{FOLDER}', or {ARCHIVE}",
 )
+#: What the official folder has, and the papers use.
+FEATURES = 561
 
 
 def har(folder: Path) -> Labelled:

@@ -28,6 +28,23 @@ class Labelled:
         """The same with every so many-th test row."""
         return replace(self, test=self.test[::step], test_label=self.test_label[::step])
 
+    def first(self, labels: int) -> "Labelled":
+        """The same with the rows of the first few labels alone."""
+        train, test = self.train_label < labels, self.test_label < labels
+        return Labelled(
+            *(self.train[train], self.train_label[train]),
+            *(self.test[test], self.test_label[test]),
+            self.names[:labels],
+        )
+
+    def rescaled(self, low: float, high: float) -> "Labelled":
+        """The same with values in [0, 1] that are from ``low`` to ``high`` here.
+
+        HAR's lie in [−1, 1]: a network that ends in a sigmoid could not give those back.
+        """
+        train, test = ((rows - low) / (high - low) for rows in (self.train, self.test))
+        return replace(self, train=train, test=test)
+
     def shuffled(self, share: float, rng: np.random.Generator) -> "Labelled":
         """The same rows in another split: this share of all, at random, to learn from."""
         rows = np.vstack([self.train, self.test])

@@ -2,10 +2,25 @@
 
 from elmgrove.papers.fed_elms import drawing
 from elmgrove.papers.fed_elms.figures import figure4, figure5, table1
+from elmgrove.papers.fed_elms.settings import SEED
 from elmgrove.papers.figure import Figure
 
 FIGURES = (
-    Figure("figure4", "Figure 4: update frequency and hidden units", figure4, drawing.figure4),
-    Figure("figure5", "Figure 5: centralized, Fed-ELMS, exact merging", figure5, drawing.figure5),
-    Figure("table1", "Table I and Figure 6: against Fed-NN", table1, drawing.figure6, (13, 5)),
+    Figure(
+        "figure4",
+        "Figure 4: update frequency and hidden units",
+        figure4,
+        drawing.figure4,
+        seed=SEED,
+    ),
+    Figure(
+        "figure5",
+        "Figure 5: centralized, Fed-ELMS, exact merging",
+        figure5,
+        drawing.figure5,
+        seed=SEED,
+    ),
+    Figure(
+        "table1", "Table I and Figure 6: against Fed-NN", table1, drawing.figure6, (13, 5), SEED
+    ),
 )

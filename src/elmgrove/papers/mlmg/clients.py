@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from elmgrove.papers.data import Labelled, Recording
 from elmgrove.papers.data.fans import NORMAL
-from elmgrove.papers.figure import Run
-from elmgrove.papers.mlmg.settings import SEED
+from elmgrove.papers.figure import SEED, Run
 
 Array = NDArray[Any]
 #: MLMG's MNIST: 0 to 8 are normal, two or five of them at each of five clients; 9 is not.

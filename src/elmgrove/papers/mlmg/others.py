@@ -10,9 +10,9 @@ from elmgrove.errors import BadInput
 from elmgrove.papers.data import Celebrity, Machine, celebrities, machines
 from elmgrove.papers.data.celeba import picture
 from elmgrove.papers.data.dcase import sound
-from elmgrove.papers.figure import Numbers, Run
+from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.mlmg.clients import Client
-from elmgrove.papers.mlmg.settings import RULE, SEED, basis
+from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.papers.mlmg.table2 import beside_the_paper, federation_rows
 
 Array = NDArray[np.float64]

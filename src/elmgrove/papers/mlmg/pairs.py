@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, starmap
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
 from elmgrove.papers.data import Labelled, har, mnist
-from elmgrove.papers.figure import Numbers, Run
+from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import Fleet
+from elmgrove.papers.ito2021.pair import Pair
+from elmgrove.papers.ito2021.settings import TRAINING_SHARE
 from elmgrove.papers.measures import auc
-from elmgrove.papers.mlmg.settings import RULE, SEED, basis
+from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.pattern import PatternRule
 
 Array = NDArray[Any]
@@ -31,23 +33,20 @@ VARIANTS: dict[str, PatternRule | None] = {
 def mnist_pairs(run: Run) -> Numbers:
     """All 45 pairs of digits; quick: 5 pairs, 400 rows a digit."""
     data = mnist(run.data)
-    pairs = list(combinations(range(10), 2))[:: run.at_most(1, 9)]
+    pairs = list(starmap(Pair, combinations(range(10), 2)))[:: run.at_most(1, 9)]
     return _pairs(data, "mnist", pairs, run, run.at_most(10**6, 400))
 
 
 def har_pairs(run: Run) -> Numbers:
     """All 15 pairs of activities; quick: 5 pairs."""
     data = har(run.data)
-    pairs = list(combinations(range(len(data.names)), 2))[:: run.at_most(1, 3)]
+    pairs = list(starmap(Pair, combinations(range(len(data.names)), 2)))[:: run.at_most(1, 3)]
     return _pairs(data, "har", pairs, run, 10**6)
 
 
-def _pairs(
-    data: Labelled, name: str, pairs: Sequence[tuple[int, int]], run: Run, most: int
-) -> Numbers:
+def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run, most: int) -> Numbers:
     rng = np.random.default_rng(SEED)
-    # 80 % of all samples are for training.
-    split, made = data.shuffled(0.8, rng), basis(name, data.width)
+    split, made = data.shuffled(TRAINING_SHARE, rng), basis(name, data.width)
     rows = list[dict[str, Any]]()
     for pair in run.track(pairs, f"Pairs of {name}"):
         found = {variant: _tested(split, made, pair, variant, most) for variant in VARIANTS}
@@ -62,20 +61,14 @@ def _pairs(
 _MEASURED = ("auc", "auc_own", "auc_peers")
 
 
-def _tested(
-    data: Labelled, basis: Basis, pair: tuple[int, int], variant: str, most: int
-) -> dict[str, float]:
+def _tested(data: Labelled, basis: Basis, pair: Pair, variant: str, most: int) -> dict[str, float]:
     """ROC-AUC at device A: on both patterns, on its own and on the other's."""
     fleet = Fleet(basis, VARIANTS[variant])
-    for label in pair:
-        fleet.learn(f"device-{label}", data.train[data.train_label == label][:most])
+    for name, rows in zip("AB", pair.learned(data, most), strict=True):
+        fleet.learn(name, data.train[rows])
     if variant != "before":
         fleet.sync()
-    score = fleet.detector(f"device-{pair[0]}").score_many
-    own, peers = (score(data.test[data.test_label == label]) for label in pair)
-    strange = data.test[~np.isin(data.test_label, pair)]
-    # The split has shuffled them. 10 % of the normal rows, as in the paper.
-    anomalies = score(strange[: (len(own) + len(peers)) // 10])
+    own, peers, anomalies = map(fleet.detector("A").score_many, pair.tested(data))
     values = (
         auc(np.concatenate([own, peers]), anomalies),
         auc(own, anomalies),

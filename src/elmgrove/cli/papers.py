@@ -1,0 +1,64 @@
+"""``elmgrove paper``: runs figures (``paper.py``), says what data there is, and writes the page."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from elmgrove.cli.options import notes
+from elmgrove.cli.paper import DataFolder, paper, require_folder
+from elmgrove.files import write
+from elmgrove.papers.data.holdings import holdings
+from elmgrove.papers.results import page
+
+RUN = "run"
+
+
+class _Papers(TyperGroup):
+    """What begins with no command's name is ``run``: a paper and a figure are enough."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = args and args[0] in {*self.commands, "--help"}
+        return super().parse_args(ctx, args if known else [RUN, *args])
+
+
+papers = typer.Typer(
+    cls=_Papers,
+    name="paper",
+    help="The papers' figures and tables, run again. The word [bold]run[/] may be left out.",
+    rich_markup_mode="rich",
+)
+papers.command(RUN)(paper)
+
+
+@papers.command()
+def data(data: DataFolder = None) -> None:
+    """Say which data sets are in the folder, and where to get those that are not.
+
+    What is there is read, so that damaged files come to light.
+
+    Example: [bold]elmgrove paper data --data data[/]
+    """
+    out = Console(soft_wrap=True, highlight=False, markup=False)
+    for line in holdings(require_folder(data)):
+        out.print(line)
+
+
+@papers.command()
+def results(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="What --output of the figures named.", exists=True, file_okay=False),
+    ] = Path("papers"),
+    output: Annotated[Path, typer.Option(help="The page to write.", dir_okay=False)] = Path(
+        "results.md"
+    ),
+) -> None:
+    """Write a page with all figures' numbers, beside the papers' and with what differs.
+
+    Example: [bold]elmgrove paper results papers --output docs/results.md[/]
+    """
+    write(output, page(folder).encode())
+    notes.print(f"Wrote {output}.")

@@ -1,0 +1,150 @@
+"""Figures 8 to 17: ROC-AUC for all pairs of patterns, HAR's and MNIST's.
+
+What differs from the paper: networks get a tenth of the trials, and the best of a cell is that of
+the means over as many as each has. HAR's rows are scaled to [0, 1], for every model alike, since
+the networks end in a sigmoid. Not stated there, and chosen here: BP-NN3-FL's epochs a round (one),
+Adam's rate, and what the devices have where both know the same pattern (half of its rows each).
+Means are over pairs of different patterns. The paper has its values in pictures only, and prints
+no means.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache, partial
+
+import numpy as np
+
+from elmgrove.extras import extra
+from elmgrove.papers.data import Labelled, har, mnist
+from elmgrove.papers.figure import SEED, Numbers, Run
+from elmgrove.papers.fleet import in_memory
+from elmgrove.papers.ito2021.baselines import bp_nn3, bp_nn3_fl, bp_nn5
+from elmgrove.papers.ito2021.cache import digest, kept
+from elmgrove.papers.ito2021.os_elm import os_elm
+from elmgrove.papers.ito2021.pair import Array
+from elmgrove.papers.ito2021.settings import (
+    ANOMALY_SHARE,
+    EQUAL,
+    HAR,
+    MNIST,
+    RATE,
+    ROUND_EPOCHS,
+    ROUNDS,
+    TRAINING_SHARE,
+    Setting,
+)
+from elmgrove.papers.ito2021.trial import (
+    AFTER,
+    BEFORE,
+    BP_NN3,
+    BP_NN3_FL,
+    BP_NN5,
+    PATTERNS,
+    Maps,
+    Trial,
+)
+
+#: In the order of the figures.
+FIVE = (BEFORE, AFTER, BP_NN3, BP_NN5, BP_NN3_FL)
+OS_ELM = "OS-ELM"
+#: OS-ELM's trials for each of the networks', which take 30 to 50 times as long.
+FEWER = 10
+_RUNS: Mapping[str, Callable[[Trial, Run], Maps]] = {
+    OS_ELM: os_elm,
+    BP_NN3: bp_nn3,
+    BP_NN5: bp_nn5,
+    BP_NN3_FL: bp_nn3_fl,
+}
+
+
+def har_maps(run: Run) -> Numbers:
+    """All six models on HAR; quick: four activities, 120 rows of each."""
+    return _maps(run, har(run.data).rescaled(-1.0, 1.0), HAR, run.at_most(10**6, 120))
+
+
+def mnist_maps(run: Run) -> Numbers:
+    """All six models on MNIST; quick: four digits, 200 rows of each."""
+    return _maps(run, mnist(run.data), MNIST, run.at_most(10**6, 200))
+
+
+def only(maps: Callable[[Run], Numbers], model: str, run: Run) -> Numbers:
+    """One model's map, as the paper shows it, and all means."""
+    found = maps(run)
+    return found | {"auc": {model: found["auc"][model]}}
+
+
+def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
+    # Said before minutes of work are lost.
+    extra("torch", "papers")
+    data = data.first(run.at_most(len(data.names), 4))
+    found, seconds = _trials(run, data, setting, most)
+    maps = {model: np.mean(trials, axis=0) for model, trials in found.items()}
+    best = np.argmax([maps[model] for model in FIVE], axis=0)
+    return {
+        "mean": _means(found),
+        "auc": {model: _named(maps[model], data.names) for model in (*FIVE, PATTERNS)},
+        "best of the five": _named(np.array(FIVE)[best], data.names),
+        "processor seconds a trial": seconds,
+        "features": data.width,
+        "rows a pattern, at most": most if run.quick else "all",
+        "through a server": run.meeting is not in_memory,
+    }
+
+
+def _trials(
+    run: Run, data: Labelled, setting: Setting, most: int
+) -> tuple[dict[str, list[Array]], dict[str, float]]:
+    """Each model's map in each trial, computed or as it was kept; and what a trial took."""
+    everything = (data.train, data.train_label, data.test, data.test_label)
+    key = {
+        **{"data": digest(*everything), "seed": SEED, "most": most, **asdict(setting)},
+        **{"shares": (TRAINING_SHARE, ANOMALY_SHARE), "patterns": asdict(EQUAL)},
+        **{"rate": RATE, "rounds": (ROUNDS, ROUND_EPOCHS)},
+    }
+    found, seconds = dict[str, list[Array]](), dict[str, list[float]]()
+    for number in range(run.trials):
+        # Not before something is to be computed: a split takes a while.
+        trial = cache(partial(Trial.of, data, setting, number, most))
+        for kind in _RUNS if number < max(1, run.trials // FEWER) else (OS_ELM,):
+            server = kind == OS_ELM and run.meeting is not in_memory
+            named = {**key, "kind": kind, "trial": number, "server": server}
+            computed = kept(run.cache, named, partial(_computed, kind, trial, run))
+            seconds.setdefault(kind, []).append(computed["seconds"])
+            for model, one in computed["maps"].items():
+                found.setdefault(model, []).append(np.array(one))
+    return found, {kind: float(np.mean(took)) for kind, took in seconds.items()}
+
+
+def _computed(kind: str, trial: Callable[[], Trial], run: Run) -> Numbers:
+    split = trial()
+    started = time.process_time()
+    maps = _RUNS[kind](split, run)
+    return {"maps": maps, "seconds": time.process_time() - started}
+
+
+def _means(found: Mapping[str, Sequence[Array]]) -> dict[str, Numbers]:
+    """Over different patterns; "same trials": those that the networks have as well."""
+    same = min(map(len, found.values()))
+    return {
+        model: {
+            "auc": _mean(found[model]),
+            "auc, same trials": _mean(found[model][:same]),
+            "worst pair": float(np.mean(found[model], axis=0).min()),
+            "trials": len(found[model]),
+        }
+        for model in (*FIVE, PATTERNS)
+    }
+
+
+def _mean(trials: Sequence[Array]) -> float:
+    mean = np.mean(trials, axis=0)
+    return float(mean[~np.eye(len(mean), dtype=bool)].mean())
+
+
+def _named(matrix: Array, names: Sequence[str]) -> dict[str, Numbers]:
+    """Rows are device A's patterns, columns device B's."""
+    return {
+        name: dict(zip(names, row, strict=True))
+        for name, row in zip(names, matrix.tolist(), strict=True)
+    }

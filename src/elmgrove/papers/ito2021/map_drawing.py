@@ -1,0 +1,45 @@
+"""Heat maps, from their numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from elmgrove.papers.figure import Numbers
+from elmgrove.papers.ito2021.pair import Array
+from elmgrove.papers.ito2021.trial import PATTERNS
+
+#: Maps side by side.
+_COLUMNS = 3
+
+
+def maps(found: Numbers, canvas: Any) -> None:
+    """A map for each model. Bold: the best of the paper's five, and of ours what is above it."""
+    shown, best = found["auc"], np.array(_rows(found["best of the five"]))
+    columns = min(_COLUMNS, len(shown))
+    axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False).flat
+    highest = np.max([_rows(rows) for model, rows in shown.items() if model != PATTERNS], axis=0)
+    for axis, (model, rows) in zip(axes, shown.items(), strict=True):
+        values = np.array(_rows(rows))
+        _map(axis, list(rows), values, values > highest if model == PATTERNS else best == model)
+        mean = found["mean"][model]
+        axis.set_title(f"{model}: mean {mean['auc']:.3f}, trials: {mean['trials']}", fontsize=9)
+
+
+def _rows(table: Numbers) -> list[list[Any]]:
+    return [list(row.values()) for row in table.values()]
+
+
+def _map(axis: Any, names: list[str], values: Array, bold: Array) -> None:
+    axis.imshow(values, vmin=0.0, vmax=1.0, cmap="YlGnBu")
+    for (row, column), value in np.ndenumerate(values):
+        axis.text(
+            *(column, row, f"{value:.3f}"),
+            **{"ha": "center", "va": "center", "fontsize": 6},
+            weight="bold" if bold[row, column] else "normal",
+            color="white" if value > 0.6 else "black",
+        )
+    short = [name.replace("_", "\n").lower() for name in names]
+    axis.set_xticks(range(len(names)), short, fontsize=6)
+    axis.set_yticks(range(len(names)), short, fontsize=6)
+    axis.set_xlabel("device B", fontsize=7)
+    axis.set_ylabel("device A", fontsize=7)

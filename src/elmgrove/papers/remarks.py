@@ -1,0 +1,78 @@
+"""What differs from the papers, and why: a remark on each figure, whatever its numbers are."""
+
+_HAR = (
+    "Where 265 features are stated, these are **not the paper's data**: it has all 561, and the "
+    "archive at hand only those of the time domain."
+)
+_SCALED = "HAR's values are scaled from [−1, 1] to [0, 1], for every model alike."
+_DRIVING = (
+    "**Never run on the real drives**, which may not be passed on: only on small files in their "
+    "layout. The papers state neither window nor step of the tables, nor what was tested; here "
+    "a table covers 120 s, the next begins 10 s later, and the last driver is tested, whom no "
+    "device has learned."
+)
+_PAIRS = (
+    "Mean ROC-AUC over as many trials as stated; the paper has 50 of each model. Rows are device "
+    "A's patterns, columns device B's. The model with patterns is this project's own: one for "
+    "each pattern, no handicap. The paper's values are in pictures only, and it prints no means. "
+    "Not stated there: BP-NN3-FL's epochs a round (here one), Adam's rate (0.001), and who has "
+    "which rows where both devices know the same pattern (half each; means leave those out)."
+)
+_ONE_MAP = "One of the maps of `har-pairs` or `mnist-pairs`, where more is said."
+_ONE_RUN = "One run with one seed."
+_FED_ELMS = (
+    f"{_ONE_RUN} The paper states neither the number of clients, nor C, nor the rounds, nor how "
+    "Fed-NN begins: 56 clients, all of them in each of 5 rounds, and a network that was trained on "
+    "the initial batch."
+)
+_MLMG = (
+    f"{_ONE_RUN} The paper does not state which digits each client has, nor its threshold; "
+    "clients and thresholds are those of `papers.md`."
+)
+_NOT_AT_HAND = (
+    "**Never run on the real data**, which was not at hand: only on small files in its layout."
+)
+
+TITLES = {
+    "ito2020": "Ito 2020: on-device federated learning, driving",
+    "ito2021": "Ito 2021: cooperative model update between edge devices",
+    "fed-elms": "Fed-ELMS",
+    "mlmg": "MLMG",
+}
+
+REMARKS = {
+    ("ito2020", "figure5"): _DRIVING,
+    ("ito2021", "figure6"): _DRIVING,
+    ("ito2021", "figure7"): f"{_ONE_RUN} {_SCALED} {_HAR} BP-NN3's losses have a scale of their "
+    "own, as in the paper; it learned sitting and laying. The paper prints no numbers.",
+    **{("ito2021", f"figure{n}"): f"{_ONE_MAP} {_SCALED} {_HAR}" for n in range(8, 13)},
+    **{("ito2021", f"figure{n}"): _ONE_MAP for n in range(13, 18)},
+    ("ito2021", "har-pairs"): f"{_PAIRS} {_SCALED} {_HAR}",
+    ("ito2021", "mnist-pairs"): _PAIRS,
+    ("ito2021", "table4"): "Medians of single calls on one thread, with random rows of 561 "
+    "features: their values do not matter to the time. OS-ELM's merge is all of it: reading the "
+    "message, checking that it is admissible, and solving for the new model. BP-NN3-FL's is a "
+    "round's: reading two messages, averaging, and handing the mean to the network; the paper's R "
+    "is 50. The paper used TensorFlow 1.12, this is PyTorch. A ratio "
+    "is BP-NN3-FL's time by OS-ELM's, so that above 1 OS-ELM is faster. The network's prediction "
+    "is also timed in NumPy, without what PyTorch's calls cost.",
+    ("ito2021", "figure18"): f"{_ONE_RUN} {_SCALED} {_HAR} A merge is exact: the sequential model "
+    "is the merged one once it has learned all of Device-A's rows, and not before. The paper "
+    'says "approximately 650" and not how close is close, nor how many rows Device-A had.',
+    ("ito2021", "communication"): "Sizes of real messages: one contribution (float64, one triangle "
+    "of U) up and one down, against R = 50 messages of float32 weights up and 50 down. The paper "
+    "prints no bytes. BP-NN3 has Table 3's hidden units, which on HAR are twice OS-ELM's.",
+    ("fed-elms", "figure4"): _FED_ELMS,
+    ("fed-elms", "figure5"): _FED_ELMS,
+    ("fed-elms", "table1"): f"{_FED_ELMS} Seconds are processor time on one thread, of all clients "
+    "and the server together.",
+    ("mlmg", "table2"): _MLMG,
+    ("mlmg", "comparison"): f"{_MLMG} One round; `chosen` is the silhouette's number of groups.",
+    ("mlmg", "fans"): f"{_ONE_RUN} Not in the paper. Only 12 cm fans were damaged.",
+    ("mlmg", "mnist-pairs"): f"{_ONE_RUN} Ito 2021's pairs, with other rules for patterns.",
+    ("mlmg", "har-pairs"): f"{_ONE_RUN} Ito 2021's pairs, with other rules for patterns. {_HAR}",
+    ("mlmg", "handicap"): f"{_ONE_RUN} Not in the paper: 400 rows a label. {_HAR}",
+    ("mlmg", "assignment"): f"{_ONE_RUN} Not in the paper: 400 rows a label. {_HAR}",
+    ("mlmg", "celeba"): _NOT_AT_HAND,
+    ("mlmg", "dcase"): _NOT_AT_HAND,
+}

@@ -1,0 +1,80 @@
+"""A page with the numbers of all figures, from the files that their commands wrote."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import fill
+
+from elmgrove.errors import BadFile
+from elmgrove.papers.catalogue import PAPERS
+from elmgrove.papers.figure import Figure, Numbers
+from elmgrove.papers.remarks import REMARKS, TITLES
+from elmgrove.papers.tables import Grid, Row, grids, text
+
+WIDTH = 100
+_HEAD = """\
+# Results
+
+Made by `elmgrove paper results`, from what the commands below wrote: change those, not this page.
+Each figure has its numbers, the paper's where it prints them ("paper"; most of its figures are
+pictures without numbers), and what differs from the paper. A table that stands above is not
+repeated. [The papers](papers.md) says what may be concluded.
+"""
+
+
+def page(folder: Path) -> str:
+    """All figures in Markdown, from PAPER/FIGURE.json; those without a file are not run."""
+    blocks = [_HEAD]
+    for paper, figures in PAPERS.items():
+        blocks.append(f"## {TITLES[paper]}\n")
+        shown: list[Grid] = []
+        for figure in figures:
+            path = folder / paper / f"{figure.name}.json"
+            blocks += _figure(paper, figure, path, shown)
+    return "\n".join(blocks)
+
+
+def _figure(paper: str, figure: Figure, path: Path, shown: list[Grid]) -> Iterator[str]:
+    yield f"### {figure.title}\n"
+    command = f"`elmgrove paper {paper} {figure.name}`"
+    remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
+    if not path.exists():
+        yield f"{command}: not run.\n\n{remark}"
+        return
+    found = _read(path)
+    yield f"{command}, {_made(found.pop('made', {}))}\n\n{remark}"
+    for grid in grids(found):
+        # Some figures are one part of the same numbers each.
+        if not grid.title:
+            yield fill(_values(grid.rows[""]), WIDTH) + "\n"
+        elif grid not in shown:
+            yield "\n".join(_table(grid)) + "\n"
+        shown.append(grid)
+
+
+def _read(path: Path) -> Numbers:
+    try:
+        found: Numbers = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BadFile(f"{path} holds no numbers of a figure ({error})") from error
+    return found
+
+
+def _made(made: Numbers) -> str:
+    """When, how long, from which seed and where."""
+    if not made:
+        return "run before figures said when."
+    small = "**quick run**, " if made["quick"] else ""
+    took = f"{text(made['seconds'])} s, seed {made['seed']}"
+    return f"{small}{made['date']}, {took}, {made['machine']}."
+
+
+def _values(row: Row) -> str:
+    return "; ".join(f"{text(name)}: {text(value)}" for name, value in row.items())
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield f"| {' | '.join([grid.title, *map(text, grid.columns)])} |"
+    yield "|---" * (len(grid.columns) + 1) + "|"
+    for line in grid.lines():
+        yield f"| {' | '.join(line)} |"

@@ -1,0 +1,73 @@
+"""The tables in a figure's numbers, for a screen or a page."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+#: From here on a value is written without digits after the point.
+_LARGE = 1000.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows by their names; columns are those of any row, in the order in which they come up."""
+
+    title: str
+    rows: dict[str, Row]
+
+    @property
+    def columns(self) -> list[str]:
+        """The keys of all rows."""
+        return list(dict.fromkeys(key for row in self.rows.values() for key in row))
+
+    def lines(self) -> Iterator[list[str]]:
+        """Each row's name and cells as text; empty where a row has no such value."""
+        for name, row in self.rows.items():
+            yield [text(name), *(text(row.get(column)) for column in self.columns)]
+
+
+def grids(found: Mapping[str, Any]) -> Iterator[Grid]:
+    """A table for each part of the numbers; single values, if there are any, in the last one."""
+    for title, part in found.items():
+        if not _plain(part):
+            yield Grid(text(title), dict(_rows(part, "")))
+    single = {key: value for key, value in found.items() if _plain(value)}
+    if single:
+        yield Grid("", {"": single})
+
+
+def text(value: Any) -> str:
+    """A value as people read it: four digits where it is not a whole number."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return ", ".join(map(text, value))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value).replace("_", " ")
+    whole = isinstance(value, int) or abs(value) >= _LARGE
+    return f"{value:,.0f}" if whole else f"{value:.4g}"
+
+
+def _rows(part: Any, name: str) -> Iterator[tuple[str, Row]]:
+    """What has values is a row, and small parts of it are columns; what has none is a level."""
+    items = dict(enumerate(part, 1)) if isinstance(part, list) else part
+    row = {str(key): value for key, value in items.items() if _plain(value)}
+    below = {key: value for key, value in items.items() if not _plain(value)}
+    if row:
+        for key in [key for key, value in below.items() if _small(value)]:
+            row |= {f"{key} {inner}": value for inner, value in below.pop(key).items()}
+        yield name, row
+    for key, value in below.items():
+        yield from _rows(value, f"{name}, {key}" if name else str(key))
+
+
+def _plain(value: Any) -> bool:
+    """No part with values of its own; a list of values is one value."""
+    if isinstance(value, list):
+        return all(map(_plain, value))
+    return not isinstance(value, dict)
+
+
+def _small(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_plain, value.values()))

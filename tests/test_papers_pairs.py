@@ -1,0 +1,214 @@
+"""Figures 8 to 17: pairs, trials and what is kept of them, on small data and a real server."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure as Canvas
+from numpy.typing import NDArray
+
+from commands import Elmgrove, elmgrove_fixture
+from elmgrove.cli.meeting import meeting
+from elmgrove.papers.data import Labelled
+from elmgrove.papers.figure import Run
+from elmgrove.papers.ito2021.baselines import bp_nn3
+from elmgrove.papers.ito2021.cache import digest, kept
+from elmgrove.papers.ito2021.heat_maps import FIVE, har_maps
+from elmgrove.papers.ito2021.map_drawing import maps as drawn
+from elmgrove.papers.ito2021.os_elm import os_elm
+from elmgrove.papers.ito2021.pair import Pair
+from elmgrove.papers.ito2021.settings import HAR, MNIST
+from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, Trial
+
+__all__ = ["elmgrove_fixture"]
+Array = NDArray[Any]
+DATA = os.environ.get("ELMGROVE_DATA")
+real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
+WIDTH, PATTERN_ROWS, LABELS = 12, 150, 5
+
+
+def _rows(label: int, rng: np.random.Generator) -> Array:
+    """Rows of a pattern lie along two directions of its own, between −1 and 1."""
+    axes = np.random.default_rng(label).normal(size=(3, WIDTH))
+    mixed = rng.uniform(-1, 1, (PATTERN_ROWS, 2)) @ axes[1:] + 2 * axes[0]
+    return np.tanh(0.4 * mixed + 0.02 * rng.normal(size=mixed.shape))
+
+
+def _labelled() -> Labelled:
+    rng = np.random.default_rng(7)
+    rows = np.vstack([_rows(label, rng) for label in range(LABELS)])
+    labels = np.repeat(np.arange(LABELS), PATTERN_ROWS)
+    names = tuple(f"P_{label}" for label in range(LABELS))
+    return Labelled(rows[::2], labels[::2], rows[1::2], labels[1::2], names)
+
+
+def _trial(number: int = 0, labels: int = LABELS) -> Trial:
+    small = replace(HAR, units=6, bp_nn3=replace(HAR.bp_nn3, hidden=(8,), epochs=2))
+    return Trial.of(_labelled().first(labels).rescaled(-1.0, 1.0), small, number, 10**6)
+
+
+@given(a=st.integers(0, LABELS - 1), b=st.integers(0, LABELS - 1))
+def test_a_pair_learns_its_patterns_once_and_is_tested_with_a_tenth_of_anomalies(
+    a: int, b: int
+) -> None:
+    data, pair = _trial().data, Pair(a, b)
+    own, peers = pair.learned(data, 10**6)
+    assert not set(own.tolist()) & set(peers.tolist())
+    both = np.sort(np.concatenate([own, peers]))
+    np.testing.assert_array_equal(both, np.flatnonzero(np.isin(data.train_label, pair)))
+    assert set(data.train_label[own].tolist()) == {a}
+    assert set(data.train_label[peers].tolist()) == {b}
+    assert max(map(len, pair.learned(data, 7))) <= 7
+    tested = pair.tested(data)
+    normal = np.isin(data.test_label, pair).sum()
+    assert len(tested.own) + len(tested.peers) == normal
+    assert len(tested.strange) == normal // 10
+    for row in tested.strange:
+        assert data.test_label[(data.test == row).all(axis=1)][0] not in pair
+
+
+def test_splits_differ_from_trial_to_trial_and_are_the_same_each_time() -> None:
+    assert (_trial().data.train == _trial().data.train).all()
+    assert (_trial().data.train != _trial(1).data.train).any()
+    assert len(_trial().data.train) == round(0.8 * LABELS * PATTERN_ROWS)
+
+
+def test_after_the_update_the_other_pattern_is_normal() -> None:
+    found = {model: np.array(one) for model, one in os_elm(_trial(), Run(Path())).items()}
+    different = ~np.eye(LABELS, dtype=bool)
+    assert all(np.isfinite(one).all() for one in found.values())
+    assert found[AFTER][different].mean() > found[BEFORE][different].mean() + 0.05
+    assert found[PATTERNS][different].mean() > found[BEFORE][different].mean() + 0.05
+    for model in (AFTER, PATTERNS):
+        np.testing.assert_array_equal(found[model], found[model].T)
+    # Each device is the other's pair as well, with a model of its own.
+    assert (found[BEFORE] != found[BEFORE].T).any()
+
+
+def test_on_a_real_server_it_is_the_same() -> None:
+    with meeting(server=True) as where:
+        served = os_elm(_trial(labels=3), Run(Path(), meeting=where))
+    for model, one in os_elm(_trial(labels=3), Run(Path())).items():
+        np.testing.assert_allclose(served[model], one, atol=1e-9)
+
+
+def test_networks_know_both_patterns() -> None:
+    pytest.importorskip("torch")
+    (found,) = bp_nn3(_trial(), Run(Path())).values()
+    np.testing.assert_array_equal(found, np.transpose(found))
+    assert np.isfinite(found).all()
+
+
+def test_a_result_is_computed_once_for_each_key(tmp_path: Path) -> None:
+    made = list[int]()
+
+    def compute() -> dict[str, Any]:
+        made.append(1)
+        return {"auc": 0.1 + 0.2}
+
+    for folder, expected in ((None, 2), (tmp_path / "new", 3)):
+        assert kept(folder, {"trial": 1}, compute) == kept(folder, {"trial": 1}, compute)
+        assert len(made) == expected
+    kept(tmp_path / "new", {"trial": 2}, compute)
+    assert len(made) == 4
+
+
+def test_other_data_have_another_digest() -> None:
+    X = np.arange(6.0)
+    digests = {digest(X), digest(X + 1), digest(X.reshape(2, 3)), digest(X.astype(np.float32))}
+    assert len(digests | {digest(X, X)}) == 5
+    assert digest(X) == digest(np.arange(12.0)[::2] / 2)
+
+
+class _Bars:
+    """Progress that notes what is at work, and at one point is interrupted."""
+
+    def __init__(self, until: str = "never") -> None:
+        self.seen = list[str]()
+        self._until = until
+
+    def __call__(self, items: Sequence[Any], text: str) -> Iterator[Any]:
+        self.seen.append(text)
+        if self._until in text:
+            raise KeyboardInterrupt
+        yield from items
+
+
+def write_har(folder: Path) -> None:
+    data = _labelled()
+    np.savez(
+        folder / "uci_har_time265.npz",
+        **{"X_train": data.train, "y_train": data.train_label + 1},
+        **{"X_test": data.test, "y_test": data.test_label + 1},
+        activity_names=np.array(["", *data.names]),
+    )
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    write_har(tmp_path)
+    run = Run(tmp_path, quick=True, trials=2, cache=tmp_path / "trials")
+    with pytest.raises(KeyboardInterrupt):
+        har_maps(replace(run, track=_Bars("BP-NN5")))
+    bars = _Bars()
+    found = har_maps(replace(run, track=bars))
+    expected = ["Trial 1: BP-NN5", "Trial 1: BP-NN3-FL", "Trial 2: OS-ELM"]
+    assert bars.seen == expected
+    uncached = har_maps(replace(run, cache=None))
+    assert (found["mean"], found["auc"]) == (uncached["mean"], uncached["auc"])
+    assert [found["mean"][model]["trials"] for model in (AFTER, "BP-NN3")] == [2, 1]
+
+
+def test_each_figure_is_drawn_from_the_same_trials(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    write_har(tmp_path)
+    for number, model in enumerate(FIVE, start=8):
+        ran = elmgrove("paper", "ito2021", f"figure{number}", "--data", ".", "--quick")
+        assert ran.code == 0
+        assert model in ran.out
+        found = json.loads((tmp_path / f"papers/ito2021/figure{number}.json").read_text())
+        assert list(found["auc"]) == [model]
+        assert found["made"]["quick"]
+        assert (tmp_path / f"papers/ito2021/figure{number}.png").stat().st_size > 1000
+    assert len(list((tmp_path / "papers/ito2021/trials").glob("*.json"))) == 4
+
+
+def test_the_best_of_five_is_bold_and_ours_where_it_is_above() -> None:
+    aucs = dict(zip((*FIVE, PATTERNS), (0.1, 0.9, 0.3, 0.4, 0.5, 0.8), strict=True))
+    found = {
+        "auc": {model: {"x": {"x": auc}} for model, auc in aucs.items()},
+        "best of the five": {"x": {"x": AFTER}},
+        "mean": {model: {"auc": auc, "trials": 1} for model, auc in aucs.items()},
+    }
+    assert _bold(found) == ["0.900"]
+    found["auc"][PATTERNS]["x"]["x"] = 0.95
+    assert _bold(found) == ["0.900", "0.950"]
+
+
+def _bold(found: dict[str, Any]) -> list[str]:
+    canvas = Canvas()
+    drawn(found, canvas)
+    texts = [text for axis in canvas.axes for text in axis.texts]
+    return [text.get_text() for text in texts if text.get_weight() == "bold"]
+
+
+def test_table_3() -> None:
+    assert HAR.basis(561).layer.units == 128
+    assert MNIST.basis(784).layer.units == 64
+    assert (HAR.bp_nn5.hidden, MNIST.bp_nn5.hidden) == ((128, 256, 128), (64, 32, 64))
+
+
+@real
+def test_after_is_above_before_for_every_pair_of_activities() -> None:
+    pytest.importorskip("torch")
+    found = har_maps(Run(Path(str(DATA)), quick=True))
+    before, after = (found["auc"][model] for model in (BEFORE, AFTER))
+    assert all(after[a][b] > before[a][b] for a in after for b in after if a != b)
+    assert found["mean"][PATTERNS]["auc"] > found["mean"]["BP-NN3"]["auc"]

@@ -1,0 +1,122 @@
+"""The page of results, the tables in numbers, and what is said about data sets."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands import Elmgrove, elmgrove_fixture, one_clear_line
+from elmgrove.papers.catalogue import PAPERS
+from elmgrove.papers.remarks import REMARKS, TITLES
+from elmgrove.papers.results import page
+from elmgrove.papers.tables import Grid, grids, text
+from test_papers_data import write_faces, write_fans, write_har, write_sounds
+from test_papers_uah import write_driveset
+
+__all__ = ["elmgrove_fixture"]
+MADE = {"date": "2026-11-16", "seconds": 1.25, "machine": "a", "seed": 7, "quick": False}
+
+
+def test_each_figure_has_a_remark_and_each_remark_a_figure() -> None:
+    names = {(paper, one.name) for paper, figures in PAPERS.items() for one in figures}
+    assert set(REMARKS) == names
+    assert list(TITLES) == list(PAPERS)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"a": {"x": {"p": 1}, "y": {"q": 2}}}, [Grid("a", {"x": {"p": 1}, "y": {"q": 2}})]),
+        ({"a": [{"p": 1}, {"p": 2}]}, [Grid("a", {"1": {"p": 1}, "2": {"p": 2}})]),
+        ({"a": {"x": {"p": 1, "paper": {"p": 3}}}}, [Grid("a", {"x": {"p": 1, "paper p": 3}})]),
+        ({"a": {"x": {"y": {"p": 1}}}}, [Grid("a", {"x, y": {"p": 1}})]),
+        (
+            {"a": {"p": 1, "deep": {"y": {"q": [1, 2]}}}},
+            [Grid("a", {"": {"p": 1}, "deep, y": {"q": [1, 2]}})],
+        ),
+        ({"p": 1, "a": {"q": 2}}, [Grid("a", {"": {"q": 2}}), Grid("", {"": {"p": 1}})]),
+    ],
+)
+def test_what_has_values_is_a_row(found: dict[str, Any], expected: list[Grid]) -> None:
+    assert list(grids(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, ""),
+        (0.87612, "0.8761"),
+        (0.000216111, "0.0002161"),
+        (1544.0, "1,544"),
+        (1234567, "1,234,567"),
+        (True, "True"),
+        (["a", 2], "a, 2"),
+        ("auc_own", "auc own"),
+    ],
+)
+def test_values_as_people_read_them(value: Any, expected: str) -> None:
+    assert text(value) == expected
+
+
+def test_the_page_has_what_was_run_and_names_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "mlmg").mkdir()
+    found = {"fans": {"alone": {"auc_own": 0.93952}}, "made": MADE}
+    (tmp_path / "mlmg/fans.json").write_text(json.dumps(found))
+    (tmp_path / "mlmg/table2.json").write_text(json.dumps({"made": MADE | {"quick": True}}))
+    made = page(tmp_path)
+    assert "`elmgrove paper mlmg fans`, 2026-11-16, 1.25 s, seed 7, a." in made
+    assert "| fans | auc own |\n|---|---|\n| alone | 0.9395 |" in made
+    assert "`elmgrove paper mlmg table2`, **quick run**, " in made
+    assert "`elmgrove paper mlmg celeba`: not run." in made
+
+
+def test_a_table_stands_on_the_page_once_but_single_values_with_each_figure(tmp_path: Path) -> None:
+    (tmp_path / "mlmg").mkdir()
+    for name, own in (("table2", 0.1), ("fans", 0.2)):
+        found = {"mean": {"x": {"auc": 0.5}}, "own": {"x": {"auc": own}}, "features": 265}
+        (tmp_path / f"mlmg/{name}.json").write_text(json.dumps(found))
+    made = page(tmp_path)
+    assert made.count("| mean | auc |") == 1
+    assert made.count("| own | auc |") == 2
+    assert made.count("\nfeatures: 265\n") == 2
+    assert "run before figures said when" in made
+
+
+def test_the_command_writes_the_page_and_names_a_damaged_file(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    (tmp_path / "papers/fed-elms").mkdir(parents=True)
+    assert elmgrove("paper", "results", "--output", tmp_path / "page.md").code == 0
+    assert (tmp_path / "page.md").read_text() == page(tmp_path / "papers")
+    (tmp_path / "papers/fed-elms/figure4.json").write_text("{")
+    assert "figure4.json holds no numbers" in one_clear_line(elmgrove("paper", "results"))
+
+
+def test_the_command_says_what_is_there_and_where_to_get_the_rest(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    write_har(tmp_path)
+    write_driveset(tmp_path)
+    (tmp_path / "mnist.npz").write_bytes(b"no archive")
+    lines = elmgrove("paper", "data", "--data", tmp_path).out.splitlines()
+    mnist, har, uah, *missing = lines
+    assert "mnist.npz can't be read" in mnist
+    assert har == f"UCI HAR: {tmp_path}/UCI HAR Dataset, 7 + 3 rows of 561 features"
+    assert uah.startswith(f"UAH-DriveSet: {tmp_path}/UAH-DRIVESET-v1, 6 drives of 2 drivers")
+    assert len(missing) == 3
+    assert all("download it from http" in line for line in missing)
+
+
+def test_the_command_tells_what_the_other_sets_have(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_fans(tmp_path)
+    write_faces(tmp_path)
+    write_sounds(tmp_path)
+    parts = {"x_train": np.zeros((4, 28, 28)), "x_test": np.zeros((2, 28, 28))}
+    np.savez(tmp_path / "mnist.npz", **parts, y_train=np.zeros(4), y_test=np.zeros(2))
+    told = elmgrove("paper", "data", "--data", tmp_path).out
+    assert "4 + 2 rows of 784 features" in told
+    assert "2 recordings in which a fan runs, 177 rows" in told
+    assert "1 celebrities with enough pictures" in told
+    assert f"{tmp_path}/dev_data, 2 machines" in told

@@ -1,0 +1,135 @@
+"""UAH-DriveSet: the loader reads the published layout, and the driving figures run on it."""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from commands import Elmgrove, elmgrove_fixture, one_clear_line
+from elmgrove import BadFile
+from elmgrove.papers.data import drives
+from elmgrove.papers.data.uah import LEVELS, STEP, WINDOW, tables
+
+__all__ = ["elmgrove_fixture"]
+FOLDER = "UAH-DRIVESET-v1"
+SPEEDS = {"NORMAL1": (70.0, 10.0), "AGGRESSIVE": (110.0, 25.0), "DROWSY": (50.0, 5.0)}
+
+
+def write_drive(folder: Path, driver: str, pattern: str, speeds: Sequence[float]) -> Path:
+    """A drive as published: nine columns a second, of which only time and speed count."""
+    name = f"20151110175712-16km-{driver}-{pattern}-SECONDARY"
+    path = folder / FOLDER / driver / name / "RAW_GPS.txt"
+    path.parent.mkdir(parents=True)
+    rest = "40.51 -3.35 700.2 5 8 120.5 0.1"
+    lines = [f"{time + 5.23:.2f} {speed:.1f} {rest} \n" for time, speed in enumerate(speeds)]
+    path.write_text("".join(lines))
+    return path
+
+
+def write_driveset(folder: Path, drivers: int = 2, seconds: int = 900) -> None:
+    """Drivers whose speed wanders about a mean that is their way to drive."""
+    rng = np.random.default_rng(0)
+    for number in range(1, drivers + 1):
+        for pattern, (mean, spread) in SPEEDS.items():
+            steps = rng.normal(size=(seconds, 8)).mean(axis=1) * np.sqrt(8)
+            wave = np.sin(np.arange(seconds) / 20.0)
+            speeds = np.clip(mean + spread * wave + 3.0 * steps, 0.0, None)
+            write_drive(folder, f"D{number}", pattern, speeds.tolist())
+
+
+def test_drives_are_read_from_the_published_layout(tmp_path: Path) -> None:
+    write_driveset(tmp_path, seconds=WINDOW + 1 + 2 * STEP)
+    found = drives(tmp_path)
+    assert [(one.driver, one.pattern) for one in found[:3]] == [
+        ("D1", "aggressive"),
+        ("D1", "drowsy"),
+        ("D1", "normal"),
+    ]
+    assert all(one.road == "secondary" for one in found)
+    assert all(one.rows.shape == (3, LEVELS**2) for one in found)
+
+
+@settings(deadline=None)  # drawing so many numbers may take long on a busy machine
+@given(arrays(np.float64, st.integers(WINDOW + 1, WINDOW + 30), elements=st.floats(0.0, 300.0)))
+def test_a_table_is_what_counting_gives(speeds: Any) -> None:
+    rows = tables(speeds)
+    assert len(rows) == (len(speeds) - 1 - WINDOW) // STEP + 1
+    for number, row in enumerate(rows):
+        np.testing.assert_allclose(row, _counted(speeds[number * STEP :][: WINDOW + 1]))
+
+
+def _counted(speeds: Sequence[float]) -> Any:
+    """The table, change by change."""
+    table = np.zeros((LEVELS, LEVELS))
+    for before, after in pairwise(speeds):
+        table[min(int(before // 10), 14), min(int(after // 10), 14)] += 1.0
+    for row in table:
+        if row.sum():
+            row /= row.sum()
+    return table.reshape(-1)
+
+
+def test_a_drive_shorter_than_a_window_has_no_rows(tmp_path: Path) -> None:
+    write_drive(tmp_path, "D1", "DROWSY", [50.0] * WINDOW)
+    (one,) = drives(tmp_path)
+    assert one.rows.shape == (0, LEVELS**2)
+
+
+def test_what_is_missing_is_named_with_its_source(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"UAH-DriveSet is not in .*: download it from http"):
+        drives(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "5.2\n",
+        "5.2 60.0\n6.2\n",
+        "5.2 fast\n",
+        "5.2 nan\n6.2 60.0\n",
+        "6.2 60.0\n5.2 60.0\n",
+        "5.2 -3.0\n",
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+    write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200).write_text(content)
+    with pytest.raises(BadFile, match=r"RAW_GPS\.txt .* download it again"):
+        drives(tmp_path)
+
+
+def test_a_folder_that_tells_no_pattern_is_named(tmp_path: Path) -> None:
+    write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200)
+    write_drive(tmp_path, "D1", "ASLEEP", [50.0] * 200)
+    with pytest.raises(BadFile, match=r"ASLEEP.*tells no driver, pattern and road"):
+        drives(tmp_path)
+
+
+@pytest.mark.parametrize(("paper", "name"), [("ito2021", "figure6"), ("ito2020", "figure5")])
+def test_driving_runs_and_the_merged_model_knows_both(
+    elmgrove: Elmgrove, tmp_path: Path, paper: str, name: str
+) -> None:
+    write_driveset(tmp_path, drivers=3)
+    assert elmgrove("paper", paper, name, "--data", tmp_path, "--output", "out").code == 0
+    found = json.loads((tmp_path / f"out/{paper}/{name}.json").read_text())
+    assert found["tested driver"] == "D3"
+    assert found["rows learned"] == {"aggressive": 2 * 78, "normal": 2 * 78}
+    own = {"ito2021": "normal", "ito2020": "aggressive"}[paper]
+    (other,) = {"normal", "aggressive"} - {own}
+    loss = found["loss"]
+    assert loss[other]["Device-A"] > 3 * loss[other]["merged"]
+    assert loss[own]["Device-B"] > 3 * loss[own]["merged"]
+    assert (tmp_path / f"out/{paper}/{name}.png").stat().st_size > 1000
+
+
+def test_driving_needs_both_patterns_of_two_drivers(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_driveset(tmp_path, drivers=1)
+    ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
+    assert "need a normal and an aggressive drive" in one_clear_line(ran)
