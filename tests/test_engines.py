@@ -196,6 +196,41 @@ def test_the_guard_holds_unless_it_is_switched_off() -> None:
         assert bool(reply) == bool(says)
 
 
+class Changing(Worker):
+    """Says one thing in each round."""
+
+    def __init__(self, name: str, says: Sequence[bytes]) -> None:
+        super().__init__(name)
+        self._says = says
+
+    def train(self, request: bytes, number: int) -> bytes:
+        return self._says[number - 1]
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        return Loss(0.0, 0)
+
+
+def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> None:
+    rows = {name: rows_of(0, index, 40) for index, name in enumerate("abc")}
+    huge = [Contribution(name, 9, evidence_of(1e60 * mine)) for name, mine in rows.items()]
+    plain = [Contribution(name, 10, evidence_of(mine)) for name, mine in rows.items()]
+    workers = [
+        Changing(one.origin, [one.to_bytes(), other.to_bytes()])
+        for one, other in zip(huge, plain, strict=True)
+    ]
+    federation = Summing("all", BASIS)
+    run(federation, workers, 2)
+    given = Merged.from_bytes(federation.gift("a")).evidence
+    assert given.close_to(evidence_of(np.vstack([rows["b"], rows["c"]])), 1e-12)
+
+
+def test_what_could_not_be_added_up_is_refused() -> None:
+    federation = Summing("all", BASIS)
+    huge = _contribution("liar", evidence_of(1e101 * rows_of(0, 1, 9)))
+    reports, _ = run(federation, [Liar("liar", huge)])
+    assert "can't be added up" in reports[0].left_out["liar"]
+
+
 def test_bytes_are_those_of_the_messages() -> None:
     federation = Summing("all", BASIS)
     workers = {name: device(name, rows_of(0, 1, 20)) for name in ("a", "b")}
