@@ -82,6 +82,20 @@ def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
     assert elmgrove("learn", fleet / "fan-0.csv", "--state", "all.elm").code == 0
 
 
+def test_columns_are_told_by_name_though_the_first_file_is_empty(
+    elmgrove: Elmgrove, fleet: Path
+) -> None:
+    assert elmgrove("federate", "--data", fleet, "-o", "one.elm").code == 0
+    (fleet / "fan-.csv").write_text("")
+    lines = [line.split(",") for line in (fleet / "fan-1.csv").read_text().splitlines()]
+    (fleet / "fan-1.csv").write_text("".join(",".join(cells[::-1]) + "\n" for cells in lines))
+    assert elmgrove("federate", "--data", fleet, "-o", "other.elm").code == 0
+    one, other = (load_member(Path(f"{name}.elm")).merged for name in ("one", "other"))
+    assert one is not None
+    assert other is not None
+    assert other.evidence.close_to(one.evidence, 1e-12)
+
+
 def test_of_many_who_are_left_out_some_are_named(elmgrove: Elmgrove) -> None:
     write(Path("rows.csv"), rows_of(0, 1, 40))
     ran = elmgrove("federate", "--data", "rows.csv", "--clients", 60)
