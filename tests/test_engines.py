@@ -196,6 +196,43 @@ def test_the_guard_holds_unless_it_is_switched_off() -> None:
         assert bool(reply) == bool(says)
 
 
+def test_with_a_state_file_the_guard_holds_from_one_run_to_the_next(tmp_path: Path) -> None:
+    rows, state = rows_of(0, 1, 401), tmp_path / "c.elm"
+
+    def told(count: int, state: Path | None) -> list[bytes]:
+        """What a client with so many rows says in a run of its own, of two rounds."""
+        said: list[bytes] = []
+
+        class Heard(Summing):
+            def read(self, origin: str, reply: bytes) -> Contribution | None:
+                said.append(reply)
+                return super().read(origin, reply)
+
+        part = rows[:count]
+        worker = Device("c", lambda number: part[: len(part) * number // 2], state=state)
+        _, delivery = run(Heard("all", BASIS), [worker], 2)
+        assert not delivery.left_out
+        assert bool(worker.memory) == (state is None)
+        return said
+
+    def evidence(reply: bytes) -> Evidence:
+        return Contribution.from_bytes(reply).evidence
+
+    first, second = told(400, state), told(401, state)
+    # What was said last is said again, whatever round it is.
+    assert second == [first[-1]] * 2
+    # In memory alone a new run knows nothing of the one before, and the difference is the row.
+    row = evidence(told(401, None)[-1]) - evidence(told(400, None)[-1])
+    np.testing.assert_allclose(row.V, BASIS.layer(rows[400:]).T @ rows[400:], atol=1e-9)
+
+
+def test_a_state_is_that_of_one_client(tmp_path: Path) -> None:
+    rows, request = rows_of(0, 1, 40), Task("all", BASIS).to_bytes()
+    device("one", rows, state=tmp_path / "c.elm").train(request, 1)
+    with pytest.raises(BadInput, match="the memory of 'one', not of 'other'"):
+        device("other", rows, state=tmp_path / "c.elm").train(request, 1)
+
+
 class Changing(Worker):
     """Says one thing in each round."""
 
