@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -105,7 +106,14 @@ def test_8_bits_cost_little_accuracy_and_a_round_costs_the_same_both_ways(digits
 def test_fed_nn_learns_and_sends_a_byte_a_weight(digits: Digits) -> None:
     if find_spec("torch") is None:
         unavailable("needs PyTorch: pip install 'elmgrove[papers]'")
-    found = fed_nn(digits, 12, 1)
+    torch = import_module("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = fed_nn(digits, 12, 1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
     weights = (digits.X.shape[1] + 1) * 12 + 13 * 10
     assert found.accuracy > 60.0
     assert found.bytes_up is not None
