@@ -12,15 +12,16 @@ from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, H
 from elmgrove.cooperation import Contribution, Merged, least_new_rows, returned
 from elmgrove.cooperation.fed_elms import State, Update, begin
 from elmgrove.engines import local
+from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import Averaging
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.devices import Device
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.matching import Matching
-from elmgrove.engines.models import Averaged, Summed
 from elmgrove.engines.plan import RULES, Plan
 from elmgrove.engines.reply import Reply
 from elmgrove.engines.report import Report
+from elmgrove.engines.summed import Summed
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Worker

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
 from elmgrove.cooperation import Charter, Member, Merged
+from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import Averaging
 from elmgrove.engines.devices import Device
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.matching import Matching
-from elmgrove.engines.models import Averaged
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
