@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
+from elmgrove.compact import CompactModel
 from elmgrove.cooperation import Contribution, Merged, least_new_rows, returned
-from elmgrove.cooperation.fed_elms import State, Update, begin
+from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.engines import local
 from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import Averaging
@@ -350,6 +351,54 @@ def test_averaging_in_rounds_is_that_of_the_equations() -> None:
     np.testing.assert_allclose(merged.evidence.solve(0.0), beta, rtol=1e-6, atol=1e-9)
     merged.evidence.require_admissible("the average")
     assert (merged.devices, merged.revision) == (3, 2)
+
+
+def _averaged(bits: int, rounds: int, rows: Mapping[str, np.ndarray]) -> tuple[Averaging, int, int]:
+    """A federation after its rounds, and the bytes of the last one: down and up."""
+    X0 = rows_of(0, 9, 30)
+    federation = Averaging("all", BASIS, X0, X0, bits=bits)
+    workers = [
+        Averaged(name, lambda number, mine=mine: (mine[: len(mine) * number // rounds],) * 2)
+        for name, mine in rows.items()
+    ]
+    reports, delivery = run(federation, workers, rounds)
+    assert not reports[-1].left_out
+    assert not delivery.left_out
+    return federation, reports[-1].down, reports[-1].up
+
+
+def test_in_8_bits_models_travel_compact_both_ways() -> None:
+    parts = {f"c{index}": rows_of(0, index, 100 + 70 * index) for index in range(3)}
+    found, down, up = _averaged(8, 2, parts)
+    X0 = rows_of(0, 9, 30)
+    sent = CompactModel.of(BASIS, begin(BASIS.layer, X0, X0))
+    for number in (1, 2):
+        updates = []
+        for rows in parts.values():
+            new = rows[len(rows) * (number - 1) // 2 : len(rows) * number // 2]
+            update = trained(sent.state, BASIS.layer, new, new)
+            updates.append(CompactModel.of(BASIS, update))
+        before, sent = sent, CompactModel.of(BASIS, fedavg(one.update for one in updates))
+    assert found.request() == sent.to_bytes()
+    np.testing.assert_array_equal(found.model.beta, sent.state.beta)
+    assert down == 3 * len(before.to_bytes())
+    assert up == sum(len(one.to_bytes()) for one in updates)
+    # What is saved is what was sent, and near what float64 comes to.
+    np.testing.assert_allclose(found.merged().evidence.solve(0.0), sent.state.beta, atol=1e-6)
+    plain, _, _ = _averaged(64, 2, parts)
+    assert np.abs(found.model.beta - plain.model.beta).max() < 0.05 * np.abs(plain.model.beta).max()
+
+
+def test_an_answer_in_another_width_is_refused() -> None:
+    X0 = rows_of(0, 9, 30)
+    compact = CompactModel.of(BASIS, Update(*begin(BASIS.layer, X0, X0), 5)).to_bytes()
+    plain = Reply("liar", BASIS, Update(*begin(BASIS.layer, X0, X0), 5)).to_bytes()
+    for bits, says in ((64, compact), (8, plain)):
+        federation = Averaging("all", BASIS, X0, X0, bits=bits)
+        reports, _ = run(federation, [Liar("liar", says)])
+        assert reports[0].left_out["liar"].startswith("BadFile: this holds")
+    with pytest.raises(BadInput, match="bits must be 8 or 64, not 16"):
+        Averaging("all", BASIS, X0, X0, bits=16)
 
 
 def test_averaging_leaves_out_who_has_no_rows_or_another_layer() -> None:

@@ -58,6 +58,19 @@ def test_one_round_of_sums_is_the_model_of_all_rows(elmgrove: Elmgrove) -> None:
     np.testing.assert_allclose(found.model.beta, central.model.beta, rtol=1e-9, atol=1e-9)
 
 
+def test_compact_messages_are_a_fraction_and_the_model_nearly_the_same(elmgrove: Elmgrove) -> None:
+    federate = ("federate", "--rule", "fedavg", *FEW, "--rounds", 2)
+    assert elmgrove(*federate, "-o", "64.elm").code == 0
+    ran = elmgrove(*federate, "--bits", 8, "-o", "8.elm")
+    assert ran.code == 0, ran.err
+    assert "8 of 8 clients took part" in ran.out
+    few, many = (load_member(Path(f"{bits}.elm")) for bits in (8, 64))
+    rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))
+    scores = [float(np.mean(member.detector.score_many(rows))) for member in (few, many)]
+    assert scores[0] == pytest.approx(scores[1], rel=0.1)
+    assert scores[0] != scores[1]
+
+
 def test_the_digits_of_a_client_are_few_kinds() -> None:
     rows = FleetRows.read(None, 10, 0).rows
     everything = np.vstack(list(rows.values()))

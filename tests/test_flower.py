@@ -96,10 +96,10 @@ class Nodes:
         return replies[::-1]
 
 
-def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6) -> Plan:
+def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6, **more: Any) -> Plan:
     rows = {f"c{index}": rows_of(0, index, 15 * index) for index in range(7)}
     batch = rows_of(0, 99, 12)
-    return Plan(rule, BASIS, rows, rounds=rounds, fraction=fraction, seed=5, batch=batch)
+    return Plan(rule, BASIS, rows, rounds=rounds, fraction=fraction, seed=5, batch=batch, **more)
 
 
 def strategy_run(
@@ -113,9 +113,9 @@ def strategy_run(
     return reports, strategy.run(nodes)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_strategy_ends_where_the_local_engine_does(rule: str) -> None:
-    plan, there, here = plan_of(rule), [], []
+@pytest.mark.parametrize(("rule", "bits"), [*((rule, 64) for rule in RULES), ("fedavg", 8)])
+def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> None:
+    plan, there, here = plan_of(rule, bits=bits), [], []
     chosen = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed}
     server = plan.federation()
     nodes = Nodes(plan, (plan.worker(name) for name in plan.rows))

@@ -61,6 +61,10 @@ def federate(
     fraction: Annotated[
         float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
     ] = 1.0,
+    bits: Annotated[
+        int,
+        typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact)."),
+    ] = 64,
     groups: Annotated[
         int | None,
         typer.Option(help="Kinds that --rule groups makes \\[default: what it finds].", min=1),
@@ -85,7 +89,15 @@ def federate(
     """
     run = _simulated() if engine is Engine.flower else _here
     rows = FleetRows.read(data, clients, seed)
-    plan = rows.plan(rule, rounds=rounds, fraction=fraction, seed=seed, units=units, groups=groups)
+    plan = rows.plan(
+        rule,
+        rounds=rounds,
+        fraction=fraction,
+        seed=seed,
+        units=units,
+        bits=bits,
+        groups=groups,
+    )
     reports = list[Report]()
     merged, delivery = _with_progress(run, plan, reports)
     save(output, plan.member(merged))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from elmgrove.basis import Basis
 from elmgrove.cooperation import Charter, Member, Merged
 from elmgrove.engines.averaged import Averaged
-from elmgrove.engines.averaging import Averaging
+from elmgrove.engines.averaging import PLAIN, Averaging, require_bits
 from elmgrove.engines.devices import Device
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.matching import Matching
@@ -33,8 +33,9 @@ class Plan:
     """A rule, a basis, how many rounds, whom to draw, and the rows of each client by its name.
 
     By round r of R a client has the first ⌊N·r/R⌋ of its N rows. ``batch`` are the rows with which
-    Fed-ELMS begins, ``groups`` how many MLMG makes (None: as many as it finds). Both engines run
-    the same plan; Flower's processes read it from a folder.
+    Fed-ELMS begins and ``bits`` those of a number in its messages, ``groups`` how many MLMG makes
+    (None: as many as it finds). Both engines run the same plan; Flower's processes read it from a
+    folder.
     """
 
     rule: str
@@ -45,17 +46,21 @@ class Plan:
     seed: int = 0
     ridge: float = 1e-3
     batch: Array = field(default_factory=lambda: np.empty((0, 0)))
+    bits: int = PLAIN
     groups: int | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise BadInput(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+        require_bits(self.bits)
+        if self.bits != PLAIN and self.rule != "fedavg":
+            raise BadInput(f"{self.bits} bits are for rule fedavg, not for {self.rule}")
 
     def federation(self) -> Federation[Any]:
         """The server's side."""
         if self.rule == "fedavg":
             X0 = self.basis.scaling(self.batch)
-            return Averaging(NAME, self.basis, X0, X0)
+            return Averaging(NAME, self.basis, X0, X0, bits=self.bits)
         if self.rule == "groups":
             return Matching(NAME, self.basis, self.ridge, count=self.groups)
         return Summing(NAME, self.basis, self.ridge)
@@ -107,7 +112,7 @@ class Plan:
         return cls(basis=Basis.from_fields(fields["basis"]), rows=rows, batch=batch, **known)
 
 
-_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "groups")
+_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "bits", "groups")
 
 
 class _Saved(Mapping[str, Array]):
