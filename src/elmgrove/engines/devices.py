@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from elmgrove.cooperation import Charter, Member, Merged
 from elmgrove.engines.task import Task
-from elmgrove.engines.worker import Loss, Rows, Worker
+from elmgrove.engines.worker import Array, Loss, Rows, Worker
 from elmgrove.errors import BadInput
 from elmgrove.files import load_member, locked, save
 from elmgrove.pattern import PatternRule
+from elmgrove.patterns import PatternDetector
+from elmgrove.watcher import Watcher
 
 
 class Device(Worker):
@@ -65,8 +68,8 @@ class Device(Worker):
         with self._joined(request) as member:
             member.rest_on(merged if merged.devices else None)
             rows = self._rows(number)
-            scores = member.detector.score_many(rows) if len(rows) else np.zeros(1)
-        return Loss(float(np.mean(scores)), len(rows))
+            mean = _error(member.detector, rows) if len(rows) else 0.0
+        return Loss(mean, len(rows))
 
     @contextmanager
     def _joined(self, request: bytes) -> Iterator[Member]:
@@ -90,3 +93,19 @@ class Device(Worker):
     def _started(self, task: Task) -> Member:
         charter = Charter(task.federation, task.basis, task.ridge)
         return charter.start(self.name, patterns=self._patterns)
+
+
+def _error(detector: Watcher[Any], rows: Array) -> float:
+    """The mean squared error of the model that answers each row.
+
+    Scores of a detector with patterns are in proportion to what is typical of each: they could
+    not be compared with the other rules' errors.
+    """
+    if not isinstance(detector, PatternDetector):
+        return float(np.mean(detector.score_many(rows)))
+    X, model = detector.basis.scaling(rows), detector.model
+    winners = np.array(model.winners(X))
+    total = sum(
+        model.model_of(number).losses(X[winners == number]).sum() for number in set(winners)
+    )
+    return float(total / X.size)
