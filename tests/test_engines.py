@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
 from elmgrove.compact import CompactModel
-from elmgrove.cooperation import Contribution, Merged, least_new_rows, returned
+from elmgrove.cooperation import Contribution, Member, Merged, least_new_rows, returned
 from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.engines import local
 from elmgrove.engines.averaged import Averaged
@@ -19,7 +19,7 @@ from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.devices import Device
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.matching import Matching
-from elmgrove.engines.plan import RULES, Plan
+from elmgrove.engines.plan import Plan, Rule
 from elmgrove.engines.reply import Reply
 from elmgrove.engines.report import Report
 from elmgrove.engines.summed import Summed
@@ -452,6 +452,35 @@ def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
     assert federation.merged().evidence.close_to(evidence_of(everything), 1e-9)
 
 
+def test_the_loss_with_patterns_is_the_plain_error_of_who_answers() -> None:
+    rows, rule = mixed(1, 300), PatternRule(patterns=2, start_rows=60)
+    # One kind varies far less, so what is typical of the two differs.
+    rows[rows[:, 0] > np.median(rows[:, 0])] += 50.0
+    worker = device("both", rows, patterns=rule)
+    _, delivery = run(Matching("all", BASIS), [worker])
+    model = Member.from_bytes(worker.memory).detector.model
+    expected = []
+    for x in rows:
+        guess = model.guess(x)
+        assert guess.pattern == model.winners(x[np.newaxis])[0]
+        expected.append(np.mean((x - guess.y) ** 2))
+    assert delivery.loss == pytest.approx(float(np.mean(expected)), rel=1e-9)
+    weighted = Member.from_bytes(worker.memory).detector.score_many(rows)
+    assert delivery.loss != pytest.approx(float(np.mean(weighted)), rel=1e-3)
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_groups_are_told_apart_by_the_distance_that_is_asked_for(distance: str) -> None:
+    rows = {f"c{index}": rows_of(index % 2, index, 150) for index in range(4)}
+    federation = Matching("all", BASIS, count=9, distance=distance)
+    run(federation, [device(name, mine) for name, mine in rows.items()])
+    # There are no more groups than patterns.
+    assert (federation.grouping.distance, federation.grouping.count) == (distance, 4)
+    assert Merged.from_bytes(federation.gift("c0")).grouped == distance
+    with pytest.raises(BadInput, match="distance must be one of"):
+        Matching("all", BASIS, distance="height")
+
+
 def test_if_nobody_answers_there_are_no_kinds() -> None:
     federation = Matching("all", BASIS)
     reports, delivery = run(federation, [device("empty", rows_of(0, 4, 0))])
@@ -509,7 +538,7 @@ def test_reports_and_deliveries_survive_json() -> None:
 # Plans
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", list(Rule))
 def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> None:
     rows = {f"c{index}": rows_of(0, index, 20 * index) for index in range(4)}
     plan = Plan(rule, BASIS, rows, rounds=2, fraction=0.6, seed=3, batch=rows_of(0, 9, 12))
@@ -527,6 +556,25 @@ def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> Non
 def test_a_rule_that_is_none_is_an_error() -> None:
     with pytest.raises(ElmgroveError, match="e2lm, fedavg, groups"):
         Plan("sum", BASIS, {})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ({"rule": "e2lm", "groups": 2}, "are for rule groups, not for e2lm"),
+        ({"rule": "fedavg", "distance": "parameters"}, "are for rule groups, not for fedavg"),
+        ({"rule": "groups", "distance": "height"}, "distance must be one of"),
+        ({"rule": "groups", "groups": 8}, "8 groups, where clients have 7 patterns at most"),
+        ({"rule": "e2lm", "bits": 8}, "8 bits are for rule fedavg, not for e2lm"),
+        ({"rule": "fedavg", "bits": 9}, "bits must be 8 or 64"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_trained(
+    chosen: dict[str, object], reason: str
+) -> None:
+    rows = {"few": rows_of(0, 1, 2), "many": rows_of(0, 2, 90), "none": rows_of(0, 3, 0)}
+    with pytest.raises(BadInput, match=reason):
+        Plan(basis=BASIS, rows=rows, **chosen).federation()
 
 
 # Golden files: a new version of the format gets new ones beside them.

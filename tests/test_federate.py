@@ -138,6 +138,23 @@ def test_what_does_not_fit_is_one_clear_line(
     assert "5 rows, of which Fed-ELMS would begin with 6" in one_clear_line(elmgrove(*few))
 
 
+def test_who_is_late_is_left_out_and_said_so(elmgrove: Elmgrove) -> None:
+    text = one_clear_line(elmgrove("federate", *FEW, "--timeout", 0))
+    assert "no client answered" in text
+    ran = elmgrove("federate", *FEW, "--timeout", 600)
+    assert ran.code == 0
+    assert "8 of 8 clients took part" in ran.out
+
+
+def test_groups_are_for_the_rule_of_that_name(elmgrove: Elmgrove) -> None:
+    assert "for rule groups" in one_clear_line(elmgrove("federate", *FEW, "--groups", 2))
+    many = ("federate", *FEW, "--rule", "groups", "--groups", 41)
+    assert "41 groups, where clients have 40 patterns" in one_clear_line(elmgrove(*many))
+    ran = elmgrove(*many[:-1], 3, "--distance", "parameters")
+    assert "3 kinds of rows were told apart" in ran.out
+    assert "distance must be" in one_clear_line(elmgrove(*many[:-1], 3, "--distance", "height"))
+
+
 def test_without_flower_the_install_line_is_named(
     elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,10 @@ from rich.table import Table as Grid
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.options import bar, notes
 from elmgrove.cooperation import Merged
+from elmgrove.cooperation.groups import EVIDENCE
 from elmgrove.engines import Delivery, Plan, Report
 from elmgrove.engines import run as run_here
+from elmgrove.engines.plan import Rule
 from elmgrove.extras import extra
 from elmgrove.files import save
 
@@ -26,14 +28,6 @@ class Engine(StrEnum):
 
     local = "local"
     flower = "flower"
-
-
-class Rule(StrEnum):
-    """What the server makes of them."""
-
-    e2lm = "e2lm"
-    fedavg = "fedavg"
-    groups = "groups"
 
 
 def federate(
@@ -67,7 +61,22 @@ def federate(
     ] = 64,
     groups: Annotated[
         int | None,
-        typer.Option(help="Kinds that --rule groups makes \\[default: what it finds].", min=1),
+        typer.Option(
+            help="Kinds that --rule groups makes, if there are as many patterns "
+            "\\[default: what it finds].",
+            min=1,
+        ),
+    ] = None,
+    distance: Annotated[
+        str, typer.Option(help="How --rule groups tells kinds apart: evidence or parameters.")
+    ] = EVIDENCE,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds that a client has to answer; who is late is left out "
+            "\\[default: none here, an hour on Flower].",
+            min=0.0,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
     units: Annotated[
@@ -97,6 +106,8 @@ def federate(
         units=units,
         bits=bits,
         groups=groups,
+        distance=distance,
+        timeout=timeout,
     )
     reports = list[Report]()
     merged, delivery = _with_progress(run, plan, reports)
@@ -133,6 +144,7 @@ def _here(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Deliv
         rounds=plan.rounds,
         fraction=plan.fraction,
         seed=plan.seed,
+        deadline=plan.timeout,
         on_round=on_round,
     )
     return federation.merged(), delivery

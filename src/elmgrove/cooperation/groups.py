@@ -158,9 +158,10 @@ def by_parameters(
     return Grouping("parameters", tuple(models), _ordered(found.labels), found.scores)
 
 
-#: The ways to tell groups apart, by name.
+#: The way to tell groups apart unless another is asked for, and all ways, by name.
+EVIDENCE = "evidence"
 DISTANCES: dict[str, Callable[..., Grouping]] = {
-    "evidence": by_evidence,
+    EVIDENCE: by_evidence,
     "parameters": by_parameters,
 }
 
@@ -168,7 +169,7 @@ DISTANCES: dict[str, Callable[..., Grouping]] = {
 def group(
     contributions: Iterable[Contribution],
     ridge: float,
-    distance: str = "evidence",
+    distance: str = EVIDENCE,
     count: int | None = None,
 ) -> Grouping:
     """Groups by the ``distance`` of that name: so many, or as many as it finds."""
