@@ -27,7 +27,7 @@ from elmgrove.engines.summing import Summing
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Worker
 from elmgrove.pattern import PatternRule
-from kinds import INPUTS, mixed, rows_of
+from kinds import INPUTS, group_of, mixed, rows_of
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
@@ -437,7 +437,7 @@ def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
     assert not delivery.left_out
     grouping = federation.grouping
     assert grouping.count == 2
-    assert grouping.group_of("first") != grouping.group_of("second")
+    assert group_of(grouping, "first") != group_of(grouping, "second")
     # "both" has as many models as there are groups, so it gets all; the others get their own kind.
     assert set(returned(grouping)["both"]) == {0, 1}
     given = {name: Merged.from_bytes(federation.gift(name)) for name in rows}

@@ -69,13 +69,6 @@ class Grouping:
         pairs = zip(self.models, self.labels, strict=True)
         return tuple(model for model, label in pairs if label == group)
 
-    def group_of(self, origin: str, pattern: int = 0) -> int:
-        """The group of a device's pattern."""
-        for model, label in zip(self.models, self.labels, strict=True):
-            if model.name == (origin, pattern):
-                return label
-        raise BadInput(f"pattern {pattern} of {origin!r} was not grouped: it has no rows")
-
     def loss_within(self, group: int) -> float:
         """The largest loss at which a part of this group was joined; 0 for one that is alone."""
         inside = [s.loss for s in self.steps if self.labels[s.first[0]] == group]
