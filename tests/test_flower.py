@@ -312,8 +312,9 @@ def running(scratch: Path) -> list[int]:
 def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     elmgrove: Elmgrove, scratch: Path
 ) -> None:
-    chosen = ("federate", "--clients", 12, "--rounds", 2, "--fraction", 0.5, "--seed", 3)
-    ran = elmgrove(*chosen, "--engine", "flower", "-o", "flower.elm")
+    # By groups, which E²LM's sums are part of: each start of Ray costs some 20 s.
+    chosen = ("federate", "--rule", "groups", "--clients", 12, "--rounds", 2, "--fraction", 0.5)
+    ran = elmgrove(*chosen, "--engine", "flower", "--timeout", 60, "-o", "flower.elm")
     assert ran.code == 0, ran.err
     assert running(scratch) == []
     assert list(scratch.iterdir()) == []
@@ -322,21 +323,11 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     assert one is not None
     assert other is not None
     assert one.evidence.close_to(other.evidence, EXACT)
-    np.testing.assert_array_equal(one.devices, other.devices)
+    assert one.devices == other.devices
+    assert len(one.groups) == len(other.groups) > 1
+    for mine, theirs in zip(one.groups, other.groups, strict=True):
+        assert mine.close_to(theirs, EXACT)
     assert f"{one.devices} of 12 clients took part" in ran.out
-
-
-def test_the_simulation_finds_the_same_kinds(elmgrove: Elmgrove, scratch: Path) -> None:
-    chosen = ("federate", "--clients", 4, "--rule", "groups", "--seed", 3)
-    ran = elmgrove(*chosen, "--engine", "flower", "--timeout", 60, "-o", "flower.elm")
-    assert ran.code == 0, ran.err
-    assert running(scratch) == []
-    assert elmgrove(*chosen, "-o", "local.elm").code == 0
-    one, other = (load_member(Path(f"{name}.elm")).merged for name in ("flower", "local"))
-    assert one is not None
-    assert other is not None
-    assert one.to_bytes() == other.to_bytes()
-    assert len(one.groups) > 1
 
 
 @pytest.mark.parametrize(
