@@ -26,14 +26,8 @@ from elmgrove.papers.fed_elms.settings import (
     formula_bits,
     layer,
 )
-from elmgrove.papers.fed_elms.trial import (
-    Tried,
-    centralized,
-    compact,
-    exact,
-    fed_elms,
-    whole_numbers,
-)
+from elmgrove.papers.fed_elms.trial import Tried, centralized, compact, exact, fed_elms
+from elmgrove.papers.fed_elms.whole_numbers import whole_numbers
 from elmgrove.papers.figure import Numbers, Run
 
 FREQUENCIES = (1, 2, 5, 10)

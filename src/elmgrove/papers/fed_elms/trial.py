@@ -131,33 +131,6 @@ def exact(digits: Digits, layer: HiddenLayer) -> Tried:
     return Tried(accuracy, seconds, float(np.mean([len(blob) for blob in blobs])), len(down))
 
 
-def whole_numbers(digits: Digits, layer: HiddenLayer) -> dict[str, float]:
-    """How far the classifier in whole numbers is from the float model of all clients' rows.
-
-    Errors are those of outputs, on the test rows within the range that the initial batch has.
-    """
-    with on_one_thread():
-        total = _evidence(digits, layer, digits.learned)
-        beta = total.solve(OSELM(layer, digits.outputs).ridge)
-        largest = float(np.abs(digits.X[digits.initial]).max())
-        small = CompactClassifier.of(total.basis, beta, largest)
-        exact, found = layer(digits.test) @ beta, small.outputs(digits.test)
-        inside = np.abs(digits.test).max(axis=1) <= largest
-        off = np.abs(found - exact)[inside]
-        deviation = small.deviation(digits.test[inside])
-        return {
-            "accuracy, %": digits.accuracy(found),
-            "float, %": digits.accuracy(exact),
-            "agreement, %": 100.0 * float((found.argmax(axis=1) == exact.argmax(axis=1)).mean()),
-            "rows within the range, %": 100.0 * float(inside.mean()),
-            "largest error": float(off.max()),
-            "error, root mean square": float(np.sqrt(np.mean(off**2))),
-            "deviation, root mean square": float(np.sqrt(np.mean(deviation**2))),
-            "largest error, in deviations": float((off / deviation).max()),
-            "tolerance, mean": float(small.tolerance(digits.test[inside]).mean()),
-        }
-
-
 def centralized(digits: Digits, layer: HiddenLayer, rows: Array) -> float:
     """The accuracy of one model that learned these rows in one place."""
     with on_one_thread():
