@@ -25,8 +25,9 @@ class Averaging(Federation[Reply]):
 
     It needs a first batch of at least as many rows as hidden units. A reply that is lost is lost
     with its rows: the client has thrown them away. For comparison with ``Summing``. With 8
-    ``bits``, models travel as ``CompactModel`` both ways: some eighth of the bytes, and a client
-    with few rows may change nothing. A client answers as it was asked.
+    ``bits``, models travel as ``CompactModel`` both ways: an eighth of the bytes where the layer is
+    large, a quarter where the header weighs, and a client with few rows may change nothing. A
+    client answers as it was asked.
     """
 
     def __init__(self, name: str, basis: Basis, X0: Any, T0: Any, *, bits: int = PLAIN) -> None:
