@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from elmgrove.cooperation import Grouping
+
 INPUTS = 6
 
 
@@ -17,3 +19,9 @@ def mixed(seed: int, count: int, kinds: int = 2) -> np.ndarray:
     """As many rows of each kind, in any order."""
     rows = np.vstack([rows_of(kind, seed, -(-count // kinds)) for kind in range(kinds)])
     return np.random.default_rng(seed).permutation(rows)[:count]
+
+
+def group_of(grouping: Grouping, origin: str, pattern: int = 0) -> int:
+    """The group of a device's pattern."""
+    pairs = zip(grouping.models, grouping.labels, strict=True)
+    return {model.name: label for model, label in pairs}[origin, pattern]

@@ -344,6 +344,16 @@ def test_inspect_shows_evidence(elmgrove: Elmgrove, fan_1: Path) -> None:
     assert facts["fingerprint"] == state["fingerprint"]
 
 
+def test_inspect_shows_compact_files(elmgrove: Elmgrove) -> None:
+    golden = Path(__file__).parent / "golden"
+    model = json.loads(elmgrove("inspect", golden / "model-1.compact", "--json").out)
+    assert model["holds"] == "a model of Fed-ELMS in 8 bits"
+    assert (model["rows learned"], model["outputs"], model["columns"]) == (40.0, 3, 6)
+    classifier = json.loads(elmgrove("inspect", golden / "classifier-1.compact", "--json").out)
+    assert classifier["holds"] == "a classifier in whole numbers"
+    assert (classifier["classes"], classifier["inputs within"]) == (3, "±2")
+
+
 def test_inspect_says_why_evidence_would_be_refused(elmgrove: Elmgrove, fan_1: Path) -> None:
     honest = load_contribution(Path("fan-1.evidence")).evidence
     lie = Evidence(honest.basis, honest.U, honest.V, 0.0, honest.count)

@@ -11,6 +11,7 @@ from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSy
 from elmgrove.codec import seal, unseal
 from elmgrove.compact import CompactClassifier, CompactModel, Quantized
 from elmgrove.cooperation.fed_elms import State, Update, begin, trained
+from elmgrove.scaling import Scaling
 
 GOLDEN = Path(__file__).parent / "golden"
 LAYER = HiddenLayer(inputs=6, units=10, activation="relu", weights="binary", seed=2)
@@ -171,6 +172,42 @@ def test_each_output_is_within_the_tolerance(
     assert (off <= small.tolerance(X) * (1 + 1e-9)).all()
 
 
+@settings(deadline=None)
+@given(
+    seeds,
+    st.integers(1, 60),
+    st.integers(1, 200),
+    st.floats(-3, 3).map(lambda power: 10.0**power),
+)
+def test_each_output_is_within_some_deviations(
+    seed: int, inputs: int, units: int, largest: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    layer = HiddenLayer(inputs, units, "relu", "binary", seed)
+    beta = rng.normal(size=(units, 3))
+    X = rng.uniform(-largest, largest, size=(20, inputs))
+    small = CompactClassifier.of(Basis(layer, 3), beta, largest)
+    off = np.abs(small.outputs(X) - layer(X) @ beta)
+    assert (off <= 6 * small.deviation(X) + 1e-9 * np.abs(beta).max()).all()
+
+
+@pytest.mark.parametrize(("inputs", "units"), [(20, 100), (87, 1000), (2000, 900)])
+def test_the_deviation_is_about_what_the_outputs_are_off_by(inputs: int, units: int) -> None:
+    """Over many models: β's roundings are the same for all rows. The widest one drops bits."""
+    squares = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        layer = HiddenLayer(inputs, units, "relu", "binary", seed)
+        beta, X = rng.normal(size=(units, 3)), rng.uniform(-1, 1, size=(10, inputs))
+        small = CompactClassifier.of(Basis(layer, 3), beta, 1.0)
+        assert bool(small.shift) == (inputs == 2000)
+        off, expected = small.outputs(X) - layer(X) @ beta, small.deviation(X)
+        squares.append((np.mean(off**2), np.mean(expected**2), np.mean(small.tolerance(X) ** 2)))
+    found, expected, worst = np.sqrt(np.mean(squares, axis=0))
+    assert 0.7 < found / expected < 1.3
+    assert worst > 20 * expected
+
+
 def test_sums_of_32_bits_never_overflow_even_at_the_worst_row() -> None:
     """All units at their largest and all weights 127: wide enough that bits must be dropped."""
     layer = HiddenLayer(2000, 300, "relu", "binary", 5)
@@ -238,3 +275,10 @@ def test_the_golden_classifier_is_read_and_written_as_it_was() -> None:
     assert came.to_bytes() == blob
     # The float model's outputs for it are −3.53, 0.15 and −2.13.
     assert came.predict(np.zeros((1, 6))).tolist() == [1]
+
+
+def test_a_classifier_does_not_pass_over_a_scaling() -> None:
+    layer = HiddenLayer(2, 3, "relu", "binary", seed=1)
+    basis = Basis(layer, 2, None, Scaling.minmax([0.0, 1.0], [2.0, 5.0]))
+    with pytest.raises(BadInput, match="scale them before"):
+        CompactClassifier.of(basis, np.ones((3, 2)), 1.0)

@@ -9,23 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.cooperation import Contribution, Merged, least_new_rows, returned
-from elmgrove.cooperation.fed_elms import State, Update, begin
+from elmgrove.compact import CompactModel
+from elmgrove.cooperation import Contribution, Member, Merged, least_new_rows, returned
+from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.engines import local
+from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import Averaging
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.devices import Device
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.matching import Matching
-from elmgrove.engines.models import Averaged, Summed
-from elmgrove.engines.plan import RULES, Plan
+from elmgrove.engines.plan import Plan, Rule
 from elmgrove.engines.reply import Reply
 from elmgrove.engines.report import Report
+from elmgrove.engines.summed import Summed
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Worker
 from elmgrove.pattern import PatternRule
-from kinds import INPUTS, mixed, rows_of
+from kinds import INPUTS, group_of, mixed, rows_of
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
@@ -196,6 +198,78 @@ def test_the_guard_holds_unless_it_is_switched_off() -> None:
         assert bool(reply) == bool(says)
 
 
+def test_with_a_state_file_the_guard_holds_from_one_run_to_the_next(tmp_path: Path) -> None:
+    rows, state = rows_of(0, 1, 401), tmp_path / "c.elm"
+
+    def told(count: int, state: Path | None) -> list[bytes]:
+        """What a client with so many rows says in a run of its own, of two rounds."""
+        said: list[bytes] = []
+
+        class Heard(Summing):
+            def read(self, origin: str, reply: bytes) -> Contribution | None:
+                said.append(reply)
+                return super().read(origin, reply)
+
+        part = rows[:count]
+        worker = Device("c", lambda number: part[: len(part) * number // 2], state=state)
+        _, delivery = run(Heard("all", BASIS), [worker], 2)
+        assert not delivery.left_out
+        assert bool(worker.memory) == (state is None)
+        return said
+
+    def evidence(reply: bytes) -> Evidence:
+        return Contribution.from_bytes(reply).evidence
+
+    first, second = told(400, state), told(401, state)
+    # What was said last is said again, whatever round it is.
+    assert second == [first[-1]] * 2
+    # In memory alone a new run knows nothing of the one before, and the difference is the row.
+    row = evidence(told(401, None)[-1]) - evidence(told(400, None)[-1])
+    np.testing.assert_allclose(row.V, BASIS.layer(rows[400:]).T @ rows[400:], atol=1e-9)
+
+
+def test_a_state_is_that_of_one_client(tmp_path: Path) -> None:
+    rows, request = rows_of(0, 1, 40), Task("all", BASIS).to_bytes()
+    device("one", rows, state=tmp_path / "c.elm").train(request, 1)
+    with pytest.raises(BadInput, match="the memory of 'one', not of 'other'"):
+        device("other", rows, state=tmp_path / "c.elm").train(request, 1)
+
+
+class Changing(Worker):
+    """Says one thing in each round."""
+
+    def __init__(self, name: str, says: Sequence[bytes]) -> None:
+        super().__init__(name)
+        self._says = says
+
+    def train(self, request: bytes, number: int) -> bytes:
+        return self._says[number - 1]
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        return Loss(0.0, 0)
+
+
+def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> None:
+    rows = {name: rows_of(0, index, 40) for index, name in enumerate("abc")}
+    huge = [Contribution(name, 9, evidence_of(1e60 * mine)) for name, mine in rows.items()]
+    plain = [Contribution(name, 10, evidence_of(mine)) for name, mine in rows.items()]
+    workers = [
+        Changing(one.origin, [one.to_bytes(), other.to_bytes()])
+        for one, other in zip(huge, plain, strict=True)
+    ]
+    federation = Summing("all", BASIS)
+    run(federation, workers, 2)
+    given = Merged.from_bytes(federation.gift("a")).evidence
+    assert given.close_to(evidence_of(np.vstack([rows["b"], rows["c"]])), 1e-12)
+
+
+def test_what_could_not_be_added_up_is_refused() -> None:
+    federation = Summing("all", BASIS)
+    huge = _contribution("liar", evidence_of(1e101 * rows_of(0, 1, 9)))
+    reports, _ = run(federation, [Liar("liar", huge)])
+    assert "can't be added up" in reports[0].left_out["liar"]
+
+
 def test_bytes_are_those_of_the_messages() -> None:
     federation = Summing("all", BASIS)
     workers = {name: device(name, rows_of(0, 1, 20)) for name in ("a", "b")}
@@ -279,6 +353,54 @@ def test_averaging_in_rounds_is_that_of_the_equations() -> None:
     assert (merged.devices, merged.revision) == (3, 2)
 
 
+def _averaged(bits: int, rounds: int, rows: Mapping[str, np.ndarray]) -> tuple[Averaging, int, int]:
+    """A federation after its rounds, and the bytes of the last one: down and up."""
+    X0 = rows_of(0, 9, 30)
+    federation = Averaging("all", BASIS, X0, X0, bits=bits)
+    workers = [
+        Averaged(name, lambda number, mine=mine: (mine[: len(mine) * number // rounds],) * 2)
+        for name, mine in rows.items()
+    ]
+    reports, delivery = run(federation, workers, rounds)
+    assert not reports[-1].left_out
+    assert not delivery.left_out
+    return federation, reports[-1].down, reports[-1].up
+
+
+def test_in_8_bits_models_travel_compact_both_ways() -> None:
+    parts = {f"c{index}": rows_of(0, index, 100 + 70 * index) for index in range(3)}
+    found, down, up = _averaged(8, 2, parts)
+    X0 = rows_of(0, 9, 30)
+    sent = CompactModel.of(BASIS, begin(BASIS.layer, X0, X0))
+    for number in (1, 2):
+        updates = []
+        for rows in parts.values():
+            new = rows[len(rows) * (number - 1) // 2 : len(rows) * number // 2]
+            update = trained(sent.state, BASIS.layer, new, new)
+            updates.append(CompactModel.of(BASIS, update))
+        before, sent = sent, CompactModel.of(BASIS, fedavg(one.update for one in updates))
+    assert found.request() == sent.to_bytes()
+    np.testing.assert_array_equal(found.model.beta, sent.state.beta)
+    assert down == 3 * len(before.to_bytes())
+    assert up == sum(len(one.to_bytes()) for one in updates)
+    # What is saved is what was sent, and near what float64 comes to.
+    np.testing.assert_allclose(found.merged().evidence.solve(0.0), sent.state.beta, atol=1e-6)
+    plain, _, _ = _averaged(64, 2, parts)
+    assert np.abs(found.model.beta - plain.model.beta).max() < 0.05 * np.abs(plain.model.beta).max()
+
+
+def test_an_answer_in_another_width_is_refused() -> None:
+    X0 = rows_of(0, 9, 30)
+    compact = CompactModel.of(BASIS, Update(*begin(BASIS.layer, X0, X0), 5)).to_bytes()
+    plain = Reply("liar", BASIS, Update(*begin(BASIS.layer, X0, X0), 5)).to_bytes()
+    for bits, says in ((64, compact), (8, plain)):
+        federation = Averaging("all", BASIS, X0, X0, bits=bits)
+        reports, _ = run(federation, [Liar("liar", says)])
+        assert reports[0].left_out["liar"].startswith("BadFile: this holds")
+    with pytest.raises(BadInput, match="bits must be 8 or 64, not 16"):
+        Averaging("all", BASIS, X0, X0, bits=16)
+
+
 def test_averaging_leaves_out_who_has_no_rows_or_another_layer() -> None:
     X0 = rows_of(0, 9, 12)
     federation = Averaging("all", BASIS, X0, X0)
@@ -315,7 +437,7 @@ def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
     assert not delivery.left_out
     grouping = federation.grouping
     assert grouping.count == 2
-    assert grouping.group_of("first") != grouping.group_of("second")
+    assert group_of(grouping, "first") != group_of(grouping, "second")
     # "both" has as many models as there are groups, so it gets all; the others get their own kind.
     assert set(returned(grouping)["both"]) == {0, 1}
     given = {name: Merged.from_bytes(federation.gift(name)) for name in rows}
@@ -328,6 +450,35 @@ def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
     assert given["empty"].devices == 0  # who has no models is of no group
     everything = np.vstack([rows["both"], rows["first"], rows["second"]])
     assert federation.merged().evidence.close_to(evidence_of(everything), 1e-9)
+
+
+def test_the_loss_with_patterns_is_the_plain_error_of_who_answers() -> None:
+    rows, rule = mixed(1, 300), PatternRule(patterns=2, start_rows=60)
+    # One kind varies far less, so what is typical of the two differs.
+    rows[rows[:, 0] > np.median(rows[:, 0])] += 50.0
+    worker = device("both", rows, patterns=rule)
+    _, delivery = run(Matching("all", BASIS), [worker])
+    model = Member.from_bytes(worker.memory).detector.model
+    expected = []
+    for x in rows:
+        guess = model.guess(x)
+        assert guess.pattern == model.winners(x[np.newaxis])[0]
+        expected.append(np.mean((x - guess.y) ** 2))
+    assert delivery.loss == pytest.approx(float(np.mean(expected)), rel=1e-9)
+    weighted = Member.from_bytes(worker.memory).detector.score_many(rows)
+    assert delivery.loss != pytest.approx(float(np.mean(weighted)), rel=1e-3)
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_groups_are_told_apart_by_the_distance_that_is_asked_for(distance: str) -> None:
+    rows = {f"c{index}": rows_of(index % 2, index, 150) for index in range(4)}
+    federation = Matching("all", BASIS, count=9, distance=distance)
+    run(federation, [device(name, mine) for name, mine in rows.items()])
+    # There are no more groups than patterns.
+    assert (federation.grouping.distance, federation.grouping.count) == (distance, 4)
+    assert Merged.from_bytes(federation.gift("c0")).grouped == distance
+    with pytest.raises(BadInput, match="distance must be one of"):
+        Matching("all", BASIS, distance="height")
 
 
 def test_if_nobody_answers_there_are_no_kinds() -> None:
@@ -387,7 +538,7 @@ def test_reports_and_deliveries_survive_json() -> None:
 # Plans
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", list(Rule))
 def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> None:
     rows = {f"c{index}": rows_of(0, index, 20 * index) for index in range(4)}
     plan = Plan(rule, BASIS, rows, rounds=2, fraction=0.6, seed=3, batch=rows_of(0, 9, 12))
@@ -405,6 +556,25 @@ def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> Non
 def test_a_rule_that_is_none_is_an_error() -> None:
     with pytest.raises(ElmgroveError, match="e2lm, fedavg, groups"):
         Plan("sum", BASIS, {})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ({"rule": "e2lm", "groups": 2}, "are for rule groups, not for e2lm"),
+        ({"rule": "fedavg", "distance": "parameters"}, "are for rule groups, not for fedavg"),
+        ({"rule": "groups", "distance": "height"}, "distance must be one of"),
+        ({"rule": "groups", "groups": 8}, "8 groups, where clients have 7 patterns at most"),
+        ({"rule": "e2lm", "bits": 8}, "8 bits are for rule fedavg, not for e2lm"),
+        ({"rule": "fedavg", "bits": 9}, "bits must be 8 or 64"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_trained(
+    chosen: dict[str, object], reason: str
+) -> None:
+    rows = {"few": rows_of(0, 1, 2), "many": rows_of(0, 2, 90), "none": rows_of(0, 3, 0)}
+    with pytest.raises(BadInput, match=reason):
+        Plan(basis=BASIS, rows=rows, **chosen).federation()
 
 
 # Golden files: a new version of the format gets new ones beside them.

@@ -58,6 +58,19 @@ def test_one_round_of_sums_is_the_model_of_all_rows(elmgrove: Elmgrove) -> None:
     np.testing.assert_allclose(found.model.beta, central.model.beta, rtol=1e-9, atol=1e-9)
 
 
+def test_compact_messages_are_a_fraction_and_the_model_nearly_the_same(elmgrove: Elmgrove) -> None:
+    federate = ("federate", "--rule", "fedavg", *FEW, "--rounds", 2)
+    assert elmgrove(*federate, "-o", "64.elm").code == 0
+    ran = elmgrove(*federate, "--bits", 8, "-o", "8.elm")
+    assert ran.code == 0, ran.err
+    assert "8 of 8 clients took part" in ran.out
+    few, many = (load_member(Path(f"{bits}.elm")) for bits in (8, 64))
+    rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))
+    scores = [float(np.mean(member.detector.score_many(rows))) for member in (few, many)]
+    assert scores[0] == pytest.approx(scores[1], rel=0.1)
+    assert scores[0] != scores[1]
+
+
 def test_the_digits_of_a_client_are_few_kinds() -> None:
     rows = FleetRows.read(None, 10, 0).rows
     everything = np.vstack(list(rows.values()))
@@ -80,6 +93,20 @@ def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
     assert member.detector.basis.features == tuple(f"sensor {index}" for index in range(6))
     # A device of one's own goes on from there.
     assert elmgrove("learn", fleet / "fan-0.csv", "--state", "all.elm").code == 0
+
+
+def test_columns_are_told_by_name_though_the_first_file_is_empty(
+    elmgrove: Elmgrove, fleet: Path
+) -> None:
+    assert elmgrove("federate", "--data", fleet, "-o", "one.elm").code == 0
+    (fleet / "fan-.csv").write_text("")
+    lines = [line.split(",") for line in (fleet / "fan-1.csv").read_text().splitlines()]
+    (fleet / "fan-1.csv").write_text("".join(",".join(cells[::-1]) + "\n" for cells in lines))
+    assert elmgrove("federate", "--data", fleet, "-o", "other.elm").code == 0
+    one, other = (load_member(Path(f"{name}.elm")).merged for name in ("one", "other"))
+    assert one is not None
+    assert other is not None
+    assert other.evidence.close_to(one.evidence, 1e-12)
 
 
 def test_of_many_who_are_left_out_some_are_named(elmgrove: Elmgrove) -> None:
@@ -109,6 +136,23 @@ def test_what_does_not_fit_is_one_clear_line(
     write(Path("rows.csv"), rows_of(0, 1, 5))
     few = ("federate", "--data", "rows.csv", "--clients", 2, "--rule", "fedavg")
     assert "5 rows, of which Fed-ELMS would begin with 6" in one_clear_line(elmgrove(*few))
+
+
+def test_who_is_late_is_left_out_and_said_so(elmgrove: Elmgrove) -> None:
+    text = one_clear_line(elmgrove("federate", *FEW, "--timeout", 0))
+    assert "no client answered" in text
+    ran = elmgrove("federate", *FEW, "--timeout", 600)
+    assert ran.code == 0
+    assert "8 of 8 clients took part" in ran.out
+
+
+def test_groups_are_for_the_rule_of_that_name(elmgrove: Elmgrove) -> None:
+    assert "for rule groups" in one_clear_line(elmgrove("federate", *FEW, "--groups", 2))
+    many = ("federate", *FEW, "--rule", "groups", "--groups", 41)
+    assert "41 groups, where clients have 40 patterns" in one_clear_line(elmgrove(*many))
+    ran = elmgrove(*many[:-1], 3, "--distance", "parameters")
+    assert "3 kinds of rows were told apart" in ran.out
+    assert "distance must be" in one_clear_line(elmgrove(*many[:-1], 3, "--distance", "height"))
 
 
 def test_without_flower_the_install_line_is_named(

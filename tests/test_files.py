@@ -14,7 +14,9 @@ import pytest
 
 from elmgrove import BadFile, Detector, HiddenLayer
 from elmgrove.cooperation import Member
-from elmgrove.files import load_contribution, load_member, save
+from elmgrove.files import load, load_basis, load_contribution, load_member, save
+
+GOLDEN = Path(__file__).parent / "golden"
 
 LAYER = HiddenLayer(inputs=20, units=10, seed=1)
 
@@ -87,6 +89,15 @@ def test_a_file_of_the_other_kind_is_named(tmp_path: Path, old: Member) -> None:
     save(tmp_path / "fan.evidence", old.contribution())
     with pytest.raises(BadFile, match=r"fan\.evidence: this holds 'elmgrove\.evidence'"):
         load_member(tmp_path / "fan.evidence")
+
+
+def test_compact_files_are_read_but_are_nothing_to_merge_with(tmp_path: Path) -> None:
+    for name in ("model-1.compact", "classifier-1.compact"):
+        held = load(GOLDEN / name)
+        save(tmp_path / name, held)
+        assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes()
+        with pytest.raises(BadFile, match=rf"{name}: a compact model, with which nothing"):
+            load_basis(tmp_path / name)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from elmgrove.cooperation import (
     summed,
 )
 from elmgrove.cooperation.matching import Aggregation
+from kinds import group_of
 from test_judgement import BASIS, RIDGE, evidence, rows
 
 AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
@@ -60,7 +61,7 @@ def literal_global(rows_of: Sequence[np.ndarray], aggregation: Aggregation) -> n
 def literal_matching(grouping: Grouping, aggregation: Aggregation) -> dict[str, list[np.ndarray]]:
     """Algorithm 3, line by line, on the rows."""
     K_g = grouping.count
-    cluster = {i: [grouping.group_of(i, j) for j in range(len(FLEET[i]))] for i in FLEET}
+    cluster = {i: [group_of(grouping, i, j) for j in range(len(FLEET[i]))] for i in FLEET}
     fed: list[list[np.ndarray]] = [[] for _ in range(K_g)]
     for i in FLEET:  # 2
         for j, X in enumerate(FLEET[i]):  # 3
@@ -95,7 +96,7 @@ def test_algorithm_3(count: int, aggregation: Aggregation) -> None:
 
 def test_with_as_many_models_as_groups_all_come_back_else_ones_own() -> None:
     grouping = by_evidence(SAID, RIDGE, 3)
-    a, b = grouping.group_of("a"), [grouping.group_of("b", j) for j in (0, 1)]
+    a, b = group_of(grouping, "a"), [group_of(grouping, "b", j) for j in (0, 1)]
     assert a == b[1] != b[0]
     assert returned(grouping) == {"a": (a,), "b": tuple(b), "c": (0, 1, 2)}
     assert returned(by_evidence(SAID, RIDGE, 2))["c"] == (0, 1, None)
@@ -131,14 +132,14 @@ def test_multi_global_gives_each_client_its_groups_model(aggregation: Aggregatio
         for n in range(3):
             (beta,) = matched(grouping, RIDGE, aggregation)[f"{kind}{n}"]
             np.testing.assert_allclose(beta, expected, rtol=1e-7, atol=1e-9)
-            assert (beta == models[grouping.group_of(f"{kind}{n}")]).all()
+            assert (beta == models[group_of(grouping, f"{kind}{n}")]).all()
 
 
 def test_by_sum_a_groups_model_is_that_of_all_its_rows() -> None:
     grouping = by_evidence(SAID, RIDGE, 3)
-    beta = global_models(grouping, RIDGE)[grouping.group_of("a")]
+    beta = global_models(grouping, RIDGE)[group_of(grouping, "a")]
     X = np.vstack([FLEET["a"][0], FLEET["b"][1]])
-    assert {(m.origin, m.pattern) for m in grouping.members(grouping.group_of("a"))} == {
+    assert {(m.origin, m.pattern) for m in grouping.members(group_of(grouping, "a"))} == {
         ("a", 0),
         ("b", 1),
     }

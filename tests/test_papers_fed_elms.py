@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,13 @@ from conftest import unavailable
 from elmgrove import BadInput
 from elmgrove.cooperation.fed_elms import begin, fedavg, trained
 from elmgrove.papers.data import Labelled
+from elmgrove.papers.fed_elms import figures
 from elmgrove.papers.fed_elms.digits import Digits, divided
 from elmgrove.papers.fed_elms.fed_nn import fed_nn
+from elmgrove.papers.fed_elms.figures import FREQUENCIES
 from elmgrove.papers.fed_elms.settings import FED_ELMS, FED_NN, equal_cost, layer
 from elmgrove.papers.fed_elms.trial import centralized, compact, exact, fed_elms
+from elmgrove.papers.figure import Run
 
 __all__ = ["elmgrove_fixture"]
 DATA = os.environ.get("ELMGROVE_DATA")
@@ -105,7 +110,14 @@ def test_8_bits_cost_little_accuracy_and_a_round_costs_the_same_both_ways(digits
 def test_fed_nn_learns_and_sends_a_byte_a_weight(digits: Digits) -> None:
     if find_spec("torch") is None:
         unavailable("needs PyTorch: pip install 'elmgrove[papers]'")
-    found = fed_nn(digits, 12, 1)
+    torch = import_module("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = fed_nn(digits, 12, 1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
     weights = (digits.X.shape[1] + 1) * 12 + 13 * 10
     assert found.accuracy > 60.0
     assert found.bytes_up is not None
@@ -141,14 +153,51 @@ def test_a_missing_torch_is_said_at_once_with_the_install_line(
     assert "torch: pip install 'elmgrove[papers]'" in said
 
 
-def test_figure_5_runs(elmgrove: Elmgrove, folder: Path, tmp_path: Path) -> None:
-    ran = elmgrove("paper", "fed-elms", "figure5", "--data", folder, "--output", "out", "--quick")
-    assert ran.code == 0
-    rows = json.loads((tmp_path / "out/fed-elms/figure5.json").read_text())["accuracy"]
-    assert list(rows) == ["50 units", "100 units", "200 units"]
-    for row in rows.values():
+def _run(elmgrove: Elmgrove, name: str, folder: Path) -> dict[str, Any]:
+    ran = elmgrove("paper", "fed-elms", name, "--data", folder, "--output", "out", "--quick")
+    assert ran.code == 0, ran.err
+    assert Path(f"out/fed-elms/{name}.png").stat().st_size > 1000
+    found: dict[str, Any] = json.loads(Path(f"out/fed-elms/{name}.json").read_text())
+    assert list(found["accuracy"]) == ["50 units", "100 units", "200 units"]
+    return found
+
+
+def test_figure_4_runs(elmgrove: Elmgrove, folder: Path) -> None:
+    for row in _run(elmgrove, "figure4", folder)["accuracy"].values():
+        assert all(row[f"rounds: {rounds}"] > 90.0 for rounds in FREQUENCIES)
+
+
+def test_figure_5_runs(elmgrove: Elmgrove, folder: Path) -> None:
+    for row in _run(elmgrove, "figure5", folder)["accuracy"].values():
         assert row["exact"] == row["centralized, clients' rows"]
-    assert (tmp_path / "out/fed-elms/figure5.png").stat().st_size > 1000
+
+
+def test_figure_5_has_the_spread_over_its_seeds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "CLIENTS", 14)
+    monkeypatch.setattr(figures, "UNITS", (20,))
+    monkeypatch.setattr(figures, "SEEDS", 3)
+    found = figures.figure5(Run(folder))
+    assert found["seeds"] == 3
+    low, mean, high = (found[key]["20 units"] for key in ("lowest", "accuracy", "highest"))
+    assert low["Fed-ELMS"] < mean["Fed-ELMS"] < high["Fed-ELMS"]
+    assert low["exact − clients' rows"] == high["exact − clients' rows"] == 0.0
+
+
+def test_table_1_runs(elmgrove: Elmgrove, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("torch") is None:
+        unavailable("needs PyTorch: pip install 'elmgrove[papers]'")
+    monkeypatch.setattr(figures, "QUICK_CLIENTS", 3)
+    found = _run(elmgrove, "table1", folder)
+    for name, row in found["accuracy"].items():
+        assert min(row[kind] for kind in ("Fed-ELMS", "Fed-ELMS, 8 bit")) > 90.0
+        assert all(found["seconds"][name][kind] > 0.0 for kind in ("Fed-ELMS", "Fed-NN", "exact"))
+        assert found["bytes a client"][name]["Fed-ELMS, 8 bit, up"] > row["units"] ** 2 / 2
+        whole = found["whole numbers"][name]
+        assert whole["agreement, %"] > 95.0
+        assert whole["largest error"] < whole["tolerance, mean"]
+        assert whole["largest error, in deviations"] < 6.0
 
 
 @real

@@ -104,6 +104,20 @@ def test_something_huge_that_came_and_went_wears_the_sum() -> None:
     assert not running.worn
 
 
+def test_a_worn_sum_is_taken_afresh_and_another_is_left_alone() -> None:
+    running = RunningSum(BASIS)
+    running.change(None, evidence(1))
+    running.change(None, evidence(2, size=1e20))
+    # Nothing is read where nothing is worn.
+    running.freshen(iter([evidence(9)]))
+    running.change(evidence(2, size=1e20), evidence(3))
+    assert running.worn
+    running.freshen([evidence(1), evidence(3)])
+    assert not running.worn
+    require_equal(running, [evidence(1), evidence(3)])
+    assert running.devices == 2
+
+
 def test_something_large_that_came_and_went_does_not() -> None:
     running = RunningSum(BASIS)
     running.add(evidence(1))

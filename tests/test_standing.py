@@ -18,6 +18,7 @@ from elmgrove.cooperation import (
     group,
     returned,
 )
+from kinds import group_of
 from serving import evidence as evidence_of_fan
 from test_groups import KINDS, SAID, TRUTH, betas, literal_loss
 from test_judgement import BASIS, RIDGE, evidence
@@ -75,7 +76,7 @@ def test_by_parameters_new_ones_go_to_the_nearest_centre_which_moves(seed: int) 
     vectors = [evidence(X).solve(RIDGE).ravel() for X in new]
     assert chosen == literal_algorithm_2(list(betas()), first.labels, vectors)
     assert len(set(chosen)) > 1
-    assert [groups.grouping.group_of(f"new {n}") for n in range(20)] == chosen
+    assert [group_of(groups.grouping, f"new {n}") for n in range(20)] == chosen
     assert groups.grouping.count == 3
 
 
@@ -153,7 +154,7 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
     fleet = [said(origin, *parts) for origin, parts in rows.items()]
     grouping = group(fleet, RIDGE, distance, count)
     groups = standing(grouping)
-    members = {(i, j): (grouping.group_of(i, j), X) for i in rows for j, X in enumerate(rows[i])}
+    members = {(i, j): (group_of(grouping, i, j), X) for i in rows for j, X in enumerate(rows[i])}
     for i in rows:
         expected, partners = [], set()
         for k in literal_return(members, i):
@@ -188,12 +189,12 @@ def test_who_comes_again_takes_its_own_place_and_who_leaves_leaves_no_trace(
     groups, before = begun(distance, *SAID), begun(distance, *SAID)
     device = said("device", near(1, 70), near(2, 71), near(1, 72, 0))
     once = groups.take(device)
-    assert once == tuple(groups.grouping.group_of(str(TRUTH.index(kind))) for kind in (1, 2))
+    assert once == tuple(group_of(groups.grouping, str(TRUTH.index(kind))) for kind in (1, 2))
     after = begun(distance, *SAID)
     after.take(device)
     assert groups.take(device) == once
     alike(groups, after)
-    assert groups.take(said("device", near(3, 72))) == (groups.grouping.group_of("5"),)
+    assert groups.take(said("device", near(3, 72))) == (group_of(groups.grouping, "5"),)
     groups.leave("device")
     groups.leave("device")
     alike(groups, before)

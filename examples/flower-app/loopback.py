@@ -7,7 +7,6 @@ runs twice: the second time a SuperNode is killed in the middle, and the rounds 
 Everything that is started here is stopped again, also after an error or Ctrl-C.
 """
 
-import socket
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from fans.server import federation
 from elmgrove import Evidence
 from elmgrove.engines import local
 from elmgrove.engines.flower.processes import Processes
-from elmgrove.engines.flower.simulation import superlink
+from elmgrove.engines.flower.simulation import free_port, superlink
 from elmgrove.engines.worker import Loss, Worker
 from elmgrove.files import load_member
 
@@ -152,13 +151,6 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         capture_output=True,
     )
     return key, certificate
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 WAYS = {"simulation": simulation, "deployment": deployment}

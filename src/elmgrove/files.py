@@ -1,4 +1,4 @@
-"""Members and contributions on disk: whole or not at all."""
+"""Members, contributions and compact models on disk: whole or not at all."""
 
 import importlib
 import os
@@ -11,7 +11,11 @@ from typing import Any, BinaryIO
 
 from elmgrove.basis import Basis
 from elmgrove.codec import kind_of
+from elmgrove.compact import CompactClassifier, CompactModel
+from elmgrove.compact.classifier import KIND as CLASSIFIER
+from elmgrove.compact.model import KIND as MODEL
 from elmgrove.cooperation import Contribution, Member
+from elmgrove.cooperation.contribution import KIND as EVIDENCE
 from elmgrove.cooperation.member import KIND as STATE
 from elmgrove.errors import BadFile, BadInput
 
@@ -19,7 +23,17 @@ from elmgrove.errors import BadFile, BadInput
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 
-def save(path: Path, content: Member | Contribution) -> None:
+#: What a file may hold.
+Content = Member | Contribution | CompactModel | CompactClassifier
+_KINDS: dict[str, type[Content]] = {
+    STATE: Member,
+    EVIDENCE: Contribution,
+    MODEL: CompactModel,
+    CLASSIFIER: CompactClassifier,
+}
+
+
+def save(path: Path, content: Content) -> None:
     """Writes atomically: after a crash at any point the file is the old one or the new one."""
     # A state holds rows.
     write(path, content.to_bytes(), private=isinstance(content, Member))
@@ -79,17 +93,21 @@ def load_contribution(path: Path) -> Contribution:
         return Contribution.from_bytes(path.read_bytes())
 
 
-def load(path: Path) -> Member | Contribution:
-    """Whichever of the two the file holds; an error names the file."""
+def load(path: Path) -> Content:
+    """Whatever of these the file holds; an error names the file."""
     with _naming(path):
         blob = path.read_bytes()
-        return (Member if kind_of(blob) == STATE else Contribution).from_bytes(blob)
+        return _KINDS.get(kind_of(blob), Contribution).from_bytes(blob)
 
 
 def load_basis(path: Path) -> Basis:
     """The basis of a state or of evidence: what another device needs in order to merge."""
     held = load(path)
-    return held.detector.basis if isinstance(held, Member) else held.evidence.basis
+    if isinstance(held, Member):
+        return held.detector.basis
+    if isinstance(held, Contribution):
+        return held.evidence.basis
+    raise BadFile(f"{path}: a compact model, with which nothing can be merged")
 
 
 @contextmanager

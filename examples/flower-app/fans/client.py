@@ -1,5 +1,6 @@
 """What runs on each fan: it learns its rows and contributes what it learned, never a row."""
 
+from pathlib import Path
 from typing import Any
 
 from flwr.app import Context
@@ -11,13 +12,17 @@ from fans.rows import name_of, rows_of
 
 
 def worker(node: dict[str, Any], rounds: int, memory: bytes = b"") -> Device:
-    """A fan; by round r of R it has seen that part of its rows."""
+    """A fan; by round r of R it has seen that part of its rows.
+
+    Its node's ``state`` is the file in which it remembers, from run to run, what it has said.
+    """
     rows = rows_of(node)
 
     def until(number: int) -> NDArray[Any]:
         return rows[: len(rows) * number // rounds]
 
-    return Device(name_of(node), until, memory=memory)
+    state = Path(str(node["state"])) if "state" in node else None
+    return Device(name_of(node), until, memory=memory, state=state)
 
 
 def _made(context: Context, memory: bytes) -> Device:

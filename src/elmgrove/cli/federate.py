@@ -7,18 +7,17 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.options import bar, notes
+from elmgrove.cli.round_table import grid_of, left_out, listed
 from elmgrove.cooperation import Merged
+from elmgrove.cooperation.groups import EVIDENCE
 from elmgrove.engines import Delivery, Plan, Report
 from elmgrove.engines import run as run_here
+from elmgrove.engines.plan import Rule
 from elmgrove.extras import extra
 from elmgrove.files import save
-
-#: Clients that are named where many have the same fate.
-_NAMED = 5
 
 
 class Engine(StrEnum):
@@ -26,14 +25,6 @@ class Engine(StrEnum):
 
     local = "local"
     flower = "flower"
-
-
-class Rule(StrEnum):
-    """What the server makes of them."""
-
-    e2lm = "e2lm"
-    fedavg = "fedavg"
-    groups = "groups"
 
 
 def federate(
@@ -61,9 +52,28 @@ def federate(
     fraction: Annotated[
         float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
     ] = 1.0,
+    bits: Annotated[
+        int,
+        typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact)."),
+    ] = 64,
     groups: Annotated[
         int | None,
-        typer.Option(help="Kinds that --rule groups makes \\[default: what it finds].", min=1),
+        typer.Option(
+            help="Kinds that --rule groups makes, if there are as many patterns "
+            "\\[default: what it finds].",
+            min=1,
+        ),
+    ] = None,
+    distance: Annotated[
+        str, typer.Option(help="How --rule groups tells kinds apart: evidence or parameters.")
+    ] = EVIDENCE,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds that a client has to answer; who is late is left out "
+            "\\[default: none here, an hour on Flower].",
+            min=0.0,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
     units: Annotated[
@@ -85,13 +95,23 @@ def federate(
     """
     run = _simulated() if engine is Engine.flower else _here
     rows = FleetRows.read(data, clients, seed)
-    plan = rows.plan(rule, rounds=rounds, fraction=fraction, seed=seed, units=units, groups=groups)
+    plan = rows.plan(
+        rule,
+        rounds=rounds,
+        fraction=fraction,
+        seed=seed,
+        units=units,
+        bits=bits,
+        groups=groups,
+        distance=distance,
+        timeout=timeout,
+    )
     reports = list[Report]()
     merged, delivery = _with_progress(run, plan, reports)
     save(output, plan.member(merged))
-    Console().print(_grid(reports))
-    for reason, names in _left_out(reports, delivery).items():
-        notes.print(f"Left out {_listed(names)}: {reason}")
+    Console().print(grid_of(reports))
+    for reason, names in left_out(reports, delivery).items():
+        notes.print(f"Left out {listed(names)}: {reason}")
     kinds = f" {len(merged.kinds)} kinds of rows were told apart." if merged.groups else ""
     Console(highlight=False, soft_wrap=True).print(
         f"{merged.devices} of {len(plan.rows)} clients took part.{kinds} What each got back ("
@@ -121,6 +141,7 @@ def _here(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Deliv
         rounds=plan.rounds,
         fraction=plan.fraction,
         seed=plan.seed,
+        deadline=plan.timeout,
         on_round=on_round,
     )
     return federation.merged(), delivery
@@ -135,33 +156,3 @@ def _with_progress(run: Run, plan: Plan, reports: list[Report]) -> tuple[Merged,
             progress.update(task, advance=1, description=f"Round {report.number}")
 
         return run(plan, tell)
-
-
-def _grid(reports: list[Report]) -> Grid:
-    headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
-    grid = Grid(title="What happened in each round")
-    for heading in headings:
-        grid.add_column(heading, justify="right")
-    for report in reports:
-        people = (len(report.asked), len(report.answered), len(report.left_out))
-        cells = [str(report.number), *map(str, people), f"{report.down:,}", f"{report.up:,}"]
-        grid.add_row(*cells, f"{report.seconds:.2f}")
-    return grid
-
-
-def _left_out(reports: list[Report], delivery: Delivery) -> dict[str, list[str]]:
-    """Who, by when and why; of each client the last time only."""
-    last: dict[str, str] = {}
-    for report in reports:
-        at = f"in round {report.number}"
-        last |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
-    last |= {name: f"at the end, {reason}" for name, reason in delivery.left_out.items()}
-    found: dict[str, list[str]] = {}
-    for name in sorted(last):
-        found.setdefault(last[name], []).append(name)
-    return found
-
-
-def _listed(names: list[str]) -> str:
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest

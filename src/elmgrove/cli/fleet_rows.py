@@ -57,7 +57,9 @@ class FleetRows:
         paths = sorted(folder.glob("*.csv"))
         if not paths:
             raise BadInput(f"{folder}: no .csv files, of which there should be one a client")
-        names = read_table(paths[0]).names
+        # An empty file has none; without names, columns in another order would be mixed.
+        tables = (read_table(path) for path in paths)
+        names = next((table.names for table in tables if table.names), None)
         rows = {path.stem: read_table(path, features=names).rows for path in paths}
         columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
         if len(set(columns.values())) > 1:

@@ -8,23 +8,28 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.basis import Basis
+from elmgrove.compact import CompactClassifier, CompactModel
+from elmgrove.compact.quantized import LARGEST
 from elmgrove.cooperation import Contribution, Member
 from elmgrove.evidence import Evidence
-from elmgrove.files import load
+from elmgrove.files import Content, load
 
 
 def inspect(
     file: Annotated[
-        Path, typer.Argument(help="A state or an evidence file.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            help="A state, evidence, a compact model or classifier.", exists=True, dir_okay=False
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """Show what a state or evidence file holds, after checking that it is whole.
+    """Show what a file of ours holds, after checking that it is whole.
 
     Example: [bold]elmgrove inspect fan-1.elm[/]
     """
-    held = load(file)
-    facts = _member_facts(held) if isinstance(held, Member) else _contribution_facts(held)
+    facts = _facts(load(file))
     if as_json:
         Console().print_json(json.dumps(facts))
         return
@@ -32,6 +37,18 @@ def inspect(
     for name, value in facts.items():
         grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
     Console(markup=False, emoji=False).print(grid)
+
+
+def _facts(held: Content) -> dict[str, Any]:
+    match held:
+        case Member():
+            return _member_facts(held)
+        case Contribution():
+            return _contribution_facts(held)
+        case CompactModel():
+            return _model_facts(held)
+        case CompactClassifier():
+            return _classifier_facts(held)
 
 
 def _member_facts(member: Member) -> dict[str, Any]:
@@ -70,13 +87,34 @@ def _contribution_facts(contribution: Contribution) -> dict[str, Any]:
     }
 
 
+def _model_facts(model: CompactModel) -> dict[str, Any]:
+    return {
+        "holds": "a model of Fed-ELMS in 8 bits",
+        "rows learned": model.rows,
+        "outputs": model.basis.outputs,
+        **_basis_facts(model.basis),
+    }
+
+
+def _classifier_facts(classifier: CompactClassifier) -> dict[str, Any]:
+    return {
+        "holds": "a classifier in whole numbers",
+        "classes": classifier.basis.outputs,
+        "inputs within": f"±{LARGEST * classifier.step:.6g}",
+        "bits dropped of hidden values": classifier.shift,
+        **_basis_facts(classifier.basis),
+    }
+
+
 def _evidence_facts(evidence: Evidence) -> dict[str, Any]:
-    basis = evidence.basis
+    return {**_basis_facts(evidence.basis), "dtype": evidence.U.dtype.name}
+
+
+def _basis_facts(basis: Basis) -> dict[str, Any]:
     return {
         "fingerprint": basis.fingerprint,
         "layer": basis.layer.fields,
         "columns": basis.layer.inputs,
         "features": "not named" if basis.features is None else list(basis.features),
         "scaling": basis.scaling.kind,
-        "dtype": evidence.U.dtype.name,
     }

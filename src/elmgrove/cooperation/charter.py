@@ -98,14 +98,7 @@ class Charter:
             raise Refused(f"{entry.origin!r} is not among those who may join {self.name!r}")
         if isinstance(entry, Contribution):
             for evidence in entry.kinds:
-                self._require(evidence, f"the evidence of {entry.origin!r}")
-
-    def _require(self, evidence: Evidence, what: str) -> None:
-        self.basis.require(evidence.basis)
-        evidence.require_admissible(what)
-        largest = max(np.abs(evidence.U).max(), np.abs(evidence.V).max())
-        if not max(largest, evidence.energy, evidence.count) < LARGEST:
-            raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
+                require_addable(self.basis, evidence, f"the evidence of {entry.origin!r}")
 
     def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
         """A member that has learned nothing yet; ``settings`` are the detector's other ones.
@@ -121,6 +114,15 @@ class Charter:
             **settings,
         )
         return Member(device, detector)
+
+
+def require_addable(basis: Basis, evidence: Evidence, what: str) -> None:
+    """Raises ``Mismatch`` or ``NotAdmissible`` unless it can go into a sum with this basis."""
+    basis.require(evidence.basis)
+    evidence.require_admissible(what)
+    largest = max(np.abs(evidence.U).max(), np.abs(evidence.V).max())
+    if not max(largest, evidence.energy, evidence.count) < LARGEST:
+        raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
 
 
 def _patterns(members: Any) -> tuple[str, ...]:

@@ -69,13 +69,6 @@ class Grouping:
         pairs = zip(self.models, self.labels, strict=True)
         return tuple(model for model, label in pairs if label == group)
 
-    def group_of(self, origin: str, pattern: int = 0) -> int:
-        """The group of a device's pattern."""
-        for model, label in zip(self.models, self.labels, strict=True):
-            if model.name == (origin, pattern):
-                return label
-        raise BadInput(f"pattern {pattern} of {origin!r} was not grouped: it has no rows")
-
     def loss_within(self, group: int) -> float:
         """The largest loss at which a part of this group was joined; 0 for one that is alone."""
         inside = [s.loss for s in self.steps if self.labels[s.first[0]] == group]
@@ -158,9 +151,10 @@ def by_parameters(
     return Grouping("parameters", tuple(models), _ordered(found.labels), found.scores)
 
 
-#: The ways to tell groups apart, by name.
+#: The way to tell groups apart unless another is asked for, and all ways, by name.
+EVIDENCE = "evidence"
 DISTANCES: dict[str, Callable[..., Grouping]] = {
-    "evidence": by_evidence,
+    EVIDENCE: by_evidence,
     "parameters": by_parameters,
 }
 
@@ -168,7 +162,7 @@ DISTANCES: dict[str, Callable[..., Grouping]] = {
 def group(
     contributions: Iterable[Contribution],
     ridge: float,
-    distance: str = "evidence",
+    distance: str = EVIDENCE,
     count: int | None = None,
 ) -> Grouping:
     """Groups by the ``distance`` of that name: so many, or as many as it finds."""

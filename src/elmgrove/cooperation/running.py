@@ -1,5 +1,6 @@
 """A sum over many devices that is kept ready while they come, change and go."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class RunningSum:
     Values are held as pairs of float64 (a sum and what it rounded away, 106 bits together), so
     taking out what was put in leaves the rest as if it had never been there, to far less than
     the rounding of a single sum. ``worn`` tells when that no longer holds, after very many steps
-    or after something huge came and went: then take the sum afresh.
+    or after something huge came and went: then ``freshen`` takes the sum anew of what is held.
     """
 
     def __init__(self, basis: Basis) -> None:
@@ -50,6 +51,21 @@ class RunningSum:
     def remove(self, evidence: Evidence) -> None:
         """A device that was added goes."""
         self._step(evidence, -1)
+
+    def change(self, before: Evidence | None, now: Evidence | None) -> None:
+        """What a device said before, if anything, gives way to what it says now, if anything."""
+        # First what comes, so that a single device's replacement does not empty the sum.
+        if now is not None:
+            self.add(now)
+        if before is not None:
+            self.remove(before)
+
+    def freshen(self, held: Iterable[Evidence]) -> None:
+        """Takes the sum anew of everything that is in it, if it is worn; else nothing is read."""
+        if self.worn:
+            self._clear(len(self._high))
+            for evidence in held:
+                self.add(evidence)
 
     @property
     def worn(self) -> bool:

@@ -126,9 +126,5 @@ class StandingGroups:
         self._nearest.joined(model, group)
 
     def _changed(self, group: int) -> None:
-        if self._sums[group].worn:
-            self._sums[group] = RunningSum(self._basis)
-            for name in sorted(self._places):
-                model, its = self._places[name]
-                if its == group:
-                    self._sums[group].add(model.evidence)
+        places = (self._places[name] for name in sorted(self._places))
+        self._sums[group].freshen(model.evidence for model, its in places if its == group)

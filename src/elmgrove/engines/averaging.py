@@ -7,31 +7,48 @@ from typing import Any
 import numpy as np
 
 from elmgrove.basis import Basis
+from elmgrove.compact import CompactModel
 from elmgrove.cooperation import Merged
 from elmgrove.cooperation.fed_elms import State, begin, fedavg
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.engines.reply import Reply
-from elmgrove.errors import NotAdmissible, SingularSystem
+from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 from elmgrove.evidence import Evidence
 from elmgrove.solver import Factor, mirrored
+
+#: Bits of a number in a message: as it is, and in a compact model.
+PLAIN, COMPACT = 64, 8
 
 
 class Averaging(Federation[Reply]):
     """β and P go down, βᵏ and Pᵏ come up, and the average weighted by rows takes their place.
 
     It needs a first batch of at least as many rows as hidden units. A reply that is lost is lost
-    with its rows: the client has thrown them away. For comparison with ``Summing``.
+    with its rows: the client has thrown them away. For comparison with ``Summing``. With 8
+    ``bits``, models travel as ``CompactModel`` both ways: an eighth of the bytes where the layer is
+    large, a quarter where the header weighs, and a client with few rows may change nothing. A
+    client answers as it was asked.
     """
 
-    def __init__(self, name: str, basis: Basis, X0: Any, T0: Any) -> None:
+    def __init__(self, name: str, basis: Basis, X0: Any, T0: Any, *, bits: int = PLAIN) -> None:
         # P is that of no ridge at all.
         super().__init__(name, basis, ridge=0.0)
+        require_bits(bits)
+        self._bits = bits
         self._rows = len(X0)
         self._origins = set[str]()
         self._begin(begin(basis.layer, X0, T0))
 
     def _begin(self, model: State) -> None:
+        if self._bits == COMPACT:
+            small = CompactModel.of(self.basis, model)
+            # Nobody has more than what is sent, the server neither.
+            self._request, model = small.to_bytes(), small.state
         self.task = replace(self.task, model=model)
+
+    def request(self) -> bytes:
+        """β and P, in a task or compact."""
+        return self._request if self._bits == COMPACT else super().request()
 
     @property
     def model(self) -> State:
@@ -43,7 +60,7 @@ class Averaging(Federation[Reply]):
         """The update; ``Mismatch``, ``NotAdmissible`` or ``BadFile`` if it can't be used."""
         if not reply:
             return None
-        made = Reply.from_bytes(reply)
+        made = self._opened(origin, reply)
         require_sender(origin, made.origin)
         self.basis.require(made.basis)
         try:
@@ -52,6 +69,12 @@ class Averaging(Federation[Reply]):
             # One of these in the average, and nobody could go on from it.
             raise NotAdmissible(f"P of {origin!r} is that of no rows: {error}") from error
         return made if made.update.rows else None
+
+    def _opened(self, origin: str, reply: bytes) -> Reply:
+        if self._bits != COMPACT:
+            return Reply.from_bytes(reply)
+        small = CompactModel.from_bytes(reply)
+        return Reply(origin, small.basis, small.update)
 
     def combine(self, replies: Sequence[Reply]) -> None:
         """Equations (10) and (11)."""
@@ -74,3 +97,9 @@ class Averaging(Federation[Reply]):
         V = U @ beta
         evidence = Evidence(self.basis, U, V, float(np.vdot(beta, V)), self._rows)
         return Merged(self.task.federation, self.rounds, len(self._origins), evidence)
+
+
+def require_bits(bits: int) -> None:
+    """Raises ``BadInput`` unless messages can be of that width."""
+    if bits not in (PLAIN, COMPACT):
+        raise BadInput(f"bits must be {COMPACT} or {PLAIN}, not {bits}")

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from elmgrove.basis import Basis
 from elmgrove.cooperation import Contribution, Grouping, Merged, StandingGroups, group
+from elmgrove.cooperation.groups import EVIDENCE, local_models, require_distance
 from elmgrove.engines.summing import Summing
 from elmgrove.evidence import Evidence
 
@@ -14,14 +15,23 @@ class Matching(Summing):
 
     At the end a client gets, as ``StandingGroups`` has it, the sums over the others' patterns of
     those groups that its own models belong to; all groups where it has at least as many models.
-    ``count`` asks for so many groups; without it there are as many as one model can't explain.
+    ``count`` asks for so many groups, of which there are no more than patterns; without it there
+    are as many as the ``distance`` finds.
     """
 
     def __init__(
-        self, name: str, basis: Basis, ridge: float = 1e-3, *, count: int | None = None
+        self,
+        name: str,
+        basis: Basis,
+        ridge: float = 1e-3,
+        *,
+        count: int | None = None,
+        distance: str = EVIDENCE,
     ) -> None:
         super().__init__(name, basis, ridge)
+        require_distance(distance)
         self._count = count
+        self._distance = distance
 
     def combine(self, replies: Sequence[Contribution]) -> None:
         """As E²LM; the groups are told apart when they are asked for."""
@@ -32,7 +42,10 @@ class Matching(Summing):
     @cached_property
     def grouping(self) -> Grouping:
         """Who is of one kind with whom, by the newest contributions."""
-        return group(self.ledger, self.task.ridge, count=self._count)
+        # How many patterns there are shows only when all is learned: too late to refuse.
+        patterns = len(local_models(self.ledger))
+        count = None if self._count is None or not patterns else min(self._count, patterns)
+        return group(self.ledger, self.task.ridge, self._distance, count)
 
     @cached_property
     def _standing(self) -> StandingGroups:

@@ -1,8 +1,9 @@
 """A plan: everything that a federation of detectors in rounds follows from."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from elmgrove.basis import Basis
 from elmgrove.cooperation import Charter, Member, Merged
-from elmgrove.engines.averaging import Averaging
+from elmgrove.cooperation.groups import EVIDENCE, require_distance
+from elmgrove.engines.averaged import Averaged
+from elmgrove.engines.averaging import PLAIN, Averaging, require_bits
 from elmgrove.engines.devices import Device
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.matching import Matching
-from elmgrove.engines.models import Averaged
+from elmgrove.engines.saved import SavedRows
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
@@ -23,9 +26,15 @@ from elmgrove.pattern import PatternRule
 
 Array = NDArray[Any]
 
-#: The rules of cooperation that go in rounds.
-RULES = ("e2lm", "fedavg", "groups")
 NAME = "federation"
+
+
+class Rule(StrEnum):
+    """The rules of cooperation that go in rounds."""
+
+    e2lm = "e2lm"
+    fedavg = "fedavg"
+    groups = "groups"
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,9 @@ class Plan:
     """A rule, a basis, how many rounds, whom to draw, and the rows of each client by its name.
 
     By round r of R a client has the first ⌊N·r/R⌋ of its N rows. ``batch`` are the rows with which
-    Fed-ELMS begins, ``groups`` how many MLMG makes (None: as many as it finds). Both engines run
-    the same plan; Flower's processes read it from a folder.
+    Fed-ELMS begins and ``bits`` those of a number in its messages; ``groups`` how many MLMG makes
+    (None: as many as it finds), by which ``distance``. Who takes longer than ``timeout`` seconds
+    is left out. Both engines run the same plan; Flower's processes read it from a folder.
     """
 
     rule: str
@@ -45,20 +55,35 @@ class Plan:
     seed: int = 0
     ridge: float = 1e-3
     batch: Array = field(default_factory=lambda: np.empty((0, 0)))
+    bits: int = PLAIN
     groups: int | None = None
+    distance: str = EVIDENCE
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise BadInput(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+        if self.rule not in tuple(Rule):
+            raise BadInput(f"rule must be one of {', '.join(Rule)}, not {self.rule!r}")
+        require_bits(self.bits)
+        require_distance(self.distance)
+        if self.bits != PLAIN and self.rule != Rule.fedavg:
+            raise BadInput(f"{self.bits} bits are for rule fedavg, not for {self.rule}")
+        if (self.groups, self.distance) != (None, EVIDENCE) and self.rule != Rule.groups:
+            raise BadInput(f"groups and their distance are for rule groups, not for {self.rule}")
 
     def federation(self) -> Federation[Any]:
-        """The server's side."""
-        if self.rule == "fedavg":
+        """The server's side; ``BadInput`` for what can't begin or can't end well."""
+        if self.rule == Rule.fedavg:
             X0 = self.basis.scaling(self.batch)
-            return Averaging(NAME, self.basis, X0, X0)
-        if self.rule == "groups":
-            return Matching(NAME, self.basis, self.ridge, count=self.groups)
+            return Averaging(NAME, self.basis, X0, X0, bits=self.bits)
+        if self.rule == Rule.groups:
+            self._require_groups()
+            return Matching(NAME, self.basis, self.ridge, count=self.groups, distance=self.distance)
         return Summing(NAME, self.basis, self.ridge)
+
+    def _require_groups(self) -> None:
+        most = sum(min(PatternRule.most, len(rows)) for rows in self.rows.values())
+        if self.groups is not None and self.groups > most:
+            raise BadInput(f"{self.groups} groups, where clients have {most} patterns at most")
 
     def worker(self, name: str, memory: bytes = b"") -> Worker:
         """A client's side."""
@@ -71,19 +96,19 @@ class Plan:
             X = until(number)
             return X, self.basis.scaling(X)
 
-        if self.rule == "fedavg":
+        if self.rule == Rule.fedavg:
             return Averaged(name, pairs, memory=memory)
         # How many patterns there are is decided by what there is when it is first asked.
         first = max(2, min(PatternRule.start_rows, len(until(1))))
-        patterns = PatternRule(start_rows=first) if self.rule == "groups" else None
+        patterns = PatternRule(start_rows=first) if self.rule == Rule.groups else None
         # All rows are here anyway, so there is nobody to guard them from.
         return Device(name, until, patterns=patterns, guarded=False, memory=memory)
 
     def member(self, merged: Merged) -> Member:
         """A device without rows of its own that knows what all of them know."""
-        patterns = PatternRule() if self.rule == "groups" else None
+        patterns = PatternRule() if self.rule == Rule.groups else None
         # Fed-ELMS' β is that of no ridge.
-        ridge = 0.0 if self.rule == "fedavg" else self.ridge
+        ridge = 0.0 if self.rule == Rule.fedavg else self.ridge
         member = Charter(NAME, self.basis, ridge).start(NAME, patterns=patterns)
         member.rest_on(merged)
         return member
@@ -94,35 +119,16 @@ class Plan:
         fields = {**known, "basis": self.basis.fields, "clients": sorted(self.rows)}
         (folder / "plan.json").write_text(json.dumps(fields), encoding="utf-8")
         np.save(folder / "batch.npy", self.batch)
-        for index, name in enumerate(sorted(self.rows)):
-            np.save(folder / f"{index}.npy", self.rows[name])
+        SavedRows.write(folder, self.rows)
 
     @classmethod
     def load(cls, folder: Path) -> "Plan":
         """The inverse of ``save``; rows are read when they are asked for."""
         fields = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         known = {name: fields[name] for name in _NUMBERS}
-        rows = _Saved(folder, fields["clients"])
+        rows = SavedRows(folder, fields["clients"])
         batch = np.load(folder / "batch.npy", allow_pickle=False)
         return cls(basis=Basis.from_fields(fields["basis"]), rows=rows, batch=batch, **known)
 
 
-_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "groups")
-
-
-class _Saved(Mapping[str, Array]):
-    """Rows of each client in files."""
-
-    def __init__(self, folder: Path, names: list[str]) -> None:
-        self._folder = folder
-        self._names = {name: index for index, name in enumerate(names)}
-
-    def __getitem__(self, name: str) -> Array:
-        rows: Array = np.load(self._folder / f"{self._names[name]}.npy", allow_pickle=False)
-        return rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "bits", "groups", "distance", "timeout")

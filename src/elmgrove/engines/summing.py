@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from elmgrove.basis import Basis
 from elmgrove.cooperation import Contribution, Ledger, Merged, RunningSum
+from elmgrove.cooperation.charter import require_addable
+from elmgrove.cooperation.departure import Entry
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.errors import BadInput
 from elmgrove.evidence import Evidence
@@ -28,9 +30,9 @@ class Summing(Federation[Contribution]):
             return None
         contribution = Contribution.from_bytes(reply)
         require_sender(origin, contribution.origin)
-        self.basis.require(contribution.evidence.basis)
+        # A charter would refuse classifiers: it is for detectors, whose outputs are their inputs.
         for kind in contribution.kinds:
-            kind.require_admissible(f"the evidence of {origin!r}")
+            require_addable(self.basis, kind, f"the evidence of {origin!r}")
         return contribution if contribution.evidence.count > 0.0 else None
 
     def combine(self, replies: Sequence[Contribution]) -> None:
@@ -38,14 +40,12 @@ class Summing(Federation[Contribution]):
         for contribution in replies:
             before = self.ledger.get(contribution.origin)
             if self.ledger.join(contribution):
-                if isinstance(before, Contribution):
-                    self._sum.remove(before.evidence)
-                self._sum.add(contribution.evidence)
+                self._sum.change(_evidence(before), contribution.evidence)
+        self._sum.freshen(held.evidence for held in self.ledger)
 
     def gift(self, origin: str) -> bytes:
         """The sum over the others."""
-        own = self.ledger.get(origin)
-        without = own.evidence if isinstance(own, Contribution) else None
+        without = _evidence(self.ledger.get(origin))
         devices = len(self.ledger) - (without is not None)
         return Merged(
             self.task.federation, self.rounds, devices, self._sum.evidence(without)
@@ -63,3 +63,7 @@ class Summing(Federation[Contribution]):
         if total is None:
             raise BadInput("no client answered, so there is no model")
         return total
+
+
+def _evidence(entry: Entry | None) -> Evidence | None:
+    return entry.evidence if isinstance(entry, Contribution) else None

@@ -6,7 +6,7 @@ from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.fed_elms import State
 from elmgrove.cooperation.origin import require_origin
-from elmgrove.engines.model import pack_model, unpack_model
+from elmgrove.engines.arrays import pack_model, unpack_model
 from elmgrove.packing import Packed
 from elmgrove.solver import require_ridge
 

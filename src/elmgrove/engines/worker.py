@@ -4,7 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
+
+from elmgrove.basis import Basis
 
 Array = NDArray[Any]
 #: All rows that there are by a round (from 1), in the order in which they came.
@@ -18,6 +21,14 @@ class Loss(NamedTuple):
 
     mean: float
     rows: int
+
+    @classmethod
+    def of(cls, basis: Basis, beta: Array, X: Array, T: Array) -> "Loss":
+        """That of a model with these output weights; 0 of no rows."""
+        if not len(X):
+            return cls(0.0, 0)
+        error = basis.layer(basis.scaling(X)) @ beta - T
+        return cls(float(np.mean(error * error)), len(X))
 
 
 class Worker(ABC):

@@ -56,11 +56,11 @@ class FederationSum(Follower):
 
     def _applied(self, running: RunningSum, changes: Sequence[Change]) -> None:
         for change in changes:
-            # First what comes, so that a single device's replacement does not empty the sum.
-            if change.blob is not None:
-                running.add(self.evidence(change.revision, change.blob))
-            if change.replaced is not None:
-                running.remove(evidence_of(change.replaced, running.basis))
+            before, now = change.replaced, change.blob
+            running.change(
+                None if before is None else evidence_of(before, running.basis),
+                None if now is None else self.evidence(change.revision, now),
+            )
 
     async def _rebuild(self) -> int:
         running = RunningSum(self._running.basis)

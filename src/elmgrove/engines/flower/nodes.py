@@ -12,20 +12,25 @@ from elmgrove.errors import BadInput
 
 #: Seconds between two looks at who is there.
 _PAUSE = 0.5
+#: Seconds for those who were asked before and did not say a name that could be used.
+_AGAIN = 10.0
 log = logging.getLogger("elmgrove.engines")
 
 
 class Nodes:
     """Clients by the names that they gave when they were first seen; numbers of nodes are random.
 
-    Before anything else it waits for so many ``clients``, at most ``timeout`` seconds. A node whose
-    name is taken, or that does not tell any, takes no part, which is logged; before the next round
-    it is asked again. One that is gone keeps its name: it may be back.
+    Before anything else it waits for so many ``clients`` and for their names, at most ``start``
+    seconds each. A node whose name is taken, or that does not tell any, takes no part, which is
+    logged; before the next round it is asked again, but not waited for as long as one that just
+    came (``timeout``). One that is gone keeps its name: it may be back.
     """
 
-    def __init__(self, clients: int, timeout: float) -> None:
+    def __init__(self, clients: int, start: float, timeout: float) -> None:
         self._clients = clients
+        self._start = start
         self._timeout = timeout
+        self._asked: set[int] = set()
         self._nodes: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._here: set[int] = set()
@@ -49,11 +54,19 @@ class Nodes:
         self._here = self._present(grid)
         new = sorted(self._here - self._names.keys())
         asked = [Message(content({}), node, "query") for node in new]
-        for message in grid.send_and_receive(asked, timeout=self._timeout) if asked else ():
+        patience = self._patience(new)
+        for message in grid.send_and_receive(asked, timeout=patience) if asked else ():
             self._greet(message)
 
+    def _patience(self, new: list[int]) -> float:
+        first, known = not self._asked, self._asked.issuperset(new)
+        self._asked |= set(new)
+        if first:
+            return self._start
+        return min(self._timeout, _AGAIN) if known else self._timeout
+
     def _present(self, grid: Grid) -> set[int]:
-        until = time.monotonic() + self._timeout
+        until = time.monotonic() + self._start
         while True:
             here = set(grid.get_node_ids())
             if len(here) >= self._clients:

@@ -23,7 +23,14 @@ class Outcome:
 
 
 #: The settings of the strategy that an app's configuration may hold, with their defaults.
-SETTINGS = {"clients": 2, "rounds": 1, "fraction": 1.0, "seed": 0, "timeout": 3600.0}
+SETTINGS = {
+    "clients": 2,
+    "rounds": 1,
+    "fraction": 1.0,
+    "seed": 0,
+    "start": 600.0,
+    "timeout": 3600.0,
+}
 
 
 def server_app(
@@ -33,8 +40,9 @@ def server_app(
 ) -> ServerApp:
     """A ``ServerApp`` that makes a federation, runs its rounds and hands over what came of it.
 
-    ``clients``, ``rounds``, ``fraction``, ``seed`` and ``timeout`` (seconds that a client has to
-    answer) are taken from the app's configuration (``[tool.flwr.app.config]``).
+    ``clients``, ``rounds``, ``fraction``, ``seed``, ``start`` (seconds that clients have to come)
+    and ``timeout`` (seconds that each has to answer) are taken from the app's configuration
+    (``[tool.flwr.app.config]``).
     """
     app = ServerApp()
 

@@ -21,6 +21,8 @@ from elmgrove.errors import BadInput, ElmgroveError
 START = 60.0
 #: Seconds that a simulation may take: it is a bound, not an expectation.
 LONGEST = 24 * 3600.0
+#: Ray adds 68: /ray/session_YYYY-MM-DD_HH-MM-SS_FFFFFF_PPPPPPP/sockets/plasma_store.
+_LONGEST_PATH = 107 - 68
 
 _PROJECT = """\
 [project]
@@ -38,6 +40,7 @@ clients = 1
 rounds = 1
 fraction = 1.0
 seed = 0
+timeout = 3600.0
 """
 _MODULE = (
     "from elmgrove.engines.flower.app import client, server\n\n__all__ = ['client', 'server']\n"
@@ -52,6 +55,7 @@ def simulate(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, De
     plan.federation()  # refuses what can't begin, before anything is started
     with TemporaryDirectory(prefix="elmgrove-") as scratch, Processes(Path(scratch)) as processes:
         folder = processes.folder
+        require_short(folder)
         plan.save(folder)
         _write_app(folder / "app")
         address = superlink(processes, "--insecure", "--simulation")
@@ -73,16 +77,29 @@ def simulate(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, De
         return Merged.from_bytes((folder / RESULT).read_bytes()), delivery
 
 
+def require_short(folder: Path) -> None:
+    """Raises ``BadInput`` where Ray could not make its sockets, with paths of 107 bytes at most."""
+    if len(os.fsencode(folder)) > _LONGEST_PATH:
+        raise BadInput(
+            f"{folder} is too long a path for Ray's sockets: set TMPDIR to a short one, like /tmp"
+        )
+
+
 def superlink(processes: Processes, *options: str, scheme: str = "http") -> str:
     """Starts a SuperLink on a free port of this machine; gives its address when it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
     processes.start("superlink", command)
     url = f"{scheme}://127.0.0.1:{port}/health"
     processes.wait("the SuperLink answers", lambda: _answers(url), START)
     return f"127.0.0.1:{port}"
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _answers(url: str) -> bool:
@@ -105,6 +122,8 @@ def _command(folder: Path, plan: Plan) -> list[str]:
         f'folder="{folder}" clients={clients} rounds={plan.rounds} '
         f"fraction={float(plan.fraction)} seed={plan.seed}"
     )
+    if plan.timeout is not None:
+        chosen += f" timeout={float(plan.timeout)}"
     machine = (
         f"num-supernodes={clients} client-resources-num-cpus=1 "
         f"init-args-num-cpus={os.cpu_count() or 1}"

@@ -23,7 +23,8 @@ class RoundsStrategy(Strategy):
     Clients are known by the names that they give themselves, so the draw is that of any other
     engine. One that fails, is late or gone, has no rows, or sends what the federation refuses is
     left out, with the reason in the round's ``Report``, and the round goes on. After the last
-    round every client gets what is known (``Delivery``). ``clients`` is how many to wait for first.
+    round every client gets what is known (``Delivery``). ``clients`` is how many to wait for first,
+    at most ``start`` seconds; then each has ``timeout`` seconds to answer.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class RoundsStrategy(Strategy):
         rounds: int = 1,
         fraction: float = 1.0,
         seed: int = 0,
+        start: float = 600.0,
         timeout: float = 3600.0,
         on_round: Callable[[Report], None] | None = None,
     ) -> None:
         self._federation = federation
-        self._nodes = Nodes(clients, timeout)
+        self._nodes = Nodes(clients, start, timeout)
         self._rounds = rounds
         self._fraction = fraction
         self._seed = seed

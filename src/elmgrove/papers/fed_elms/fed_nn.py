@@ -1,7 +1,8 @@
 """Fed-NN: a network with one hidden layer, trained by FederatedAveraging, in PyTorch."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from elmgrove.cooperation.rounds import Client
 from elmgrove.extras import extra
 from elmgrove.papers.fed_elms.digits import Array, Digits
 from elmgrove.papers.fed_elms.settings import SEED
-from elmgrove.papers.fed_elms.trial import Tried, Wire, federated
+from elmgrove.papers.fed_elms.trial import Tried, Wire, federated, on_one_thread
 
 BATCH, EPOCHS, RATE, MOMENTUM = 10, 5, 0.01, 0.5
 KIND = "fed-nn"
@@ -26,7 +27,6 @@ def fed_nn(digits: Digits, units: int, rounds: int) -> Tried:
     Needs PyTorch.
     """
     torch = extra("torch", "papers")
-    torch.set_num_threads(1)
     wire = Wire()
 
     def client(name: str) -> Client[bytes, bytes]:
@@ -40,17 +40,27 @@ def fed_nn(digits: Digits, units: int, rounds: int) -> Tried:
     def rule(blobs: Sequence[bytes]) -> bytes:
         return _packed(0, weighted_mean(map(_unpacked, blobs)))
 
-    first = _fitted(
-        torch, _random(torch, digits, units), digits.X[digits.initial], digits.T[digits.initial], 0
-    )
     clients = {name: client(name) for name in digits.clients}
-    started = time.process_time()
-    blob = federated(_packed(0, first), clients, rule, rounds)
-    seconds = time.process_time() - started
+    X0, T0 = digits.X[digits.initial], digits.T[digits.initial]
+    with on_one_thread(), _one_thread_of(torch):
+        first = _fitted(torch, _random(torch, digits, units), X0, T0, 0)
+        started = time.process_time()
+        blob = federated(_packed(0, first), clients, rule, rounds)
+        seconds = time.process_time() - started
     W1, b1, W2, b2 = _unpacked(blob)[1]
     outputs = np.maximum(digits.test @ W1.T + b1, 0.0) @ W2.T + b2
     many = len(clients)
     return Tried(digits.accuracy(outputs), seconds, wire.up / many, wire.down / many)
+
+
+@contextmanager
+def _one_thread_of(torch: Any) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _random(torch: Any, digits: Digits, units: int) -> list[Array]:

@@ -27,11 +27,13 @@ CLIENTS, FRACTION = 56, 1.0
 #: Updates that the table and Figure 5 split each client's rows into; the paper states none.
 ROUNDS = 5
 SEED = 0
+#: Seeds of division and layer that Figure 5 is repeated with.
+SEEDS = 5
 
 
-def layer(inputs: int, units: int) -> HiddenLayer:
+def layer(inputs: int, units: int, seed: int = SEED) -> HiddenLayer:
     """The hardware's layer: ±1 from a shift register, and ReLU (IV-C)."""
-    return HiddenLayer(inputs, units, "relu", "binary", seed=SEED + 1)
+    return HiddenLayer(inputs, units, "relu", "binary", seed=seed + 1)
 
 
 def formula_bits(L: int, D: int, M: int) -> int:

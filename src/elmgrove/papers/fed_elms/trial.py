@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from elmgrove.basis import Basis
-from elmgrove.blas import one_thread
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.cooperation import Contribution, Merged
 from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
@@ -64,6 +64,11 @@ def _complete(happened: Round, state: Any) -> None:
         raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
 
 
+def on_one_thread() -> threadpool_limits:
+    """For what is timed: also NumPy's BLAS, where ``blas.one_thread`` knows SciPy's alone."""
+    return threadpool_limits(1, "blas")
+
+
 def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
     """As the equations have it, in float64 and without messages."""
     X0, T0 = digits.X[digits.initial], digits.T[digits.initial]
@@ -72,7 +77,7 @@ def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
         return lambda state, number: trained(state, layer, *digits.turn(name, number, rounds))
 
     clients = {name: client(name) for name in digits.clients}
-    with one_thread:
+    with on_one_thread():
         state = begin(layer, X0, T0)
         started = time.process_time()
         state = federated(state, clients, fedavg, rounds)
@@ -98,7 +103,7 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
         return CompactModel.of(basis, state).to_bytes()
 
     clients = {name: client(name) for name in digits.clients}
-    with one_thread:
+    with on_one_thread():
         blob = CompactModel.of(basis, begin(layer, X0, T0)).to_bytes()
         started = time.process_time()
         blob = federated(blob, clients, rule, rounds)
@@ -112,7 +117,7 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
 
 def exact(digits: Digits, layer: HiddenLayer) -> Tried:
     """E²LM: one message a client, one sum; neither initial batch nor rounds."""
-    with one_thread:
+    with on_one_thread():
         started = time.process_time()
         blobs = [
             Contribution(name, len(rows), _evidence(digits, layer, rows)).to_bytes()
@@ -128,7 +133,7 @@ def exact(digits: Digits, layer: HiddenLayer) -> Tried:
 
 def centralized(digits: Digits, layer: HiddenLayer, rows: Array) -> float:
     """The accuracy of one model that learned these rows in one place."""
-    with one_thread:
+    with on_one_thread():
         model = OSELM(layer, digits.outputs)
         model.learn_many(digits.X[rows], digits.T[rows])
         return digits.accuracy(model.predict_many(digits.test))
