@@ -155,7 +155,9 @@ def test_evidence_that_does_not_fit_is_left_out_with_its_reason() -> None:
 def test_only_those_whom_the_rule_chooses_are_merged() -> None:
     fan = member("fan", 3)
     with answering(bundle([said("a", 1).to_bytes(), said("b", 2).to_bytes()])) as url:
-        sync(PeerSession(fan, [url], rule=named(["b"])))
+        session = PeerSession(fan, [url], rule=named(["b"]))
+        assert sync(session).news
+        assert not sync(session).news
     assert [held.origin for held in fan.ledger] == ["b"]
 
 

@@ -91,7 +91,7 @@ class PeerSession:
     def take(self, pulled: Pulled) -> Report:
         """Lets the member learn what came."""
         member = self.member
-        before = member.ledger, member.lead
+        before = member.ledger.entries, member.lead
         refused: list[ElmgroveError] = member.meet(pulled.entries)
         if self._rule is not everyone:
             ridge = member.detector.model.ridge
@@ -102,7 +102,7 @@ class PeerSession:
             None if shared is None else shared.epoch,
             member.rows_missing(guarded=self._guarded),
             len(member.ledger),
-            (member.ledger, member.lead) != before,
+            (member.ledger.entries, member.lead) != before,
             "; ".join(reasons) or None,
         )
 
