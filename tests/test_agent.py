@@ -61,6 +61,7 @@ def at_work(**settings: Any) -> Iterator[Agent]:
         try:
             agent.run()
         except BaseException as error:
+            # Whatever ends the agent's thread is for the test's own thread to raise.
             failures.append(error)
 
     thread = threading.Thread(target=run)
