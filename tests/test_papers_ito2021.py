@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from commands import Elmgrove, elmgrove_fixture
+from commands import Elmgrove, elmgrove_fixture, one_clear_line
 from elmgrove.codec import unseal
 from elmgrove.cooperation.fed_elms import weighted_mean
 from elmgrove.papers.data import har
@@ -195,6 +195,21 @@ def test_the_others_are_drawn(elmgrove: Elmgrove, folder: Path, name: str) -> No
     done = elmgrove("paper", "ito2021", name, "--data", folder, "--output", folder)
     assert done.code == 0
     assert (folder / f"ito2021/{name}.png").stat().st_size > 1000
+
+
+def test_what_reads_no_data_asks_for_none(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    assert elmgrove("paper", "ito2021", "communication").code == 0
+    assert (tmp_path / "papers/ito2021/communication.json").exists()
+    assert "--data or ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "ito2021", "figure18"))
+
+
+@pytest.mark.parametrize("option", [("--trials", "3"), ("--server",)])
+def test_options_that_a_figure_does_not_have_are_refused(
+    elmgrove: Elmgrove, option: tuple[str, ...]
+) -> None:
+    said = one_clear_line(elmgrove("paper", "ito2021", "communication", *option))
+    assert "of ito2021: figure8, figure9" in said
+    assert "of fed-elms: none" in one_clear_line(elmgrove("paper", "fed-elms", "table1", *option))
 
 
 @real

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.networks import Task, Weights, batches, begin, fitted, losses
-from elmgrove.papers.ito2021.settings import RATE, Training
+from elmgrove.papers.ito2021.settings import Training
 
 torch: Any = pytest.importorskip("torch")
 Array = NDArray[Any]
 WIDTH = 6
-SHALLOW, DEEP = Training((4,), 8, 3), Training((5, 3, 5), 4, 2)
+SHALLOW, DEEP = Training((4,), 8, 3), Training((5, 3, 5), 4, 2, rate=0.01)
 
 
 def _rows(count: int) -> Array:
@@ -38,7 +38,7 @@ def _alone(X: Array, task: Task, training: Training) -> Weights:
             layer.bias.copy_(torch.from_numpy(b[0]))
         modules += [layer, torch.nn.ReLU()]
     net = torch.nn.Sequential(*modules[:-1], torch.nn.Sigmoid())
-    adam, loss = torch.optim.Adam(net.parameters(), lr=RATE), torch.nn.MSELoss()
+    adam, loss = torch.optim.Adam(net.parameters(), lr=training.rate), torch.nn.MSELoss()
     for step in batches(task, training):
         x = torch.from_numpy(X[step[step >= 0]])
         adam.zero_grad()
@@ -116,7 +116,9 @@ def test_rounds_of_many_federations_are_those_of_each() -> None:
         ]
         for device, name in enumerate("AB")
     }
-    together = averaged(X, tasks, SHALLOW, rounds=4)
+    noted = dict[int, Any]()
+    together = averaged(X, tasks, SHALLOW, 4, noted.__setitem__)
+    assert (list(noted), noted[4]) == ([1, 2, 3, 4], together)
     for place, found in enumerate(together):
         alone = {name: [mine[place]] for name, mine in tasks.items()}
         _same(averaged(X, alone, SHALLOW, rounds=4)[0], found)
@@ -125,10 +127,10 @@ def test_rounds_of_many_federations_are_those_of_each() -> None:
 
 def _fedavg(X: Array, devices: list[Task], rounds: int) -> Weights:
     """FedAvg as it is written: each from the global weights, then Σ n_k w_k / n."""
-    weights, once = devices[0].weights, replace(SHALLOW, epochs=1)
+    weights = devices[0].weights
     for number in range(1, rounds + 1):
         local = [
-            _alone(X, Task(weights, task.rows, (*task.seed, number)), once) for task in devices
+            _alone(X, Task(weights, task.rows, (*task.seed, number)), SHALLOW) for task in devices
         ]
         n = sum(len(task.rows) for task in devices)
         weights = [

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,19 @@ from commands import Elmgrove, elmgrove_fixture
 from elmgrove.cli.meeting import meeting
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import Run
-from elmgrove.papers.ito2021.baselines import bp_nn3
+from elmgrove.papers.ito2021 import round_by_round
+from elmgrove.papers.ito2021.baselines import bp_nn3, task
 from elmgrove.papers.ito2021.cache import digest, kept
-from elmgrove.papers.ito2021.heat_maps import FIVE, har_maps
+from elmgrove.papers.ito2021.comparison import difference, mean
+from elmgrove.papers.ito2021.drawing import rounds as draw_rounds
+from elmgrove.papers.ito2021.federated import averaged
+from elmgrove.papers.ito2021.heat_maps import FIVE, har_data, har_maps
 from elmgrove.papers.ito2021.map_drawing import maps as drawn
+from elmgrove.papers.ito2021.networks import losses
 from elmgrove.papers.ito2021.os_elm import os_elm
 from elmgrove.papers.ito2021.pair import Pair
-from elmgrove.papers.ito2021.settings import HAR, MNIST
+from elmgrove.papers.ito2021.round_by_round import Choice, a_pattern_each, half_of_both
+from elmgrove.papers.ito2021.settings import HAR, MNIST, Training
 from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, Trial
 
 __all__ = ["elmgrove_fixture"]
@@ -203,6 +210,59 @@ def test_table_3() -> None:
     assert HAR.basis(561).layer.units == 128
     assert MNIST.basis(784).layer.units == 64
     assert (HAR.bp_nn5.hidden, MNIST.bp_nn5.hidden) == ((128, 256, 128), (64, 32, 64))
+
+
+def test_differences_are_of_the_trials_that_both_have() -> None:
+    high = [np.array([[0.0, 0.9], [0.7, 0.0]]), np.array([[0.0, 0.7], [0.7, 0.0]])]
+    low = [np.full((2, 2), 0.8), np.full((2, 2), 0.4), np.full((2, 2), 0.0)]
+    found = difference({"high": high, "low": low}, "high", "low")
+    assert found == {
+        **{"mean": pytest.approx(0.15), "standard error": pytest.approx(0.15), "trials": 2},
+        **{"lowest": pytest.approx(0.1), "highest": pytest.approx(0.2)},
+        **{"pairs above": 2, "pairs": 2},
+    }
+    assert difference({"high": high[:1], "low": low}, "high", "low")["standard error"] is None
+    assert mean(high) == pytest.approx(0.75)
+
+
+def test_both_ways_to_deal_out_a_pairs_rows_deal_out_all_of_them() -> None:
+    trial = _trial(labels=3)
+    for pair in trial.pairs:
+        for share in (a_pattern_each, half_of_both):
+            dealt = np.sort(np.concatenate(share(trial, pair)))
+            np.testing.assert_array_equal(
+                dealt, np.flatnonzero(np.isin(trial.data.train_label, pair))
+            )
+    for rows in half_of_both(trial, Pair(0, 2)):
+        assert set(trial.data.train_label[rows].tolist()) == {0, 2}
+
+
+def test_round_by_round_has_what_the_rounds_of_each_pair_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    small = Training((8,), 8, 1)
+    choices = {"each": Choice(a_pattern_each, small), "both": Choice(half_of_both, small)}
+    monkeypatch.setattr(round_by_round, "CHOICES", choices)
+    write_har(tmp_path)
+    run = Run(tmp_path, quick=True)
+    found = round_by_round.rounds(run)
+    assert list(found["mean auc"]) == ["each", "both"]
+    assert list(found["mean auc"]["each"]) == [f"round {n}" for n in (1, 2, 5, 10, 20)]
+    data, most = har_data(run)
+    trial = Trial.of(data, HAR, 0, most)
+    aucs = [_after_two_rounds(trial, small, pair) for pair in trial.pairs if pair.a != pair.b]
+    assert found["mean auc"]["each"]["round 2"] == pytest.approx(np.mean(aucs), abs=1e-6)
+    canvas = Canvas()
+    draw_rounds(found, canvas)
+    assert len(canvas.axes[0].lines) == 4
+
+
+def _after_two_rounds(trial: Trial, training: Training, pair: Pair) -> float:
+    rows = pair.learned(trial.data, trial.most)
+    tasks = {name: [task(trial, training, pair, rows[n], n)] for n, name in enumerate("AB")}
+    (weights,) = averaged(trial.single, tasks, training, 2)
+    return pair.tested(trial.data).auc(partial(losses, weights))
 
 
 @real

@@ -1,6 +1,7 @@
 """The page of results, the tables in numbers, and what is said about data sets."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from commands import Elmgrove, elmgrove_fixture, one_clear_line
 from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.remarks import REMARKS, TITLES
-from elmgrove.papers.results import page
+from elmgrove.papers.results import publish
 from elmgrove.papers.tables import Grid, grids, text
 from test_papers_data import write_faces, write_fans, write_har, write_sounds
 from test_papers_uah import write_driveset
@@ -60,12 +61,17 @@ def test_values_as_people_read_them(value: Any, expected: str) -> None:
     assert text(value) == expected
 
 
+def _page(folder: Path) -> str:
+    publish(folder, folder / "page.md")
+    return (folder / "page.md").read_text()
+
+
 def test_the_page_has_what_was_run_and_names_the_rest(tmp_path: Path) -> None:
     (tmp_path / "mlmg").mkdir()
     found = {"fans": {"alone": {"auc_own": 0.93952}}, "made": MADE}
     (tmp_path / "mlmg/fans.json").write_text(json.dumps(found))
     (tmp_path / "mlmg/table2.json").write_text(json.dumps({"made": MADE | {"quick": True}}))
-    made = page(tmp_path)
+    made = _page(tmp_path)
     assert "`elmgrove paper mlmg fans`, 2026-11-16, 1.25 s, seed 7, a." in made
     assert "| fans | auc own |\n|---|---|\n| alone | 0.9395 |" in made
     assert "`elmgrove paper mlmg table2`, **quick run**, " in made
@@ -77,7 +83,7 @@ def test_a_table_stands_on_the_page_once_but_single_values_with_each_figure(tmp_
     for name, own in (("table2", 0.1), ("fans", 0.2)):
         found = {"mean": {"x": {"auc": 0.5}}, "own": {"x": {"auc": own}}, "features": 265}
         (tmp_path / f"mlmg/{name}.json").write_text(json.dumps(found))
-    made = page(tmp_path)
+    made = _page(tmp_path)
     assert made.count("| mean | auc |") == 1
     assert made.count("| own | auc |") == 2
     assert made.count("\nfeatures: 265\n") == 2
@@ -87,11 +93,32 @@ def test_a_table_stands_on_the_page_once_but_single_values_with_each_figure(tmp_
 def test_the_command_writes_the_page_and_names_a_damaged_file(
     elmgrove: Elmgrove, tmp_path: Path
 ) -> None:
-    (tmp_path / "papers/fed-elms").mkdir(parents=True)
-    assert elmgrove("paper", "results", "--output", tmp_path / "page.md").code == 0
-    assert (tmp_path / "page.md").read_text() == page(tmp_path / "papers")
-    (tmp_path / "papers/fed-elms/figure4.json").write_text("{")
-    assert "figure4.json holds no numbers" in one_clear_line(elmgrove("paper", "results"))
+    figures = tmp_path / "papers/fed-elms"
+    figures.mkdir(parents=True)
+    assert elmgrove("paper", "results", "--output", tmp_path / "one.md").code == 0
+    assert (tmp_path / "one.md").read_text() == _page(tmp_path / "papers")
+    (figures / "figure4.json").write_text("{")
+    ran = elmgrove("paper", "results", "--output", tmp_path / "other.md")
+    assert "figure4.json holds no numbers" in one_clear_line(ran)
+    assert not list(tmp_path.glob("other*"))
+
+
+def test_pictures_stand_beside_the_page(tmp_path: Path) -> None:
+    (tmp_path / "fed-elms").mkdir()
+    for name in ("figure4.json", "figure4.png", "figure5.png"):
+        (tmp_path / "fed-elms" / name).write_bytes(b"{}")
+    made = _page(tmp_path)
+    # Of figure5 there are no numbers, so nobody knows what its picture shows.
+    assert made.count("![") == 1
+    (link,) = re.findall(r"!\[.*\]\((.*)\)", made)
+    assert (tmp_path / link).read_bytes() == b"{}"
+
+
+def test_a_command_is_shown_with_the_trials_it_had(tmp_path: Path) -> None:
+    (tmp_path / "ito2021").mkdir()
+    found = {"made": MADE | {"trials": 50}}
+    (tmp_path / "ito2021/figure9.json").write_text(json.dumps(found))
+    assert "`elmgrove paper ito2021 figure9 --trials 50`, 2026-11-16" in _page(tmp_path)
 
 
 def test_the_command_says_what_is_there_and_where_to_get_the_rest(

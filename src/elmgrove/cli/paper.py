@@ -43,7 +43,8 @@ def paper(
     trials: Annotated[
         int | None,
         typer.Option(
-            help=f"Trials to average over, in figure8 to figure17; networks get a tenth of them. "
+            help=f"Trials to average over, in Ito 2021's figures 8 to 17 and pairs; networks get "
+            f"a tenth of them. "
             f"[default: {TRIALS}, with --quick 1]",
             min=1,
         ),
@@ -51,7 +52,7 @@ def paper(
     server: Annotated[
         bool,
         typer.Option(
-            "--server", help="In figure8 to figure17 devices meet on a server, started for them."
+            "--server", help="In the same figures: devices meet on a server, started for them."
         ),
     ] = False,
 ) -> None:
@@ -67,8 +68,11 @@ def paper(
         _list(paper)
         return
     chosen = figure(paper, name)
-    folder, place = require_folder(data), output / paper
-    often = trials or (1 if quick else TRIALS)
+    if (trials or server) and not chosen.repeats:
+        repeated = ", ".join(one.name for one in PAPERS[paper] if one.repeats) or "none"
+        raise BadInput(f"--trials and --server are for figures over trials; of {paper}: {repeated}")
+    folder = require_folder(data) if chosen.reads_data else Path()
+    place, often = output / paper, trials or (1 if quick else TRIALS)
     with meeting(server) as where:
         found = chosen.made(Run(folder, quick, tracked, often, place / "trials", where))
     for path in chosen.write(found, place):

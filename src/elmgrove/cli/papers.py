@@ -9,9 +9,8 @@ from typer.core import TyperGroup
 
 from elmgrove.cli.options import notes
 from elmgrove.cli.paper import DataFolder, paper, require_folder
-from elmgrove.files import write
 from elmgrove.papers.data.holdings import holdings
-from elmgrove.papers.results import page
+from elmgrove.papers.results import publish
 
 RUN = "run"
 
@@ -58,7 +57,9 @@ def results(
 ) -> None:
     """Write a page with all figures' numbers, beside the papers' and with what differs.
 
+    The pictures go into a folder beside the page, which has its name without ".md".
+
     Example: [bold]elmgrove paper results papers --output docs/results.md[/]
     """
-    write(output, page(folder).encode())
+    publish(folder, output)
     notes.print(f"Wrote {output}.")

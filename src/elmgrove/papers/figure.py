@@ -42,7 +42,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure or table of a paper; ``numbers`` runs it, ``draw`` puts them on a canvas."""
+    """One figure or table of a paper; ``numbers`` runs it, ``draw`` puts them on a canvas.
+
+    ``repeats``: it averages over the trials of a run, and its devices meet where the run says.
+    """
 
     name: str
     title: str
@@ -50,6 +53,8 @@ class Figure:
     draw: Callable[[Numbers, Any], None]
     size: tuple[float, float] = (10.0, 5.0)
     seed: int = SEED
+    reads_data: bool = True
+    repeats: bool = False
 
     def made(self, run: Run) -> Numbers:
         """The numbers, and ``made``: when, in how many seconds, where, from which seed.
@@ -65,6 +70,7 @@ class Figure:
                 "machine": _machine(),
                 "seed": self.seed,
                 "quick": run.quick,
+                **({"trials": run.trials} if self.repeats else {}),
             }
         }
 

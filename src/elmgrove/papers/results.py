@@ -1,4 +1,4 @@
-"""A page with the numbers of all figures, from the files that their commands wrote."""
+"""A page with the numbers and pictures of all figures, from the files their commands wrote."""
 
 import json
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import fill
 
 from elmgrove.errors import BadFile
+from elmgrove.files import write
 from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.figure import Figure, Numbers
 from elmgrove.papers.remarks import REMARKS, TITLES
@@ -22,27 +23,41 @@ repeated. [The papers](papers.md) says what may be concluded.
 """
 
 
-def page(folder: Path) -> str:
-    """All figures in Markdown, from PAPER/FIGURE.json; those without a file are not run."""
-    blocks = [_HEAD]
+def publish(folder: Path, page: Path) -> None:
+    """Writes the page, from PAPER/FIGURE.json; figures without a file are not run.
+
+    Its pictures are copied to a folder beside it, which is called as the page is: PAGE/PAPER.
+    Nothing is written if a file can't be read.
+    """
+    blocks, pictures = [_HEAD], dict[Path, bytes]()
     for paper, figures in PAPERS.items():
         blocks.append(f"## {TITLES[paper]}\n")
         shown: list[Grid] = []
         for figure in figures:
             path = folder / paper / f"{figure.name}.json"
             blocks += _figure(paper, figure, path, shown)
-    return "\n".join(blocks)
+            picture = path.with_suffix(".png")
+            if path.exists() and picture.exists():
+                place = Path(page.stem, paper, picture.name)
+                blocks.append(f"![{figure.title}]({place.as_posix()})\n")
+                pictures[page.parent / place] = picture.read_bytes()
+    for place, content in pictures.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write(place, content)
+    write(page, "\n".join(blocks).encode())
 
 
 def _figure(paper: str, figure: Figure, path: Path, shown: list[Grid]) -> Iterator[str]:
     yield f"### {figure.title}\n"
-    command = f"`elmgrove paper {paper} {figure.name}`"
+    command = f"elmgrove paper {paper} {figure.name}"
     remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
     if not path.exists():
-        yield f"{command}: not run.\n\n{remark}"
+        yield f"`{command}`: not run.\n\n{remark}"
         return
     found = _read(path)
-    yield f"{command}, {_made(found.pop('made', {}))}\n\n{remark}"
+    made = found.pop("made", {})
+    trials = f" --trials {made['trials']}" if "trials" in made else ""
+    yield f"`{command}{trials}`, {_made(made)}\n\n{remark}"
     for grid in grids(found):
         # Some figures are one part of the same numbers each.
         if not grid.title:

@@ -51,17 +51,23 @@ class Wire:
 
 
 def federated(
-    state: Any, clients: dict[str, Client[Any, Any]], rule: Callable[[Any], Any], rounds: int
+    state: Any,
+    clients: dict[str, Client[Any, Any]],
+    rule: Callable[[Any], Any],
+    rounds: int,
+    note: Callable[[int, Any], None] = lambda number, state: None,
 ) -> Any:
-    """The rounds, with everybody in each; whoever fails here is a mistake of ours."""
-    return run(
-        state, clients, rule, rounds=rounds, fraction=FRACTION, seed=SEED, on_round=_complete
-    )
+    """The rounds, with everybody in each; whoever fails here is a mistake of ours.
 
+    ``note`` is told of the state after each round.
+    """
 
-def _complete(happened: Round, state: Any) -> None:
-    if happened.left_out:
-        raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
+    def complete(happened: Round, state: Any) -> None:
+        if happened.left_out:
+            raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
+        note(happened.number, state)
+
+    return run(state, clients, rule, rounds=rounds, fraction=FRACTION, seed=SEED, on_round=complete)
 
 
 def on_one_thread() -> threadpool_limits:

@@ -1,6 +1,7 @@
 """The networks' ROC-AUC for all pairs of a trial: BP-NN3, BP-NN5 and BP-NN3-FL."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.networks import AT_ONCE, Task, Weights, begin, fitted, losses
 from elmgrove.papers.ito2021.pair import Array, Pair
-from elmgrove.papers.ito2021.settings import ROUNDS, Training
+from elmgrove.papers.ito2021.settings import ROUND_EPOCHS, ROUNDS, Training
 from elmgrove.papers.ito2021.trial import BP_NN3, BP_NN3_FL, BP_NN5, Maps, Trial
 
 
@@ -26,7 +27,7 @@ def bp_nn5(trial: Trial, run: Run) -> Maps:
 def _networks(trial: Trial, run: Run, model: str, training: Training) -> Maps:
     def learn(pairs: Sequence[Pair]) -> list[Weights]:
         tasks = [
-            _task(trial, training, pair, np.concatenate(pair.learned(trial.data, trial.most)), 0)
+            task(trial, training, pair, np.concatenate(pair.learned(trial.data, trial.most)), 0)
             for pair in pairs
         ]
         return fitted(trial.single, tasks, training)
@@ -36,12 +37,12 @@ def _networks(trial: Trial, run: Run, model: str, training: Training) -> Maps:
 
 def bp_nn3_fl(trial: Trial, run: Run) -> Maps:
     """Two devices that learn a pattern each and average their networks in rounds."""
-    training = trial.setting.bp_nn3
+    training = replace(trial.setting.bp_nn3, epochs=ROUND_EPOCHS)
 
     def learn(pairs: Sequence[Pair]) -> list[Weights]:
         tasks = {
             name: [
-                _task(trial, training, pair, pair.learned(trial.data, trial.most)[device], device)
+                task(trial, training, pair, pair.learned(trial.data, trial.most)[device], device)
                 for pair in pairs
             ]
             for device, name in enumerate("AB")
@@ -51,10 +52,15 @@ def bp_nn3_fl(trial: Trial, run: Run) -> Maps:
     return _tested(trial, run, BP_NN3_FL, learn)
 
 
-def _task(trial: Trial, training: Training, pair: Pair, rows: Array, device: int) -> Task:
+def task(trial: Trial, training: Training, pair: Pair, rows: Array, device: int) -> Task:
     """Where a pair's network begins is the same on both devices, the order of rows is not."""
     seed = (SEED, trial.number, *pair)
     return Task(begin(trial.data.width, training, seed), rows, (*seed, device))
+
+
+def in_groups(pairs: Sequence[Pair]) -> list[Sequence[Pair]]:
+    """As many at a time as are trained in one computation."""
+    return [pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE)]
 
 
 def _tested(
@@ -65,8 +71,7 @@ def _tested(
     pairs = sorted(
         trial.pairs, key=lambda pair: sum(map(len, pair.learned(trial.data, trial.most)))
     )
-    several = [pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE)]
-    for some in run.track(several, trial.text(model)):
+    for some in run.track(in_groups(pairs), trial.text(model)):
         for pair, weights in zip(some, learn(some), strict=True):
             auc = pair.tested(trial.data).auc(partial(losses, weights))
             found[pair] = found[pair[::-1]] = auc

@@ -45,6 +45,19 @@ def sequential(found: Numbers, canvas: Any) -> None:
     axis.legend()
 
 
+def rounds(found: Numbers, canvas: Any) -> None:
+    """A line for each choice; what needs no rounds is level."""
+    axis = canvas.subplots()
+    for text, row in found["mean auc"].items():
+        marks = [int(name.removeprefix("round ")) for name in row]
+        axis.plot(marks, list(row.values()), marker="o", label=f"BP-NN3-FL, {text}")
+    for (text, auc), style in zip(found["without rounds"].items(), ("--", ":"), strict=True):
+        axis.axhline(auc["auc"], color="black", linestyle=style, label=text)
+    axis.set(xlabel="rounds", ylabel="mean ROC-AUC", xscale="log")
+    axis.set_xticks(marks, marks)
+    axis.legend(fontsize=8)
+
+
 def communication(found: Numbers, canvas: Any) -> None:
     """Bytes in all, up and down, for each data set."""
     axes = canvas.subplots(1, len(found["bytes a device"]), sharey=True, squeeze=False)[0]

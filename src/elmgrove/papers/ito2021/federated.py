@@ -1,29 +1,32 @@
 """BP-NN3-FL: networks averaged in rounds (FedAvg), on the loop that Fed-ELMS runs on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from elmgrove.cooperation.fed_elms import weighted_mean
 from elmgrove.cooperation.rounds import Client
 from elmgrove.papers.fed_elms.trial import federated
 from elmgrove.papers.ito2021.networks import Array, Task, Weights, fitted
-from elmgrove.papers.ito2021.settings import ROUND_EPOCHS, Training
+from elmgrove.papers.ito2021.settings import Training
 
 #: Of each federation the rows that a device has, and what it learned.
 Replies = list[tuple[int, Weights]]
 
 
 def averaged(
-    X: Array, tasks: Mapping[str, Sequence[Task]], training: Training, rounds: int
+    X: Array,
+    tasks: Mapping[str, Sequence[Task]],
+    training: Training,
+    rounds: int,
+    note: Callable[[int, list[Weights]], None] = lambda number, state: None,
 ) -> list[Weights]:
     """The global weights of several federations, all of which have these devices.
 
     ``tasks`` are each device's, one for each federation; its beginning is the first device's. In
     a round each device trains all its networks as one computation, from the global weights and
     with a new Adam, since weights are all that is sent; then each federation's are averaged,
-    weighted by rows.
+    weighted by rows. The epochs of ``training`` are a round's. ``note`` is told of the weights
+    after each round.
     """
-    once = replace(training, epochs=ROUND_EPOCHS)
 
     def client(mine: Sequence[Task]) -> Client[list[Weights], Replies]:
         def reply(state: list[Weights], number: int) -> Replies:
@@ -31,14 +34,14 @@ def averaged(
                 Task(weights, task.rows, (*task.seed, number))
                 for weights, task in zip(state, mine, strict=True)
             ]
-            learned = fitted(X, local, once)
+            learned = fitted(X, local, training)
             return [(len(task.rows), found) for task, found in zip(mine, learned, strict=True)]
 
         return reply
 
     first = next(iter(tasks.values()))
     clients = {name: client(mine) for name, mine in tasks.items()}
-    state: list[Weights] = federated([task.weights for task in first], clients, _rule, rounds)
+    state: list[Weights] = federated([task.weights for task in first], clients, _rule, rounds, note)
     return state
 
 

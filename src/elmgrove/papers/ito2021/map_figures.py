@@ -15,6 +15,7 @@ HEAT_MAPS = tuple(
         partial(only, found, model),
         maps,
         (1.5 * side, 1.4 * side),
+        repeats=True,
     )
     for name, found, first, side in _SETS
     for number, model in enumerate(FIVE, start=first)
@@ -25,6 +26,7 @@ HEAT_MAPS = tuple(
         found,
         maps,
         (3 * side, 2 * side),
+        repeats=True,
     )
     for name, found, first, side in _SETS
 )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from elmgrove.extras import extra
-from elmgrove.papers.ito2021.settings import RATE, Training
+from elmgrove.papers.ito2021.settings import Training
 
 Array = NDArray[Any]
 #: W₁ (inputs × units), b₁ (1 × units), W₂, b₂, …
@@ -68,7 +68,7 @@ def fitted(X: Array, tasks: Sequence[Task], training: Training) -> list[Weights]
     plans = [batches(task, training) for task in tasks]
     # The one with the most steps first: those still at work are always the first few.
     order = sorted(range(len(tasks)), key=lambda place: -len(plans[place]))
-    stack = _Stack(X, [tasks[place].weights for place in order])
+    stack = _Stack(X, [tasks[place].weights for place in order], training.rate)
     stack.train([plans[place] for place in order])
     found = stack.weights()
     return [found[order.index(place)] for place in range(len(tasks))]
@@ -77,7 +77,8 @@ def fitted(X: Array, tasks: Sequence[Task], training: Training) -> list[Weights]
 class _Stack:
     """Networks side by side: each array has a first dimension that counts them."""
 
-    def __init__(self, X: Array, weights: Sequence[Weights]) -> None:
+    def __init__(self, X: Array, weights: Sequence[Weights], rate: float) -> None:
+        self._rate = rate
         self._torch = extra("torch", "papers")
         self._optimize = extra("torch.optim.adam", "papers").adam
         # Two threads are slower here than one, and far slower where the machine is shared.
@@ -143,5 +144,5 @@ class _Stack:
         self._optimize(
             *(*state, [], self._steps),
             **{"fused": True, "amsgrad": False, "maximize": False, "weight_decay": 0.0},
-            **{"lr": RATE, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
+            **{"lr": self._rate, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
         )

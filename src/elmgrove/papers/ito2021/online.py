@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from elmgrove.codec import seal, unseal
 from elmgrove.extras import extra
 from elmgrove.papers.ito2021.networks import Weights, begin
-from elmgrove.papers.ito2021.settings import RATE, Training
+from elmgrove.papers.ito2021.settings import Training
 
 Array = NDArray[Any]
 KIND = "bp-nn3"
@@ -27,7 +27,7 @@ class Online:
         )
         self.replace(begin(width, training, (seed,)))
         # The fastest of PyTorch's own.
-        self._adam = torch.optim.Adam(self._net.parameters(), lr=RATE, fused=True)
+        self._adam = torch.optim.Adam(self._net.parameters(), lr=training.rate, fused=True)
         self._loss = nn.MSELoss()
 
     def learn_one(self, row: Array) -> None:

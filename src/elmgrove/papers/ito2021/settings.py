@@ -7,6 +7,9 @@ from elmgrove.hidden import HiddenLayer
 from elmgrove.papers.figure import SEED
 from elmgrove.pattern import PatternRule
 
+#: Adam's, as TensorFlow 1.12 and PyTorch have it; the paper states none.
+RATE = 1e-3
+
 
 @dataclass(frozen=True)
 class Training:
@@ -15,6 +18,7 @@ class Training:
     hidden: tuple[int, ...]
     batch: int
     epochs: int
+    rate: float = RATE
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,5 @@ DRIVING_ACTIVATION, DRIVING_UNITS = "sigmoid", 16
 ROUNDS, ROUND_EPOCHS = 50, 1
 #: §5.3: samples to learn from; anomalies as a share of the normal test rows.
 TRAINING_SHARE, ANOMALY_SHARE = 0.8, 0.1
-#: Adam as TensorFlow 1.12 and PyTorch have it; the paper states no rate.
-RATE = 1e-3
 #: Our own row: a model for each pattern. Both are normal, so the other's has no handicap.
 EQUAL = PatternRule(patterns=1, handicap=0.0)

@@ -1,0 +1,55 @@
+"""Maps of several models over trials: their means, and how far apart they are."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from elmgrove.papers.figure import Numbers
+
+Array = NDArray[Any]
+#: The maps of each model, one for each trial.
+Trials = Mapping[str, Sequence[Array]]
+
+
+def mean(maps: ArrayLike) -> float:
+    """Of a map, or of several, over all pairs of different patterns."""
+    return float(_different(np.array(maps)).mean())
+
+
+def means(trials: Trials, models: Sequence[str]) -> dict[str, Numbers]:
+    """Of each model; "same trials": those that all models have."""
+    same = min(map(len, trials.values()))
+    return {
+        model: {
+            "auc": mean(trials[model]),
+            "auc, same trials": mean(trials[model][:same]),
+            "worst pair": float(np.mean(trials[model], axis=0).min()),
+            "trials": len(trials[model]),
+        }
+        for model in models
+    }
+
+
+def difference(trials: Trials, above: str, below: str) -> Numbers:
+    """How far one model is above another, on the trials that both have.
+
+    The error is that of the mean over these trials, from how much it differs between them; they
+    share most of their rows, so it is rather too small. Pairs are of different patterns, and each
+    counts in both orders.
+    """
+    parts = zip(trials[above], trials[below], strict=False)
+    apart = np.array([_different(one - other) for one, other in parts])
+    several, pairs = apart.mean(axis=1), apart.mean(axis=0)
+    spread = float(several.std(ddof=1) / np.sqrt(len(several))) if len(several) > 1 else None
+    return {
+        **{"mean": float(several.mean()), "standard error": spread, "trials": len(several)},
+        **{"lowest": float(pairs.min()), "highest": float(pairs.max())},
+        **{"pairs above": int((pairs > 0).sum()), "pairs": len(pairs)},
+    }
+
+
+def _different(maps: Array) -> Array:
+    """What is beside the diagonal, in one dimension for each map."""
+    return maps[..., ~np.eye(maps.shape[-1], dtype=bool)]
