@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from commands import Elmgrove, elmgrove_fixture, one_clear_line
-from elmgrove.papers.catalogue import PAPERS
+from elmgrove.papers.catalogue import PAPERS, figure
+from elmgrove.papers.figure import Run
 from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.results import publish
 from elmgrove.papers.tables import Grid, grids, text
@@ -119,6 +120,47 @@ def test_a_command_is_shown_with_the_trials_it_had(tmp_path: Path) -> None:
     found = {"made": MADE | {"trials": 50}}
     (tmp_path / "ito2021/figure9.json").write_text(json.dumps(found))
     assert "`elmgrove paper ito2021 figure9 --trials 50`, 2026-11-16" in _page(tmp_path)
+
+
+def test_all_figures_are_run_once_and_those_without_data_are_named(
+    elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = [one for one in PAPERS["ito2021"] if one.name in ("figure6", "communication")]
+    for paper in PAPERS:
+        monkeypatch.setitem(PAPERS, paper, tuple(chosen) if paper == "ito2021" else ())
+    ran = elmgrove("paper", "all", "--data", ".", "--quick")
+    assert ran.code == 0
+    assert "ito2021 figure6: left out: UAH-DriveSet is not in" in ran.err
+    assert re.search(r"^ito2021 communication: [\d.]+ s$", ran.err, re.M)
+    written = (tmp_path / "papers/results.md").read_text()
+    assert "![§5.4: bytes up and down](results/ito2021/communication.png)" in written
+    assert "`elmgrove paper ito2021 figure6`: not run." in written
+    again = elmgrove("paper", "all", "--data", ".", "--quick").err
+    assert "ito2021 communication: is there already" in again
+    # The full run is another one.
+    assert "already" not in elmgrove("paper", "all", "--data", ".").err
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ({"quick": True, "trials": 3}, True),
+        ({"quick": True, "trials": 4}, False),
+        ({"quick": False, "trials": 3}, False),
+        ({"quick": True}, False),
+    ],
+)
+def test_a_figure_is_in_a_folder_from_a_run_of_the_same_size(
+    tmp_path: Path, made: dict[str, Any], expected: bool
+) -> None:
+    chosen, run = figure("ito2021", "figure9"), Run(tmp_path, quick=True, trials=3)
+    path = tmp_path / "figure9.json"
+    for damaged in (None, "", "{}"):
+        if damaged is not None:
+            path.write_text(damaged)
+        assert not chosen.is_in(tmp_path, run)
+    path.write_text(json.dumps({"made": made}))
+    assert chosen.is_in(tmp_path, run) == expected
 
 
 def test_the_command_says_what_is_there_and_where_to_get_the_rest(

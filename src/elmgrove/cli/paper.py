@@ -15,6 +15,9 @@ from elmgrove.papers.figure import Run
 from elmgrove.papers.tables import grids, text
 
 TRIALS = 10
+FOLDER = Path("papers")
+#: The folder in a paper's folder with what its trials found.
+KEPT = "trials"
 #: Columns that still fit on a screen.
 WIDEST = 9
 DataFolder = Annotated[
@@ -24,6 +27,27 @@ DataFolder = Annotated[
         envvar="ELMGROVE_DATA",
         exists=True,
         file_okay=False,
+    ),
+]
+Output = Annotated[
+    Path,
+    typer.Option(
+        help="Folder for JSON and picture; each paper has its own in it.", file_okay=False
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A small run, in about a minute.")]
+Trials = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Trials to average over, in Ito 2021's figures 8 to 17 and pairs; networks get "
+        f"a tenth of them. [default: {TRIALS}, with --quick 1]",
+        min=1,
+    ),
+]
+OnServer = Annotated[
+    bool,
+    typer.Option(
+        "--server", help="In the same figures: devices meet on a server, started for them."
     ),
 ]
 
@@ -36,25 +60,10 @@ def paper(
         str | None, typer.Argument(metavar="FIGURE", help="The figure or table.")
     ] = None,
     data: DataFolder = None,
-    output: Annotated[
-        Path, typer.Option(help="Folder for JSON and picture; each paper has its own in it.")
-    ] = Path("papers"),
-    quick: Annotated[bool, typer.Option("--quick", help="A small run, in about a minute.")] = False,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Trials to average over, in Ito 2021's figures 8 to 17 and pairs; networks get "
-            f"a tenth of them. "
-            f"[default: {TRIALS}, with --quick 1]",
-            min=1,
-        ),
-    ] = None,
-    server: Annotated[
-        bool,
-        typer.Option(
-            "--server", help="In the same figures: devices meet on a server, started for them."
-        ),
-    ] = False,
+    output: Output = FOLDER,
+    quick: Quick = False,
+    trials: Trials = None,
+    server: OnServer = False,
 ) -> None:
     """Run a figure or a table of a paper again, on the published data.
 
@@ -72,12 +81,17 @@ def paper(
         repeated = ", ".join(one.name for one in PAPERS[paper] if one.repeats) or "none"
         raise BadInput(f"--trials and --server are for figures over trials; of {paper}: {repeated}")
     folder = require_folder(data) if chosen.reads_data else Path()
-    place, often = output / paper, trials or (1 if quick else TRIALS)
+    place = output / paper
     with meeting(server) as where:
-        found = chosen.made(Run(folder, quick, tracked, often, place / "trials", where))
+        found = chosen.made(Run(folder, quick, tracked, often(trials, quick), place / KEPT, where))
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)
+
+
+def often(trials: int | None, quick: bool) -> int:
+    """How many trials there are where nobody said."""
+    return trials or (1 if quick else TRIALS)
 
 
 def require_folder(data: Path | None) -> Path:

@@ -7,9 +7,24 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from elmgrove.cli.options import notes
-from elmgrove.cli.paper import DataFolder, paper, require_folder
+from elmgrove.cli.meeting import meeting
+from elmgrove.cli.options import notes, tracked
+from elmgrove.cli.paper import (
+    FOLDER,
+    KEPT,
+    DataFolder,
+    OnServer,
+    Output,
+    Quick,
+    Trials,
+    often,
+    paper,
+    require_folder,
+)
+from elmgrove.errors import ElmgroveError
+from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.data.holdings import holdings
+from elmgrove.papers.figure import Figure, Run
 from elmgrove.papers.results import publish
 
 RUN = "run"
@@ -45,12 +60,49 @@ def data(data: DataFolder = None) -> None:
         out.print(line)
 
 
+@papers.command("all")
+def every(
+    data: DataFolder = None,
+    output: Output = FOLDER,
+    quick: Quick = False,
+    trials: Trials = None,
+    server: OnServer = False,
+) -> None:
+    """Run all figures of all papers, then write the page with their numbers and pictures.
+
+    What the folder has from a run of the same size is not run again, so an interrupted run goes
+    on; remove the folder for a new one. A figure whose data are missing is named and left out.
+
+    Example: [bold]elmgrove paper all --data data --quick[/]
+    """
+    folder = require_folder(data)
+    with meeting(server) as where:
+        for paper, figures in PAPERS.items():
+            place = output / paper
+            run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where)
+            for figure in figures:
+                notes.print(f"{paper} {figure.name}: {_written(figure, place, run)}")
+    _publish(output, output / "results.md")
+
+
+def _written(figure: Figure, place: Path, run: Run) -> str:
+    """What came of a figure, in words."""
+    if figure.is_in(place, run):
+        return "is there already"
+    try:
+        found = figure.made(run)
+    except ElmgroveError as error:
+        return f"left out: {error}"
+    figure.write(found, place)
+    return f"{found['made']['seconds']:g} s"
+
+
 @papers.command()
 def results(
     folder: Annotated[
         Path,
         typer.Argument(help="What --output of the figures named.", exists=True, file_okay=False),
-    ] = Path("papers"),
+    ] = FOLDER,
     output: Annotated[Path, typer.Option(help="The page to write.", dir_okay=False)] = Path(
         "results.md"
     ),
@@ -61,5 +113,9 @@ def results(
 
     Example: [bold]elmgrove paper results papers --output docs/results.md[/]
     """
-    publish(folder, output)
-    notes.print(f"Wrote {output}.")
+    _publish(folder, output)
+
+
+def _publish(folder: Path, page: Path) -> None:
+    publish(folder, page)
+    notes.print(f"Wrote {page}.")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from elmgrove.extras import extra
+from elmgrove.files import write
 from elmgrove.papers.fleet import Meeting, in_memory
 
 T = TypeVar("T")
@@ -74,17 +75,26 @@ class Figure:
             }
         }
 
+    def is_in(self, output: Path, run: Run) -> bool:
+        """Whether the folder has this figure already, from a run of the same size."""
+        try:
+            made = json.loads((output / f"{self.name}.json").read_bytes())["made"]
+        except (OSError, ValueError, KeyError):
+            return False
+        trials = run.trials if self.repeats else None
+        return (made["quick"], made.get("trials")) == (run.quick, trials)
+
     def write(self, found: Numbers, output: Path) -> list[Path]:
-        """NAME.json and NAME.png in a folder that is made if need be."""
+        """NAME.png and NAME.json in a folder that is made if need be; the numbers come last."""
         extra("matplotlib", "papers").use("Agg")
         output.mkdir(parents=True, exist_ok=True)
-        paths = [output / f"{self.name}.{kind}" for kind in ("json", "png")]
-        paths[0].write_text(json.dumps(found, indent=2))
+        paths = [output / f"{self.name}.{kind}" for kind in ("png", "json")]
         pyplot = extra("matplotlib.pyplot", "papers")
         canvas = pyplot.figure(figsize=self.size, layout="constrained")
         self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
-        canvas.savefig(paths[1], dpi=120)
+        canvas.savefig(paths[0], dpi=120)
         pyplot.close(canvas)
+        write(paths[1], json.dumps(found, indent=2).encode())
         return paths
 
 

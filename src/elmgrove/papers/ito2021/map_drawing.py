@@ -20,7 +20,8 @@ def maps(found: Numbers, canvas: Any) -> None:
     highest = np.max([_rows(rows) for model, rows in shown.items() if model != PATTERNS], axis=0)
     for axis, (model, rows) in zip(axes, shown.items(), strict=True):
         values = np.array(_rows(rows))
-        _map(axis, list(rows), values, values > highest if model == PATTERNS else best == model)
+        bold = values > highest if model == PATTERNS else best == model
+        _map(axis, list(rows), values, bold, 6 if len(shown) > 1 else 8)
         mean = found["mean"][model]
         axis.set_title(f"{model}: mean {mean['auc']:.3f}, trials: {mean['trials']}", fontsize=9)
 
@@ -29,17 +30,17 @@ def _rows(table: Numbers) -> list[list[Any]]:
     return [list(row.values()) for row in table.values()]
 
 
-def _map(axis: Any, names: list[str], values: Array, bold: Array) -> None:
+def _map(axis: Any, names: list[str], values: Array, bold: Array, size: int) -> None:
     axis.imshow(values, vmin=0.0, vmax=1.0, cmap="YlGnBu")
     for (row, column), value in np.ndenumerate(values):
         axis.text(
             *(column, row, f"{value:.3f}"),
-            **{"ha": "center", "va": "center", "fontsize": 6},
+            **{"ha": "center", "va": "center", "fontsize": size},
             weight="bold" if bold[row, column] else "normal",
             color="white" if value > 0.6 else "black",
         )
     short = [name.replace("_", "\n").lower() for name in names]
-    axis.set_xticks(range(len(names)), short, fontsize=6)
-    axis.set_yticks(range(len(names)), short, fontsize=6)
-    axis.set_xlabel("device B", fontsize=7)
-    axis.set_ylabel("device A", fontsize=7)
+    axis.set_xticks(range(len(names)), short, fontsize=size)
+    axis.set_yticks(range(len(names)), short, fontsize=size)
+    axis.set_xlabel("device B", fontsize=size + 1)
+    axis.set_ylabel("device A", fontsize=size + 1)
