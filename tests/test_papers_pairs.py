@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from commands import Elmgrove, elmgrove_fixture
 from elmgrove.cli.meeting import meeting
+from elmgrove.errors import BadFile
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import Run
 from elmgrove.papers.ito2021 import round_by_round
@@ -125,6 +126,10 @@ def test_a_result_is_computed_once_for_each_key(tmp_path: Path) -> None:
         assert len(made) == expected
     kept(tmp_path / "new", {"trial": 2}, compute)
     assert len(made) == 4
+    for path in (tmp_path / "new").iterdir():
+        path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(BadFile, match="remove it"):
+        kept(tmp_path / "new", {"trial": 1}, compute)
 
 
 def test_other_data_have_another_digest() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove import __version__
+from elmgrove.errors import BadFile
 from elmgrove.files import write
 from elmgrove.papers.figure import Numbers
 
@@ -19,20 +21,28 @@ def kept(folder: Path | None, key: Numbers, compute: Callable[[], Numbers]) -> N
     """What was computed once for this key, or is now; without a folder it always is.
 
     The key must name everything that the result follows from (settings, seed, ``digest`` of the
-    data), in what JSON can hold; it is kept beside the result. Code is not part of it: remove the
-    folder after a change to it.
+    data), in what JSON can hold; it is kept beside the result. This release is part of it; whoever
+    changes the code removes the folder.
     """
     if folder is None:
         return compute()
+    key = key | {"release": __version__}
     text = json.dumps(key, sort_keys=True)
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
     if path.exists():
-        found: Numbers = json.loads(path.read_text())["result"]
-        return found
+        return _read(path)
     result = compute()
     folder.mkdir(parents=True, exist_ok=True)
     write(path, json.dumps({"key": key, "result": result}, indent=1).encode())
     return result
+
+
+def _read(path: Path) -> Numbers:
+    try:
+        found: Numbers = json.loads(path.read_bytes())["result"]
+    except (ValueError, KeyError) as error:
+        raise BadFile(f"{path} holds no trial; remove it, and it is run again") from error
+    return found
 
 
 def digest(*arrays: Array) -> str:
