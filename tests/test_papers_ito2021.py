@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,21 @@ def test_the_others_are_drawn(elmgrove: Elmgrove, folder: Path, name: str) -> No
     assert (folder / f"ito2021/{name}.png").stat().st_size > 1000
 
 
+def test_progress_of_work_that_is_no_loop() -> None:
+    done = list[int]()
+
+    def track(items: Sequence[Any], text: str) -> Iterator[Any]:
+        for item in items:
+            yield item
+            done.append(item)
+
+    with Run(Path(), track=track).ticking(3, "at work") as tick:
+        assert done == []
+        for expected in ([0], [0, 1], [0, 1, 2], [0, 1, 2]):
+            tick()
+            assert done == expected
+
+
 def test_what_reads_no_data_asks_for_none(elmgrove: Elmgrove, tmp_path: Path) -> None:
     assert elmgrove("paper", "ito2021", "communication").code == 0
     assert (tmp_path / "papers/ito2021/communication.json").exists()
@@ -208,7 +224,7 @@ def test_options_that_a_figure_does_not_have_are_refused(
     elmgrove: Elmgrove, option: tuple[str, ...]
 ) -> None:
     said = one_clear_line(elmgrove("paper", "ito2021", "communication", *option))
-    assert "of ito2021: figure8, figure9" in said
+    assert "of ito2021: har-pairs, figure8" in said
     assert "of fed-elms: none" in one_clear_line(elmgrove("paper", "fed-elms", "table1", *option))
 
 

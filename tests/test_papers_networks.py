@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from elmgrove.papers.ito2021.federated import averaged
-from elmgrove.papers.ito2021.networks import Task, Weights, batches, begin, fitted, losses
+from elmgrove.papers.ito2021.networks import Task, batches, begin, fitted, losses
 from elmgrove.papers.ito2021.settings import Training
+from elmgrove.papers.ito2021.stack import Weights
 
 torch: Any = pytest.importorskip("torch")
 Array = NDArray[Any]
@@ -70,6 +71,13 @@ def test_all_at_once_is_each_alone_whatever_the_row_counts(
     for task, found in zip(tasks, fitted(X, tasks, training), strict=True):
         _same(found, _alone(X, task, training))
         assert not np.allclose(found[0], task.weights[0])
+
+
+def test_each_epoch_of_the_longest_ticks() -> None:
+    ticks = list[int]()
+    tasks = [_task(size, size, SHALLOW) for size in (5, 40, 17)]
+    fitted(_rows(60), tasks, SHALLOW, lambda: ticks.append(1))
+    assert len(ticks) == SHALLOW.epochs
 
 
 def test_in_single_precision_it_is_the_same_to_its_rounding() -> None:

@@ -23,7 +23,7 @@ from elmgrove.papers.figure import Run
 from elmgrove.papers.ito2021 import round_by_round
 from elmgrove.papers.ito2021.baselines import bp_nn3, task
 from elmgrove.papers.ito2021.cache import digest, kept
-from elmgrove.papers.ito2021.comparison import difference, mean
+from elmgrove.papers.ito2021.comparison import best, difference, mean
 from elmgrove.papers.ito2021.drawing import rounds as draw_rounds
 from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.heat_maps import FIVE, har_data, har_maps
@@ -171,7 +171,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         har_maps(replace(run, track=_Bars("BP-NN5")))
     bars = _Bars()
     found = har_maps(replace(run, track=bars))
-    expected = ["Trial 1: BP-NN5", "Trial 1: BP-NN3-FL", "Trial 2: OS-ELM"]
+    expected = ["Trial 1 of 2: BP-NN5", "Trial 1 of 2: BP-NN3-FL", "Trial 2 of 2: OS-ELM"]
     assert bars.seen == expected
     uncached = har_maps(replace(run, cache=None))
     assert (found["mean"], found["auc"]) == (uncached["mean"], uncached["auc"])
@@ -185,18 +185,19 @@ def test_each_figure_is_drawn_from_the_same_trials(elmgrove: Elmgrove, tmp_path:
         ran = elmgrove("paper", "ito2021", f"figure{number}", "--data", ".", "--quick")
         assert ran.code == 0
         assert model in ran.out
-        found = json.loads((tmp_path / f"papers/ito2021/figure{number}.json").read_text())
+        found = json.loads((tmp_path / f"papers-quick/ito2021/figure{number}.json").read_text())
         assert list(found["auc"]) == [model]
         assert found["made"]["quick"]
-        assert (tmp_path / f"papers/ito2021/figure{number}.png").stat().st_size > 1000
-    assert len(list((tmp_path / "papers/ito2021/trials").glob("*.json"))) == 4
+        assert (tmp_path / f"papers-quick/ito2021/figure{number}.png").stat().st_size > 1000
+    assert len(list((tmp_path / "papers-quick/ito2021/trials").glob("*.json"))) == 4
 
 
 def test_the_best_of_five_is_bold_and_ours_where_it_is_above() -> None:
     aucs = dict(zip((*FIVE, PATTERNS), (0.1, 0.9, 0.3, 0.4, 0.5, 0.8), strict=True))
     found = {
         "auc": {model: {"x": {"x": auc}} for model, auc in aucs.items()},
-        "best of the five": {"x": {"x": AFTER}},
+        "best of the five": {"x": {"x": [AFTER]}},
+        "features": 2,
         "mean": {model: {"auc": auc, "trials": 1} for model, auc in aucs.items()},
     }
     assert _bold(found) == ["0.900"]
@@ -215,6 +216,12 @@ def test_table_3() -> None:
     assert HAR.basis(561).layer.units == 128
     assert MNIST.basis(784).layer.units == 64
     assert (HAR.bp_nn5.hidden, MNIST.bp_nn5.hidden) == ((128, 256, 128), (64, 32, 64))
+
+
+def test_of_equals_each_is_the_best() -> None:
+    maps = {"a": np.array([[0.5, 0.9], [0.1, 0.1]]), "b": np.array([[0.5, 0.8], [0.2, 0.0]])}
+    expected = {"x": {"x": ["a", "b"], "y": ["a"]}, "y": {"x": ["b"], "y": ["a"]}}
+    assert best(maps, ["x", "y"]) == expected
 
 
 def test_differences_are_of_the_trials_that_both_have() -> None:

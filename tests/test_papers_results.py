@@ -18,7 +18,10 @@ from test_papers_data import write_faces, write_fans, write_har, write_sounds
 from test_papers_uah import write_driveset
 
 __all__ = ["elmgrove_fixture"]
-MADE = {"date": "2026-11-16", "seconds": 1.25, "machine": "a", "seed": 7, "quick": False}
+MADE = {
+    **{"date": "2026-11-16", "seconds": 1.25, "seed": 7, "quick": False},
+    **{"machine": "a", "software": "b 1"},
+}
 
 
 def test_each_figure_has_a_remark_and_each_remark_a_figure() -> None:
@@ -73,20 +76,22 @@ def test_the_page_has_what_was_run_and_names_the_rest(tmp_path: Path) -> None:
     (tmp_path / "mlmg/fans.json").write_text(json.dumps(found))
     (tmp_path / "mlmg/table2.json").write_text(json.dumps({"made": MADE | {"quick": True}}))
     made = _page(tmp_path)
-    assert "`elmgrove paper mlmg fans`, 2026-11-16, 1.25 s, seed 7, a." in made
+    assert "`elmgrove paper mlmg fans`, 2026-11-16, 1.25 s, seed 7; a; b 1." in made
     assert "| fans | auc own |\n|---|---|\n| alone | 0.9395 |" in made
     assert "`elmgrove paper mlmg table2`, **quick run**, " in made
     assert "`elmgrove paper mlmg celeba`: not run." in made
 
 
-def test_a_table_stands_on_the_page_once_but_single_values_with_each_figure(tmp_path: Path) -> None:
+def test_a_row_stands_on_the_page_once_but_single_values_with_each_figure(tmp_path: Path) -> None:
     (tmp_path / "mlmg").mkdir()
     for name, own in (("table2", 0.1), ("fans", 0.2)):
-        found = {"mean": {"x": {"auc": 0.5}}, "own": {"x": {"auc": own}}, "features": 265}
+        found: dict[str, Any] = {"mean": {"x": {"auc": 0.5}}, "features": 265}
+        found["own"] = {"x": {"auc": 0.7}, "y": {"auc": own}}
         (tmp_path / f"mlmg/{name}.json").write_text(json.dumps(found))
     made = _page(tmp_path)
     assert made.count("| mean | auc |") == 1
     assert made.count("| own | auc |") == 2
+    assert made.count("| x | 0.5 |") == made.count("| y | 0.1 |") == made.count("| y | 0.2 |") == 1
     assert made.count("\nfeatures: 265\n") == 2
     assert "run before figures said when" in made
 
@@ -98,10 +103,11 @@ def test_the_command_writes_the_page_and_names_a_damaged_file(
     figures.mkdir(parents=True)
     assert elmgrove("paper", "results", "--output", tmp_path / "one.md").code == 0
     assert (tmp_path / "one.md").read_text() == _page(tmp_path / "papers")
-    (figures / "figure4.json").write_text("{")
-    ran = elmgrove("paper", "results", "--output", tmp_path / "other.md")
-    assert "figure4.json holds no numbers" in one_clear_line(ran)
-    assert not list(tmp_path.glob("other*"))
+    for damaged in ("{", "[1]"):
+        (figures / "figure4.json").write_text(damaged)
+        ran = elmgrove("paper", "results", "--output", tmp_path / "other.md")
+        assert "figure4.json holds no numbers" in one_clear_line(ran)
+        assert not list(tmp_path.glob("other*"))
 
 
 def test_pictures_stand_beside_the_page(tmp_path: Path) -> None:
@@ -132,7 +138,7 @@ def test_all_figures_are_run_once_and_those_without_data_are_named(
     assert ran.code == 0
     assert "ito2021 figure6: left out: UAH-DriveSet is not in" in ran.err
     assert re.search(r"^ito2021 communication: [\d.]+ s$", ran.err, re.M)
-    written = (tmp_path / "papers/results.md").read_text()
+    written = (tmp_path / "papers-quick/results.md").read_text()
     assert "![§5.4: bytes up and down](results/ito2021/communication.png)" in written
     assert "`elmgrove paper ito2021 figure6`: not run." in written
     again = elmgrove("paper", "all", "--data", ".", "--quick").err

@@ -15,7 +15,7 @@ from elmgrove.papers.figure import Run
 from elmgrove.papers.tables import grids, text
 
 TRIALS = 10
-FOLDER = Path("papers")
+FOLDER, QUICK_FOLDER = Path("papers"), Path("papers-quick")
 #: The folder in a paper's folder with what its trials found.
 KEPT = "trials"
 #: Columns that still fit on a screen.
@@ -30,9 +30,11 @@ DataFolder = Annotated[
     ),
 ]
 Output = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        help="Folder for JSON and picture; each paper has its own in it.", file_okay=False
+        help="Folder for JSON and picture; each paper has its own in it. "
+        rf"\[default: {FOLDER}, with --quick {QUICK_FOLDER}]",
+        file_okay=False,
     ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="A small run, in about a minute.")]
@@ -40,7 +42,7 @@ Trials = Annotated[
     int | None,
     typer.Option(
         help=f"Trials to average over, in Ito 2021's figures 8 to 17 and pairs; networks get "
-        f"a tenth of them. [default: {TRIALS}, with --quick 1]",
+        rf"a tenth of them. \[default: {TRIALS}, with --quick 1]",
         min=1,
     ),
 ]
@@ -60,7 +62,7 @@ def paper(
         str | None, typer.Argument(metavar="FIGURE", help="The figure or table.")
     ] = None,
     data: DataFolder = None,
-    output: Output = FOLDER,
+    output: Output = None,
     quick: Quick = False,
     trials: Trials = None,
     server: OnServer = False,
@@ -81,17 +83,22 @@ def paper(
         repeated = ", ".join(one.name for one in PAPERS[paper] if one.repeats) or "none"
         raise BadInput(f"--trials and --server are for figures over trials; of {paper}: {repeated}")
     folder = require_folder(data) if chosen.reads_data else Path()
-    place = output / paper
+    place = folder_for(output, quick) / paper
     with meeting(server) as where:
         found = chosen.made(Run(folder, quick, tracked, often(trials, quick), place / KEPT, where))
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
-    _show(found, chosen.title)
+    _show(found, chosen.title, place / f"{chosen.name}.json")
 
 
 def often(trials: int | None, quick: bool) -> int:
     """How many trials there are where nobody said."""
     return trials or (1 if quick else TRIALS)
+
+
+def folder_for(output: Path | None, quick: bool) -> Path:
+    """Where results go if nobody said: a small run does not overwrite a large one."""
+    return output or (QUICK_FOLDER if quick else FOLDER)
 
 
 def require_folder(data: Path | None) -> Path:
@@ -111,8 +118,8 @@ def _list(paper: str | None) -> None:
     Console().print(grid)
 
 
-def _show(found: dict[str, Any], title: str) -> None:
-    """The tables in the numbers; what is too wide for a screen is in the JSON file."""
+def _show(found: dict[str, Any], title: str, path: Path) -> None:
+    """The tables in the numbers; of what is too wide for a screen it is said where it is."""
     for grid in grids({name: part for name, part in found.items() if name != "made"}):
         if not grid.title:
             for name, value in grid.rows[""].items():
@@ -124,3 +131,5 @@ def _show(found: dict[str, Any], title: str) -> None:
             for line in grid.lines():
                 shown.add_row(*line)
             Console().print(shown)
+        else:
+            Console(highlight=False, soft_wrap=True).print(f"{grid.title}: see {path}")

@@ -17,6 +17,7 @@ from elmgrove.cli.paper import (
     Output,
     Quick,
     Trials,
+    folder_for,
     often,
     paper,
     require_folder,
@@ -63,7 +64,7 @@ def data(data: DataFolder = None) -> None:
 @papers.command("all")
 def every(
     data: DataFolder = None,
-    output: Output = FOLDER,
+    output: Output = None,
     quick: Quick = False,
     trials: Trials = None,
     server: OnServer = False,
@@ -75,14 +76,14 @@ def every(
 
     Example: [bold]elmgrove paper all --data data --quick[/]
     """
-    folder = require_folder(data)
+    folder, where_to = require_folder(data), folder_for(output, quick)
     with meeting(server) as where:
         for paper, figures in PAPERS.items():
-            place = output / paper
+            place = where_to / paper
             run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where)
             for figure in figures:
                 notes.print(f"{paper} {figure.name}: {_written(figure, place, run)}")
-    _publish(output, output / "results.md")
+    _publish(where_to, where_to / "results.md")
 
 
 def _written(figure: Figure, place: Path, run: Run) -> str:

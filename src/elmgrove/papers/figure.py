@@ -4,9 +4,11 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +38,18 @@ class Run:
     cache: Path | None = None
     meeting: Meeting = in_memory
 
+    @contextmanager
+    def ticking(self, ticks: int, text: str) -> Iterator[Callable[[], None]]:
+        """Progress of work that is no loop here: the work says so many times that it got on."""
+        steps = iter(self.track(range(ticks), text))
+
+        def tick() -> None:
+            next(steps, None)
+
+        # The bar is there from the beginning.
+        tick()
+        yield tick
+
     def at_most(self, full: int, quick: int) -> int:
         """A size that depends on how much time there is."""
         return quick if self.quick else full
@@ -58,10 +72,12 @@ class Figure:
     repeats: bool = False
 
     def made(self, run: Run) -> Numbers:
-        """The numbers, and ``made``: when, in how many seconds, where, from which seed.
+        """The numbers, and ``made``: when, in how many seconds, where, with what, which seed.
 
         Trials that were found in the cache cost no time: the seconds are this run's.
         """
+        # Said before minutes of work are lost.
+        extra("matplotlib", "papers")
         date, started = datetime.now(UTC), time.perf_counter()
         found = self.numbers(run)
         return found | {
@@ -69,6 +85,7 @@ class Figure:
                 "date": date.isoformat(timespec="seconds"),
                 "seconds": round(time.perf_counter() - started, 1),
                 "machine": _machine(),
+                "software": _software(),
                 "seed": self.seed,
                 "quick": run.quick,
                 **({"trials": run.trials} if self.repeats else {}),
@@ -92,6 +109,8 @@ class Figure:
         pyplot = extra("matplotlib.pyplot", "papers")
         canvas = pyplot.figure(figsize=self.size, layout="constrained")
         self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
+        small = " (quick run)" if found["made"]["quick"] else ""
+        canvas.suptitle(f"{self.title}{small}", fontsize=10)
         canvas.savefig(paths[0], dpi=120)
         pyplot.close(canvas)
         write(paths[1], json.dumps(found, indent=2).encode())
@@ -99,4 +118,17 @@ class Figure:
 
 
 def _machine() -> str:
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    """The processor as Linux names it, else as Python does."""
+    names = Path("/proc/cpuinfo")
+    lines = names.read_text().splitlines() if names.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{named[0] if named else platform.machine()}, {os.cpu_count()} cores"
+
+
+def _software() -> str:
+    """The versions of what computes; PyTorch may not be there."""
+    found = [f"Python {platform.python_version()}"]
+    for name in ("elmgrove", "numpy", "scipy", "torch"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found)

@@ -9,17 +9,20 @@ from elmgrove.errors import BadFile
 from elmgrove.files import write
 from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.figure import Figure, Numbers
-from elmgrove.papers.remarks import REMARKS, TITLES
+from elmgrove.papers.remarks import NEVER_RUN, REMARKS, TITLES
 from elmgrove.papers.tables import Grid, Row, grids, text
 
 WIDTH = 100
+#: A table's title, and a row of it with its name.
+Line = tuple[str, str, Row]
 _HEAD = """\
 # Results
 
 Made by `elmgrove paper results`, from what the commands below wrote: change those, not this page.
 Each figure has its numbers, the paper's where it prints them ("paper"; most of its figures are
-pictures without numbers), and what differs from the paper. A table that stands above is not
-repeated. [The papers](papers.md) says what may be concluded.
+pictures without numbers), and what differs from the paper. Lines of a table that stand above are
+not repeated. The seconds are those of the command; trials that were kept from an earlier one are
+not in them, but in "processor seconds". What may be concluded is said in `docs/papers.md`.
 """
 
 
@@ -32,7 +35,7 @@ def publish(folder: Path, page: Path) -> None:
     blocks, pictures = [_HEAD], dict[Path, bytes]()
     for paper, figures in PAPERS.items():
         blocks.append(f"## {TITLES[paper]}\n")
-        shown: list[Grid] = []
+        shown: list[Line] = []
         for figure in figures:
             path = folder / paper / f"{figure.name}.json"
             blocks += _figure(paper, figure, path, shown)
@@ -47,31 +50,36 @@ def publish(folder: Path, page: Path) -> None:
     write(page, "\n".join(blocks).encode())
 
 
-def _figure(paper: str, figure: Figure, path: Path, shown: list[Grid]) -> Iterator[str]:
+def _figure(paper: str, figure: Figure, path: Path, shown: list[Line]) -> Iterator[str]:
     yield f"### {figure.title}\n"
     command = f"elmgrove paper {paper} {figure.name}"
     remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
     if not path.exists():
-        yield f"`{command}`: not run.\n\n{remark}"
+        yield f"`{command}`: not run. {NEVER_RUN}\n\n{remark}"
         return
     found = _read(path)
     made = found.pop("made", {})
     trials = f" --trials {made['trials']}" if "trials" in made else ""
     yield f"`{command}{trials}`, {_made(made)}\n\n{remark}"
     for grid in grids(found):
-        # Some figures are one part of the same numbers each.
         if not grid.title:
             yield fill(_values(grid.rows[""]), WIDTH) + "\n"
-        elif grid not in shown:
-            yield "\n".join(_table(grid)) + "\n"
-        shown.append(grid)
+            continue
+        # Some figures are one part of the same numbers each.
+        lines = [(grid.title, name, row) for name, row in grid.rows.items()]
+        new = {name: row for name, row in grid.rows.items() if (grid.title, name, row) not in shown}
+        if new:
+            yield "\n".join(_table(Grid(grid.title, new))) + "\n"
+        shown += lines
 
 
 def _read(path: Path) -> Numbers:
     try:
-        found: Numbers = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except ValueError as error:
         raise BadFile(f"{path} holds no numbers of a figure ({error})") from error
+    if not isinstance(found, dict):
+        raise BadFile(f"{path} holds no numbers of a figure")
     return found
 
 
@@ -81,7 +89,8 @@ def _made(made: Numbers) -> str:
         return "run before figures said when."
     small = "**quick run**, " if made["quick"] else ""
     took = f"{text(made['seconds'])} s, seed {made['seed']}"
-    return f"{small}{made['date']}, {took}, {made['machine']}."
+    where = "; ".join(made[key] for key in ("machine", "software") if key in made)
+    return f"{small}{made['date']}, {took}; {where}."
 
 
 def _values(row: Row) -> str:

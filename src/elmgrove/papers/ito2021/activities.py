@@ -37,13 +37,14 @@ def figure7(run: Run) -> Numbers:
     sitting, laying = learned(data, SITTING), learned(data, LAYING)
     tests = {name: tested(data, name) for name in data.names}
     fleet = two_devices(HAR.basis(data.width), sitting, laying)
-    network = _bp_nn3(np.vstack([sitting, laying]))
+    network = _bp_nn3(np.vstack([sitting, laying]), run)
     rows = before_and_after(fleet, tests)
     for name, row in rows.items():
         row["BP-NN3"] = float(losses(network, tests[name]).mean())
     return {"loss": rows, "features": data.width}
 
 
-def _bp_nn3(X: Array) -> list[Any]:
+def _bp_nn3(X: Array, run: Run) -> list[Any]:
     task = Task(begin(X.shape[1], HAR.bp_nn3, (SEED,)), np.arange(len(X)), (SEED,))
-    return fitted(X.astype(np.float32), [task], HAR.bp_nn3)[0]
+    with run.ticking(HAR.bp_nn3.epochs, "BP-NN3") as tick:
+        return fitted(X.astype(np.float32), [task], HAR.bp_nn3, tick)[0]

@@ -8,10 +8,14 @@ import numpy as np
 
 from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.ito2021.federated import averaged
-from elmgrove.papers.ito2021.networks import AT_ONCE, Task, Weights, begin, fitted, losses
+from elmgrove.papers.ito2021.networks import AT_ONCE, Task, begin, fitted, losses
 from elmgrove.papers.ito2021.pair import Array, Pair
 from elmgrove.papers.ito2021.settings import ROUND_EPOCHS, ROUNDS, Training
+from elmgrove.papers.ito2021.stack import Weights
 from elmgrove.papers.ito2021.trial import BP_NN3, BP_NN3_FL, BP_NN5, Maps, Trial
+
+Tick = Callable[[], None]
+Learn = Callable[[Sequence[Pair], Tick], list[Weights]]
 
 
 def bp_nn3(trial: Trial, run: Run) -> Maps:
@@ -25,21 +29,21 @@ def bp_nn5(trial: Trial, run: Run) -> Maps:
 
 
 def _networks(trial: Trial, run: Run, model: str, training: Training) -> Maps:
-    def learn(pairs: Sequence[Pair]) -> list[Weights]:
+    def learn(pairs: Sequence[Pair], tick: Tick) -> list[Weights]:
         tasks = [
             task(trial, training, pair, np.concatenate(pair.learned(trial.data, trial.most)), 0)
             for pair in pairs
         ]
-        return fitted(trial.single, tasks, training)
+        return fitted(trial.single, tasks, training, tick)
 
-    return _tested(trial, run, model, learn)
+    return _tested(trial, run, model, learn, training.epochs)
 
 
 def bp_nn3_fl(trial: Trial, run: Run) -> Maps:
     """Two devices that learn a pattern each and average their networks in rounds."""
     training = replace(trial.setting.bp_nn3, epochs=ROUND_EPOCHS)
 
-    def learn(pairs: Sequence[Pair]) -> list[Weights]:
+    def learn(pairs: Sequence[Pair], tick: Tick) -> list[Weights]:
         tasks = {
             name: [
                 task(trial, training, pair, pair.learned(trial.data, trial.most)[device], device)
@@ -47,9 +51,9 @@ def bp_nn3_fl(trial: Trial, run: Run) -> Maps:
             ]
             for device, name in enumerate("AB")
         }
-        return averaged(trial.single, tasks, training, ROUNDS)
+        return averaged(trial.single, tasks, training, ROUNDS, lambda number, state: tick())
 
-    return _tested(trial, run, BP_NN3_FL, learn)
+    return _tested(trial, run, BP_NN3_FL, learn, ROUNDS)
 
 
 def task(trial: Trial, training: Training, pair: Pair, rows: Array, device: int) -> Task:
@@ -63,16 +67,17 @@ def in_groups(pairs: Sequence[Pair]) -> list[Sequence[Pair]]:
     return [pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE)]
 
 
-def _tested(
-    trial: Trial, run: Run, model: str, learn: Callable[[Sequence[Pair]], list[Weights]]
-) -> Maps:
+def _tested(trial: Trial, run: Run, model: str, learn: Learn, ticks: int) -> Maps:
+    """The map of a model that learns some pairs at once, with so many ticks."""
     found = trial.empty()
     # Those with about as many rows take about as many steps.
     pairs = sorted(
         trial.pairs, key=lambda pair: sum(map(len, pair.learned(trial.data, trial.most)))
     )
-    for some in run.track(in_groups(pairs), trial.text(model)):
-        for pair, weights in zip(some, learn(some), strict=True):
-            auc = pair.tested(trial.data).auc(partial(losses, weights))
-            found[pair] = found[pair[::-1]] = auc
+    groups = in_groups(pairs)
+    with run.ticking(ticks * len(groups), trial.text(model, run)) as tick:
+        for some in groups:
+            for pair, weights in zip(some, learn(some, tick), strict=True):
+                auc = pair.tested(trial.data).auc(partial(losses, weights))
+                found[pair] = found[pair[::-1]] = auc
     return {model: found.tolist()}

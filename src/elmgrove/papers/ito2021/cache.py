@@ -40,7 +40,7 @@ def kept(folder: Path | None, key: Numbers, compute: Callable[[], Numbers]) -> N
 def _read(path: Path) -> Numbers:
     try:
         found: Numbers = json.loads(path.read_bytes())["result"]
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{path} holds no trial; remove it, and it is run again") from error
     return found
 

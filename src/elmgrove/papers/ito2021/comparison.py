@@ -1,4 +1,4 @@
-"""Maps of several models over trials: their means, and how far apart they are."""
+"""Maps of several models over trials: their means, how far apart they are, which is best."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def means(trials: Trials, models: Sequence[str]) -> dict[str, Numbers]:
         model: {
             "auc": mean(trials[model]),
             "auc, same trials": mean(trials[model][:same]),
-            "worst pair": float(np.mean(trials[model], axis=0).min()),
+            "worst pair": float(_different(np.mean(trials[model], axis=0)).min()),
             "trials": len(trials[model]),
         }
         for model in models
@@ -47,6 +47,23 @@ def difference(trials: Trials, above: str, below: str) -> Numbers:
         **{"mean": float(several.mean()), "standard error": spread, "trials": len(several)},
         **{"lowest": float(pairs.min()), "highest": float(pairs.max())},
         **{"pairs above": int((pairs > 0).sum()), "pairs": len(pairs)},
+    }
+
+
+def best(maps: Mapping[str, Array], names: Sequence[str]) -> dict[str, Numbers]:
+    """The models that no other is above, in each cell."""
+    highest = np.max(list(maps.values()), axis=0)
+    found = np.empty(highest.shape, object)
+    for cell in np.ndindex(found.shape):
+        found[cell] = [model for model, one in maps.items() if one[cell] == highest[cell]]
+    return named(found, names)
+
+
+def named(matrix: Array, names: Sequence[str]) -> dict[str, Numbers]:
+    """Rows are device A's patterns, columns device B's."""
+    return {
+        name: dict(zip(names, row, strict=True))
+        for name, row in zip(names, matrix.tolist(), strict=True)
     }
 
 

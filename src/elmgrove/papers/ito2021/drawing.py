@@ -11,6 +11,12 @@ from elmgrove.papers.ito2021.losses import MERGED, A, B
 #: The colours of the paper's Figures 6 and 7.
 _COLOURS = {A: "tab:green", B: "tab:blue", MERGED: "tab:red", "BP-NN3": "tab:gray"}
 
+#: Along a vertical line, below the upper edge of the axes.
+_AT_THE_TOP = {
+    **{"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "xytext": (-9, -4)},
+    **{"rotation": 90, "va": "top", "fontsize": 7},
+}
+
 
 def losses(found: Numbers, canvas: Any) -> None:
     """A group of bars for each pattern; BP-NN3's have a scale of their own, as in the paper."""
@@ -41,6 +47,12 @@ def sequential(found: Numbers, canvas: Any) -> None:
     for kind, colour in (("sequential", "tab:blue"), ("merged", "tab:red")):
         points = [(row["updates"], row[kind]) for row in found["loss"]]
         axis.plot(*zip(*points, strict=True), color=colour, label=kind)
+    for text, row in found["crossing"].items():
+        if row["updates"] is not None:
+            axis.axvline(row["updates"], color="tab:gray", linewidth=0.8)
+            axis.annotate(text, (row["updates"], 1.0), **_AT_THE_TOP)
+    paper = next(iter(found["crossing"].values()))["paper"]
+    axis.axvline(paper, color="black", linestyle=":", label="the paper's lines meet")
     axis.set(xlabel="sequential updates", ylabel="mean loss on laying", yscale="log")
     axis.legend()
 
@@ -64,7 +76,7 @@ def communication(found: Numbers, canvas: Any) -> None:
     for axis, (name, rows) in zip(axes, found["bytes a device"].items(), strict=True):
         _bars(axis, rows, ["up", "down"], ["up", "down"])
         axis.set_title(name)
-    axes[0].set_ylabel("bytes a device")
+    axes[0].set_ylabel(f"bytes a device; R = {found['rounds']} rounds")
 
 
 def _bars(

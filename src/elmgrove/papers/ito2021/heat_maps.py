@@ -9,7 +9,7 @@ no means.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 
@@ -21,7 +21,7 @@ from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import in_memory
 from elmgrove.papers.ito2021.baselines import bp_nn3, bp_nn3_fl, bp_nn5
 from elmgrove.papers.ito2021.cache import digest, kept
-from elmgrove.papers.ito2021.comparison import difference, means
+from elmgrove.papers.ito2021.comparison import best, difference, means, named
 from elmgrove.papers.ito2021.os_elm import os_elm
 from elmgrove.papers.ito2021.pair import Array
 from elmgrove.papers.ito2021.settings import (
@@ -94,13 +94,12 @@ def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
     extra("torch", "papers")
     found, seconds = _trials(run, data, setting, most)
     maps = {model: np.mean(trials, axis=0) for model, trials in found.items()}
-    best = np.argmax([maps[model] for model in FIVE], axis=0)
     return {
         "mean": means(found, (*FIVE, PATTERNS)),
         "difference": {f"{a} − {b}": difference(found, a, b) for a, b in CLAIMS},
-        "auc": {model: _named(maps[model], data.names) for model in (*FIVE, PATTERNS)},
-        "best of the five": _named(np.array(FIVE)[best], data.names),
-        "processor seconds a trial": seconds,
+        "auc": {model: named(maps[model], data.names) for model in (*FIVE, PATTERNS)},
+        "best of the five": best({model: maps[model] for model in FIVE}, data.names),
+        "processor seconds": seconds,
         "features": data.width,
         "rows a pattern, at most": most if run.quick else "all",
         "through a server": run.meeting is not in_memory,
@@ -109,8 +108,8 @@ def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
 
 def _trials(
     run: Run, data: Labelled, setting: Setting, most: int
-) -> tuple[dict[str, list[Array]], dict[str, float]]:
-    """Each model's map in each trial, computed or as it was kept; and what a trial took."""
+) -> tuple[dict[str, list[Array]], dict[str, Numbers]]:
+    """Each model's map in each trial, computed or as it was kept; and what they took."""
     everything = (data.train, data.train_label, data.test, data.test_label)
     key = {
         **{"data": digest(*everything), "seed": SEED, "most": most, **asdict(setting)},
@@ -128,7 +127,10 @@ def _trials(
             seconds.setdefault(kind, []).append(computed["seconds"])
             for model, one in computed["maps"].items():
                 found.setdefault(model, []).append(np.array(one))
-    return found, {kind: float(np.mean(took)) for kind, took in seconds.items()}
+    return found, {
+        kind: {"a trial": float(np.mean(took)), "all trials": float(np.sum(took))}
+        for kind, took in seconds.items()
+    }
 
 
 def _computed(kind: str, trial: Callable[[], Trial], run: Run) -> Numbers:
@@ -136,11 +138,3 @@ def _computed(kind: str, trial: Callable[[], Trial], run: Run) -> Numbers:
     started = time.process_time()
     maps = _RUNS[kind](split, run)
     return {"maps": maps, "seconds": time.process_time() - started}
-
-
-def _named(matrix: Array, names: Sequence[str]) -> dict[str, Numbers]:
-    """Rows are device A's patterns, columns device B's."""
-    return {
-        name: dict(zip(names, row, strict=True))
-        for name, row in zip(names, matrix.tolist(), strict=True)
-    }

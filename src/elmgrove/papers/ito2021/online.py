@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from elmgrove.codec import seal, unseal
 from elmgrove.extras import extra
-from elmgrove.papers.ito2021.networks import Weights, begin
+from elmgrove.papers.ito2021.networks import begin
 from elmgrove.papers.ito2021.settings import Training
+from elmgrove.papers.ito2021.stack import Weights
 
 Array = NDArray[Any]
 KIND = "bp-nn3"

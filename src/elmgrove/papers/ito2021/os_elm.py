@@ -18,7 +18,7 @@ def os_elm(trial: Trial, run: Run) -> Maps:
     """
     maps = {model: trial.empty() for model in (BEFORE, AFTER, PATTERNS)}
     plain, patterned = _Devices(trial, None), _Devices(trial, EQUAL)
-    for pair in run.track(trial.pairs, trial.text("OS-ELM")):
+    for pair in run.track(trial.pairs, trial.text("OS-ELM", run)):
         tested, back, (a, b) = pair.tested(trial.data), pair[::-1], _names(pair)
         with closing(plain.met(pair, run)) as fleet:
             maps[BEFORE][pair] = _auc(fleet, tested, a)

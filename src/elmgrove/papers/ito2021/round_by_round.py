@@ -17,10 +17,11 @@ from elmgrove.papers.ito2021.baselines import bp_nn3, in_groups, task
 from elmgrove.papers.ito2021.comparison import mean
 from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.heat_maps import har_data
-from elmgrove.papers.ito2021.networks import Task, Weights, losses
+from elmgrove.papers.ito2021.networks import Task, losses
 from elmgrove.papers.ito2021.os_elm import os_elm
 from elmgrove.papers.ito2021.pair import Array, Pair
 from elmgrove.papers.ito2021.settings import HAR, ROUND_EPOCHS, ROUNDS, Training
+from elmgrove.papers.ito2021.stack import Weights
 from elmgrove.papers.ito2021.trial import AFTER, BP_NN3, BP_NN3_FL, Trial
 
 #: After which a network is tested.
@@ -78,14 +79,17 @@ def rounds(run: Run) -> Numbers:
 
 def _marks(trial: Trial, run: Run, text: str, choice: Choice) -> dict[str, float]:
     pairs = [pair for pair in trial.pairs if pair.a != pair.b]
-    many, found = run.at_most(ROUNDS, 20), dict[int, list[float]]()
-    for some in run.track(in_groups(pairs), f"{BP_NN3_FL}, {text}"):
+    groups, many = in_groups(pairs), run.at_most(ROUNDS, 20)
+    found = dict[int, list[float]]()
+    with run.ticking(many * len(groups), f"{BP_NN3_FL}, {text}") as tick:
+        for some in groups:
 
-        def note(number: int, states: list[Weights], some: Sequence[Pair] = some) -> None:
-            if number in MARKS:
-                found.setdefault(number, []).extend(_aucs(trial, some, states))
+            def note(number: int, states: list[Weights], some: Sequence[Pair] = some) -> None:
+                if number in MARKS:
+                    found.setdefault(number, []).extend(_aucs(trial, some, states))
+                tick()
 
-        averaged(trial.single, _tasks(trial, some, choice), choice.training, many, note)
+            averaged(trial.single, _tasks(trial, some, choice), choice.training, many, note)
     return {f"round {number}": float(np.mean(aucs)) for number, aucs in found.items()}
 
 

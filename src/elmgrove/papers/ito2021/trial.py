@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement, starmap
 import numpy as np
 
 from elmgrove.papers.data import Labelled
-from elmgrove.papers.figure import SEED
+from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.ito2021.pair import Array, Pair
 from elmgrove.papers.ito2021.settings import TRAINING_SHARE, Setting
 
@@ -47,6 +47,6 @@ class Trial:
         """The rows in the networks' precision."""
         return self.data.train.astype(np.float32)
 
-    def text(self, model: str) -> str:
+    def text(self, model: str, run: Run) -> str:
         """What a progress bar says."""
-        return f"Trial {self.number + 1}: {model}"
+        return f"Trial {self.number + 1} of {run.trials}: {model}"
