@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from commands import Elmgrove, elmgrove_fixture, one_clear_line
@@ -14,7 +13,7 @@ from elmgrove.papers.figure import Run
 from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.results import publish
 from elmgrove.papers.tables import Grid, grids, text
-from test_papers_data import write_faces, write_fans, write_har, write_sounds
+from test_papers_data import write_digits, write_faces, write_fans, write_har, write_sounds
 from test_papers_uah import write_driveset
 
 __all__ = ["elmgrove_fixture"]
@@ -172,7 +171,7 @@ def test_the_command_says_what_is_there_and_where_to_get_the_rest(
     lines = elmgrove("paper", "data", "--data", tmp_path).out.splitlines()
     mnist, har, uah, *missing = lines
     assert "mnist.npz can't be read" in mnist
-    assert har == f"UCI HAR: {tmp_path}/UCI HAR Dataset, 7 + 3 rows of 561 features"
+    assert har == f"UCI HAR: {tmp_path}/UCI HAR Dataset, 8 + 6 rows of 561 features"
     assert uah.startswith(f"UAH-DriveSet: {tmp_path}/UAH-DRIVESET-v1, 6 drives of 2 drivers")
     assert len(missing) == 3
     assert all("download it from http" in line for line in missing)
@@ -182,10 +181,9 @@ def test_the_command_tells_what_the_other_sets_have(elmgrove: Elmgrove, tmp_path
     write_fans(tmp_path)
     write_faces(tmp_path)
     write_sounds(tmp_path)
-    parts = {"x_train": np.zeros((4, 28, 28)), "x_test": np.zeros((2, 28, 28))}
-    np.savez(tmp_path / "mnist.npz", **parts, y_train=np.zeros(4), y_test=np.zeros(2))
+    write_digits(tmp_path)
     told = elmgrove("paper", "data", "--data", tmp_path).out
-    assert "4 + 2 rows of 784 features" in told
+    assert "12 + 10 rows of 784 features" in told
     assert "2 recordings in which a fan runs, 177 rows" in told
     assert "1 celebrities with enough pictures" in told
     assert f"{tmp_path}/dev_data, 2 machines" in told

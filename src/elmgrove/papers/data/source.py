@@ -3,7 +3,7 @@
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from elmgrove.errors import BadFile
 Array = NDArray[Any]
 #: What readers raise for files that are cut, altered or something else.
 _DAMAGE = (
-    *(ValueError, KeyError, IndexError, EOFError, SyntaxError),
+    *(ValueError, TypeError, KeyError, IndexError, EOFError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, struct.error, WavFileWarning),
 )
 
@@ -36,6 +36,13 @@ class Source:
         return BadFile(
             f"{self.name} is not in {folder}: download it from {self.address} and put it there "
             f"as {self.place} (--data or ELMGROVE_DATA names another folder)"
+        )
+
+    def incomplete(self, folder: Path, lacking: Iterable[str]) -> BadFile:
+        """The error for a data set of which only some files are there."""
+        return BadFile(
+            f"{self.name} is incomplete in {folder}: {', '.join(lacking)} missing; "
+            f"download what is missing from {self.address}"
         )
 
     @contextmanager
