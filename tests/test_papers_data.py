@@ -101,19 +101,19 @@ def test_rows_in_the_range_that_a_sigmoid_has(tmp_path: Path) -> None:
     np.testing.assert_array_equal(scaled.test_label, data.test_label)
 
 
-def write_fans(folder: Path) -> None:
+def write_fans(folder: Path, **changed: Any) -> None:
     """Three recordings: at high speed, through all speeds, and off."""
     lengths = [5, 235, 3]
-    np.savez(
-        folder / "cooling_fan.npz",
-        X=np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
-        rec_id=np.repeat([0, 1, 2], lengths).astype(np.uint8),
-        rec_name=["12cm_h", "12cm_hmlo", "12cm_o"],
-        rec_size=["12cm"] * 3,
-        rec_speed=["h", "hmlo", "o"],
-        rec_type=["normal", "damage1", "normal"],
-        rec_env=["noisy"] * 3,
-    )
+    parts = {
+        "X": np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
+        "rec_id": np.repeat([0, 1, 2], lengths).astype(np.uint8),
+        "rec_name": ["12cm_h", "12cm_hmlo", "12cm_o"],
+        "rec_size": ["12cm"] * 3,
+        "rec_speed": ["h", "hmlo", "o"],
+        "rec_type": ["normal", "damage1", "normal"],
+        "rec_env": ["noisy"] * 3,
+    }
+    np.savez(folder / "cooling_fan.npz", **{**parts, **changed})
 
 
 def test_fans_without_the_rows_in_which_they_are_off(tmp_path: Path) -> None:
@@ -230,9 +230,36 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
     damage(tmp_path / "cooling_fan.npz")
     (tmp_path / "mnist.npz").write_bytes(b"no archive")
     np.savez(tmp_path / "uci_har_time265.npz", X_train=np.zeros(3))
-    for load, name in ((recordings, "cooling_fan"), (mnist, "mnist"), (har, "uci_har")):
-        with pytest.raises(BadFile, match=f"{name}.* download it again"):
+    for load, name, again in (
+        (recordings, "cooling_fan.npz", "make it again from the data of"),
+        (mnist, "mnist.npz", "download it again from"),
+        (har, "uci_har_time265.npz", "make it again from the data of"),
+    ):
+        with pytest.raises(BadFile, match=f"{name} can't be read .*; {again} http"):
             load(tmp_path)
+
+
+def test_the_error_tells_how_the_archive_of_fans_is_made(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"^cooling-fan is not in .* 512 bins .* time order") as error:
+        recordings(tmp_path)
+    assert "has to be put together from the zips in DATA" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"X": np.zeros(243)}, "X is no table of finite numbers"),
+        ({"X": np.full((243, 4), np.inf)}, "X is no table of finite numbers"),
+        ({"rec_id": np.repeat([1, 2, 3], 81)}, "rows of no recording in rec_id"),
+        ({"rec_env": ["noisy"]}, "columns of different lengths"),
+    ],
+)
+def test_an_archive_of_fans_that_was_made_wrongly_is_refused(
+    tmp_path: Path, changed: dict[str, Any], reason: str
+) -> None:
+    write_fans(tmp_path, **changed)
+    with pytest.raises(BadFile, match=rf"cooling_fan\.npz .*{reason}"):
+        recordings(tmp_path)
 
 
 FOUR_FEATURES = np.zeros((8, 4))

@@ -14,7 +14,8 @@ FOLDER, ARCHIVE = "UCI HAR Dataset", "uci_har_time265.npz"
 SOURCE = Source(
     "UCI HAR",
     "https://archive.ics.uci.edu/dataset/240",
-    f"the unpacked folder '{FOLDER}', or {ARCHIVE}",
+    f"the unpacked folder '{FOLDER}', or {ARCHIVE}, made from it",
+    made=ARCHIVE,
 )
 #: What the official folder has, and the papers use.
 FEATURES = 561
