@@ -279,6 +279,7 @@ NOT_FINITE = np.full((8, 265), np.nan)
         ("har", {"y_test": np.array([1, 2, 3, 4, 5, 5])}, "test has no rows of f"),
         ("har", {"y_train": np.array([1, 2, 3, 4, 5, 5, 1, 1])}, "train has no rows of f"),
         ("mnist", {"x_train": np.zeros((12, 8, 8))}, "64 features in train, 784 in test"),
+        ("mnist", {"x_train": np.full((12, 28, 28), "a")}, "TypeError"),
         ("mnist", {"x_test": np.zeros(10)}, "pictures of 1 dimensions instead of 3"),
         ("mnist", {"y_test": np.arange(7, 17)}, "test has labels without a name"),
         ("mnist", {"y_test": np.arange(10) // 2}, "test has no rows of 5, 6, 7, 8, 9"),
