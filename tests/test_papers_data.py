@@ -11,14 +11,15 @@ from scipy.io import wavfile
 
 from elmgrove import BadFile
 from elmgrove.extras import extra
-from elmgrove.papers.data import celebrities, har, machines, mnist, recordings
+from elmgrove.papers.data import celebrities, har, har_scaled, machines, mnist, recordings
 from elmgrove.papers.data.celeba import PIXELS, picture
 from elmgrove.papers.data.dcase import sound
 from elmgrove.papers.data.mel import BANDS, FRAMES, filters, stacked_log_mel
 
 rng = np.random.default_rng(0)
-IMAGES = rng.integers(0, 256, (6, 28, 28), np.uint8)
-LABELS = np.array([0, 1, 2, 9, 1, 0], np.uint8)
+IMAGES = rng.integers(0, 256, (22, 28, 28), np.uint8)
+LABELS = (np.arange(22) % 10).astype(np.uint8)
+ARCHIVES = {"mnist": "mnist.npz", "har": "uci_har_time265.npz"}
 
 
 def write_idx(path: Path, array: Any) -> None:
@@ -28,33 +29,49 @@ def write_idx(path: Path, array: Any) -> None:
     path.write_bytes(gzip.compress(blob) if path.suffix == ".gz" else blob)
 
 
+def write_digits(folder: Path, ending: str = "-ubyte") -> None:
+    """The four files with 12 and 10 pictures."""
+    for part, rows in (("train", slice(0, 12)), ("t10k", slice(12, 22))):
+        write_idx(folder / f"{part}-images-idx3{ending}", IMAGES[rows])
+        write_idx(folder / f"{part}-labels-idx1{ending}", LABELS[rows])
+
+
 @pytest.mark.parametrize("ending", ["-ubyte", "-ubyte.gz"])
 def test_mnist_from_idx_files(tmp_path: Path, ending: str) -> None:
-    for part, rows in (("train", slice(0, 4)), ("t10k", slice(4, 6))):
-        write_idx(tmp_path / f"{part}-images-idx3{ending}", IMAGES[rows])
-        write_idx(tmp_path / f"{part}-labels-idx1{ending}", LABELS[rows])
+    write_digits(tmp_path, ending)
     data = mnist(tmp_path)
-    np.testing.assert_array_equal(data.train * 255, IMAGES[:4].reshape(4, 784))
-    np.testing.assert_array_equal(data.test_label, LABELS[4:])
+    np.testing.assert_allclose(data.train * 255, IMAGES[:12].reshape(12, 784))
+    np.testing.assert_array_equal(data.test_label, LABELS[12:])
+
+
+def write_archive(folder: Path, name: str, **changed: Any) -> None:
+    """An archive of a data set, with some of its arrays changed."""
+    if name == "mnist":
+        parts = {"x_train": IMAGES[:12], "x_test": IMAGES[12:]}
+        parts |= {"y_train": LABELS[:12], "y_test": LABELS[12:]}
+    else:
+        X, labels = rng.normal(size=(14, 265)).astype(np.float32), np.arange(14) % 6 + 1
+        parts = {"X_train": X[:8], "X_test": X[8:], "activity_names": np.array(["", *"abcdef"])}
+        parts |= {"y_train": labels[:8].astype(np.uint8), "y_test": labels[8:].astype(np.uint8)}
+    np.savez(folder / ARCHIVES[name], **{**parts, **changed})
 
 
 def test_mnist_from_an_archive_is_the_same(tmp_path: Path) -> None:
-    parts = {"x_train": IMAGES[:4], "y_train": LABELS[:4], "x_test": IMAGES[4:]}
-    np.savez(tmp_path / "mnist.npz", **parts, y_test=LABELS[4:])
+    write_archive(tmp_path, "mnist")
     data = mnist(tmp_path)
     assert data.width == 784
     assert data.test.max() <= 1.0
-    np.testing.assert_array_equal(data.test * 255, IMAGES[4:].reshape(2, 784))
+    np.testing.assert_allclose(data.test * 255, IMAGES[12:].reshape(10, 784))
 
 
 def write_har(folder: Path) -> Any:
-    """The official folder with ten rows of 561 features."""
-    X = rng.normal(size=(10, 561)).round(6)
+    """The official folder with 14 rows of 561 features."""
+    X = rng.normal(size=(14, 561)).round(6)
     folder = folder / "UCI HAR Dataset"
-    for part, rows in (("train", slice(0, 7)), ("test", slice(7, 10))):
+    for part, rows in (("train", slice(0, 8)), ("test", slice(8, 14))):
         (folder / part).mkdir(parents=True)
         np.savetxt(folder / part / f"X_{part}.txt", X[rows], " %.7e")
-        np.savetxt(folder / part / f"y_{part}.txt", np.arange(10)[rows] % 6 + 1, "%d")
+        np.savetxt(folder / part / f"y_{part}.txt", np.arange(14)[rows] % 6 + 1, "%d")
     (folder / "activity_labels.txt").write_text("1 WALKING\n2 UP\n3 DOWN\n4 SIT\n5 STAND\n6 LAY\n")
     return X
 
@@ -62,44 +79,41 @@ def write_har(folder: Path) -> Any:
 def test_har_from_the_official_folder(tmp_path: Path) -> None:
     X = write_har(tmp_path)
     data = har(tmp_path)
-    np.testing.assert_allclose(data.train, X[:7], atol=1e-6)
+    np.testing.assert_allclose(data.train, X[:8], atol=1e-6)
     assert data.names[0] == "WALKING"
-    assert data.test_label.tolist() == [1, 2, 3]
+    assert data.test_label.tolist() == [2, 3, 4, 5, 0, 1]
 
 
 def test_har_from_an_archive(tmp_path: Path) -> None:
-    X = rng.normal(size=(4, 265)).astype(np.float32)
-    labels = np.array([1, 2, 6, 1], np.uint8)
-    names = np.array(["", "a", "b", "c", "d", "e", "f"])
-    parts = {"X_train": X[:2], "y_train": labels[:2], "X_test": X[2:], "y_test": labels[2:]}
-    np.savez(tmp_path / "uci_har_time265.npz", **parts, activity_names=names)
+    write_archive(tmp_path, "har")
     data = har(tmp_path)
-    assert (data.train_label.tolist(), data.test_label.tolist()) == ([0, 1], [5, 0])
+    assert data.train_label.tolist() == [0, 1, 2, 3, 4, 5, 0, 1]
+    assert data.test_label.tolist() == [2, 3, 4, 5, 0, 1]
     assert data.names == tuple("abcdef")
 
 
 def test_rows_in_the_range_that_a_sigmoid_has(tmp_path: Path) -> None:
     write_har(tmp_path)
     data = har(tmp_path)
-    scaled = data.rescaled(-1.0, 1.0)
+    scaled = har_scaled(tmp_path)
     np.testing.assert_allclose(2.0 * scaled.train - 1.0, data.train)
     np.testing.assert_allclose(2.0 * scaled.test - 1.0, data.test)
-    assert scaled.test_label is data.test_label
+    np.testing.assert_array_equal(scaled.test_label, data.test_label)
 
 
-def write_fans(folder: Path) -> None:
+def write_fans(folder: Path, **changed: Any) -> None:
     """Three recordings: at high speed, through all speeds, and off."""
     lengths = [5, 235, 3]
-    np.savez(
-        folder / "cooling_fan.npz",
-        X=np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
-        rec_id=np.repeat([0, 1, 2], lengths).astype(np.uint8),
-        rec_name=["12cm_h", "12cm_hmlo", "12cm_o"],
-        rec_size=["12cm"] * 3,
-        rec_speed=["h", "hmlo", "o"],
-        rec_type=["normal", "damage1", "normal"],
-        rec_env=["noisy"] * 3,
-    )
+    parts = {
+        "X": np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
+        "rec_id": np.repeat([0, 1, 2], lengths).astype(np.uint8),
+        "rec_name": ["12cm_h", "12cm_hmlo", "12cm_o"],
+        "rec_size": ["12cm"] * 3,
+        "rec_speed": ["h", "hmlo", "o"],
+        "rec_type": ["normal", "damage1", "normal"],
+        "rec_env": ["noisy"] * 3,
+    }
+    np.savez(folder / "cooling_fan.npz", **{**parts, **changed})
 
 
 def test_fans_without_the_rows_in_which_they_are_off(tmp_path: Path) -> None:
@@ -205,9 +219,8 @@ def damage(path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["-ubyte", "-ubyte.gz"])
 def test_a_damaged_idx_file_is_named(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"train-images-idx3{ending}"
-    write_idx(path, IMAGES)
-    damage(path)
+    write_digits(tmp_path, ending)
+    damage(tmp_path / f"train-images-idx3{ending}")
     with pytest.raises(BadFile, match=r"train-images.* download it again"):
         mnist(tmp_path)
 
@@ -217,9 +230,91 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
     damage(tmp_path / "cooling_fan.npz")
     (tmp_path / "mnist.npz").write_bytes(b"no archive")
     np.savez(tmp_path / "uci_har_time265.npz", X_train=np.zeros(3))
-    for load, name in ((recordings, "cooling_fan"), (mnist, "mnist"), (har, "uci_har")):
-        with pytest.raises(BadFile, match=f"{name}.* download it again"):
+    for load, name, again in (
+        (recordings, "cooling_fan.npz", "make it again from the data of"),
+        (mnist, "mnist.npz", "download it again from"),
+        (har, "uci_har_time265.npz", "make it again from the data of"),
+    ):
+        with pytest.raises(BadFile, match=f"{name} can't be read .*; {again} http"):
             load(tmp_path)
+
+
+def test_the_error_tells_how_the_archive_of_fans_is_made(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"^cooling-fan is not in .* 512 bins .* time order") as error:
+        recordings(tmp_path)
+    assert "has to be put together from the zips in DATA" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"X": np.zeros(243)}, "X is no table of finite numbers"),
+        ({"X": np.full((243, 4), np.inf)}, "X is no table of finite numbers"),
+        ({"rec_id": np.repeat([1, 2, 3], 81)}, "rows of no recording in rec_id"),
+        ({"rec_env": ["noisy"]}, "columns of different lengths"),
+    ],
+)
+def test_an_archive_of_fans_that_was_made_wrongly_is_refused(
+    tmp_path: Path, changed: dict[str, Any], reason: str
+) -> None:
+    write_fans(tmp_path, **changed)
+    with pytest.raises(BadFile, match=rf"cooling_fan\.npz .*{reason}"):
+        recordings(tmp_path)
+
+
+FOUR_FEATURES = np.zeros((8, 4))
+NOT_FINITE = np.full((8, 265), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "reason"),
+    [
+        ("har", {"X_train": FOUR_FEATURES}, "4 features in train, 265 in test"),
+        ("har", {"X_train": np.zeros(8)}, "train rows have 1 dimensions instead of 2"),
+        ("har", {"X_train": NOT_FINITE}, "no finite numbers"),
+        ("har", {"X_train": np.array(["text"] * 8)}, "text"),
+        ("har", {"y_train": np.arange(7)}, "train has not as many labels as rows"),
+        ("har", {"y_train": np.arange(8, dtype=np.uint8)}, "train has labels without a name"),
+        ("har", {"y_test": np.full(6, 1.5)}, "test has labels without a name"),
+        ("har", {"y_test": np.array([1, 2, 3, 4, 5, 5])}, "test has no rows of f"),
+        ("har", {"y_train": np.array([1, 2, 3, 4, 5, 5, 1, 1])}, "train has no rows of f"),
+        ("mnist", {"x_train": np.zeros((12, 8, 8))}, "64 features in train, 784 in test"),
+        ("mnist", {"x_train": np.full((12, 28, 28), "a")}, "TypeError"),
+        ("mnist", {"x_test": np.zeros(10)}, "pictures of 1 dimensions instead of 3"),
+        ("mnist", {"y_test": np.arange(7, 17)}, "test has labels without a name"),
+        ("mnist", {"y_test": np.arange(10) // 2}, "test has no rows of 5, 6, 7, 8, 9"),
+    ],
+)
+def test_an_archive_on_which_no_figure_could_run_is_refused(
+    tmp_path: Path, name: str, changed: dict[str, Any], reason: str
+) -> None:
+    write_archive(tmp_path, name, **changed)
+    load = {"mnist": mnist, "har": har}[name]
+    with pytest.raises(BadFile, match=rf"{ARCHIVES[name]} can't be read .*{reason}"):
+        load(tmp_path)
+
+
+def test_a_folder_of_har_with_parts_that_do_not_fit_is_named(tmp_path: Path) -> None:
+    write_har(tmp_path)
+    np.savetxt(tmp_path / "UCI HAR Dataset/test/X_test.txt", np.zeros((6, 3)))
+    with pytest.raises(BadFile, match=r"UCI HAR Dataset can't be read .*561 features in train, 3"):
+        har(tmp_path)
+
+
+def test_labels_in_the_place_of_pictures_are_named(tmp_path: Path) -> None:
+    write_digits(tmp_path)
+    write_idx(tmp_path / "t10k-images-idx3-ubyte", LABELS[12:])
+    with pytest.raises(BadFile, match=r"t10k-images-idx3-ubyte .*1 dimensions instead of 3"):
+        mnist(tmp_path)
+
+
+def test_missing_idx_files_are_named(tmp_path: Path) -> None:
+    write_digits(tmp_path)
+    for name in ("train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"):
+        (tmp_path / name).unlink()
+    expected = "incomplete in .*: train-labels-idx1-ubyte, t10k-images-idx3-ubyte missing"
+    with pytest.raises(BadFile, match=expected):
+        mnist(tmp_path)
 
 
 def test_a_missing_part_of_har_is_named(tmp_path: Path) -> None:

@@ -213,7 +213,10 @@ def test_progress_of_work_that_is_no_loop() -> None:
             assert done == expected
 
 
-def test_what_reads_no_data_asks_for_none(elmgrove: Elmgrove, tmp_path: Path) -> None:
+def test_what_reads_no_data_asks_for_none(
+    elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ELMGROVE_DATA", raising=False)
     assert elmgrove("paper", "ito2021", "communication").code == 0
     assert (tmp_path / "papers/ito2021/communication.json").exists()
     assert "--data or ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "ito2021", "figure18"))

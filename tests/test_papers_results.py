@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from commands import Elmgrove, elmgrove_fixture, one_clear_line
@@ -14,7 +13,7 @@ from elmgrove.papers.figure import Run
 from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.results import publish
 from elmgrove.papers.tables import Grid, grids, text
-from test_papers_data import write_faces, write_fans, write_har, write_sounds
+from test_papers_data import write_digits, write_faces, write_fans, write_har, write_sounds
 from test_papers_uah import write_driveset
 
 __all__ = ["elmgrove_fixture"]
@@ -175,10 +174,11 @@ def test_the_command_says_what_is_there_and_where_to_get_the_rest(
     write_har(tmp_path)
     write_driveset(tmp_path)
     (tmp_path / "mnist.npz").write_bytes(b"no archive")
-    lines = elmgrove("paper", "data", "--data", tmp_path).out.splitlines()
-    mnist, har, uah, *missing = lines
+    ran = elmgrove("paper", "data", "--data", tmp_path)
+    assert ran.code == 1, "MNIST is damaged"
+    mnist, har, uah, *missing = ran.out.splitlines()
     assert "mnist.npz can't be read" in mnist
-    assert har == f"UCI HAR: {tmp_path}/UCI HAR Dataset, 7 + 3 rows of 561 features"
+    assert har == f"UCI HAR: {tmp_path}/UCI HAR Dataset, 8 + 6 rows of 561 features"
     assert uah.startswith(f"UAH-DriveSet: {tmp_path}/UAH-DRIVESET-v1, 6 drives of 2 drivers")
     assert len(missing) == 3
     assert all("download it from http" in line for line in missing)
@@ -188,10 +188,31 @@ def test_the_command_tells_what_the_other_sets_have(elmgrove: Elmgrove, tmp_path
     write_fans(tmp_path)
     write_faces(tmp_path)
     write_sounds(tmp_path)
-    parts = {"x_train": np.zeros((4, 28, 28)), "x_test": np.zeros((2, 28, 28))}
-    np.savez(tmp_path / "mnist.npz", **parts, y_train=np.zeros(4), y_test=np.zeros(2))
-    told = elmgrove("paper", "data", "--data", tmp_path).out
-    assert "4 + 2 rows of 784 features" in told
+    write_digits(tmp_path)
+    code, told, _ = elmgrove("paper", "data", "--data", tmp_path)
+    assert code == 0, "what is missing is not damaged"
+    assert "12 + 10 rows of 784 features" in told
     assert "2 recordings in which a fan runs, 177 rows" in told
     assert "1 celebrities with enough pictures" in told
     assert f"{tmp_path}/dev_data, 2 machines" in told
+
+
+def test_the_command_lists_what_to_get_where_no_folder_is_named(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ELMGROVE_DATA", raising=False)
+    code, told, _ = elmgrove("paper", "data")
+    first, *lines = told.splitlines()
+    assert code == 0
+    assert first.startswith("--data or ELMGROVE_DATA names the folder")
+    assert len(lines) == 6
+    assert all(re.search(r": download it from http.* and put it there as", one) for one in lines)
+
+
+def test_a_set_of_which_a_file_is_missing_is_damaged(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_digits(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
+    ran = elmgrove("paper", "data", "--data", tmp_path)
+    assert ran.code == 1
+    assert len(ran.out.splitlines()) == 6
+    assert "t10k-labels-idx1-ubyte missing" in ran.out

@@ -22,9 +22,11 @@ FOLDER = "UAH-DRIVESET-v1"
 SPEEDS = {"NORMAL1": (70.0, 10.0), "AGGRESSIVE": (110.0, 25.0), "DROWSY": (50.0, 5.0)}
 
 
-def write_drive(folder: Path, driver: str, pattern: str, speeds: Sequence[float]) -> Path:
+def write_drive(
+    folder: Path, driver: str, pattern: str, speeds: Sequence[float], road: str = "SECONDARY"
+) -> Path:
     """A drive as published: nine columns a second, of which only time and speed count."""
-    name = f"20151110175712-16km-{driver}-{pattern}-SECONDARY"
+    name = f"20151110175712-16km-{driver}-{pattern}-{road}"
     path = folder / FOLDER / driver / name / "RAW_GPS.txt"
     path.parent.mkdir(parents=True)
     rest = "40.51 -3.35 700.2 5 8 120.5 0.1"
@@ -33,7 +35,9 @@ def write_drive(folder: Path, driver: str, pattern: str, speeds: Sequence[float]
     return path
 
 
-def write_driveset(folder: Path, drivers: int = 2, seconds: int = 900) -> None:
+def write_driveset(
+    folder: Path, drivers: int = 2, seconds: int = 900, road: str = "SECONDARY"
+) -> None:
     """Drivers whose speed wanders about a mean that is their way to drive."""
     rng = np.random.default_rng(0)
     for number in range(1, drivers + 1):
@@ -41,7 +45,7 @@ def write_driveset(folder: Path, drivers: int = 2, seconds: int = 900) -> None:
             steps = rng.normal(size=(seconds, 8)).mean(axis=1) * np.sqrt(8)
             wave = np.sin(np.arange(seconds) / 20.0)
             speeds = np.clip(mean + spread * wave + 3.0 * steps, 0.0, None)
-            write_drive(folder, f"D{number}", pattern, speeds.tolist())
+            write_drive(folder, f"D{number}", pattern, speeds.tolist(), road)
 
 
 def test_drives_are_read_from_the_published_layout(tmp_path: Path) -> None:
@@ -96,13 +100,46 @@ def test_what_is_missing_is_named_with_its_source(tmp_path: Path) -> None:
         "5.2 fast\n",
         "5.2 nan\n6.2 60.0\n",
         "6.2 60.0\n5.2 60.0\n",
-        "5.2 -3.0\n",
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200).write_text(content)
     with pytest.raises(BadFile, match=r"RAW_GPS\.txt .* download it again"):
         drives(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("4.9 60.0", "line 3: the time goes back"),
+        ("4.9 -3.6", "line 3: the time goes back"),
+        ("7.2", "line 3: no time and speed"),
+        ("7.2 inf", "line 3: no finite number"),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
+    path = write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200)
+    path.write_text(f"5.2 60.0\n\n{line}\n8.2 60.0\n")
+    with pytest.raises(BadFile, match=rf"RAW_GPS\.txt .*{reason}"):
+        drives(tmp_path)
+
+
+def test_unknown_speeds_and_repeated_times_are_left_out(tmp_path: Path) -> None:
+    speeds = np.random.default_rng(2).uniform(0.0, 140.0, WINDOW + 40).round(1)
+    path = write_drive(tmp_path, "D1", "NORMAL1", speeds.tolist())
+    (expected,) = drives(tmp_path)
+    lines = path.read_text().splitlines()
+    time = lines[20].split()[0]
+    lines[20:21] = [f"{time} -3.6", lines[20], f"{time} 139.0", f"{float(time) + 0.5} -1.0"]
+    path.write_text("\n".join(lines))
+    (found,) = drives(tmp_path)
+    np.testing.assert_array_equal(found.rows, expected.rows)
+
+
+def test_a_drive_without_a_known_speed_has_no_rows(tmp_path: Path) -> None:
+    write_drive(tmp_path, "D1", "NORMAL1", [-3.6] * 200)
+    (one,) = drives(tmp_path)
+    assert one.rows.shape == (0, LEVELS**2)
 
 
 def test_a_folder_that_tells_no_pattern_is_named(tmp_path: Path) -> None:
@@ -131,5 +168,37 @@ def test_driving_runs_and_the_merged_model_knows_both(
 
 def test_driving_needs_both_patterns_of_two_drivers(elmgrove: Elmgrove, tmp_path: Path) -> None:
     write_driveset(tmp_path, drivers=1)
+    ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
+    assert "need a normal and an aggressive drive" in one_clear_line(ran)
+
+
+def _tested(elmgrove: Elmgrove, folder: Path) -> str:
+    assert elmgrove("paper", "ito2021", "figure6", "--data", folder, "--output", "out").code == 0
+    return str(json.loads((folder / "out/ito2021/figure6.json").read_text())["tested driver"])
+
+
+def test_the_tested_driver_has_both_styles_on_every_road(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    """As published: the last driver has one style on one of the roads."""
+    write_driveset(tmp_path, drivers=2, seconds=300, road="MOTORWAY")
+    write_driveset(tmp_path, drivers=3, seconds=300)
+    write_drive(tmp_path, "D3", "NORMAL", [90.0] * 300, "MOTORWAY")
+    assert _tested(elmgrove, tmp_path) == "D2"
+    # A drive that is too short has no rows to test with.
+    write_drive(tmp_path, "D3", "AGGRESSIVE", [90.0] * WINDOW, "MOTORWAY")
+    assert _tested(elmgrove, tmp_path) == "D2"
+
+
+def test_a_road_with_one_style_does_not_count(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_driveset(tmp_path, drivers=3, seconds=300)
+    write_drive(tmp_path, "D1", "NORMAL", [90.0] * 300, "MOTORWAY")
+    assert _tested(elmgrove, tmp_path) == "D3"
+
+
+def test_nobody_with_both_styles_on_every_road_is_said(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    for driver, road in (("D1", "MOTORWAY"), ("D2", "SECONDARY")):
+        for pattern in ("NORMAL", "AGGRESSIVE"):
+            write_drive(tmp_path, driver, pattern, [90.0] * 300, road)
     ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
     assert "need a normal and an aggressive drive" in one_clear_line(ran)

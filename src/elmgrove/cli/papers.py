@@ -24,7 +24,7 @@ from elmgrove.cli.paper import (
 )
 from elmgrove.errors import ElmgroveError
 from elmgrove.papers.catalogue import PAPERS
-from elmgrove.papers.data.holdings import holdings
+from elmgrove.papers.data.holdings import holdings, ways
 from elmgrove.papers.figure import Figure, Run
 from elmgrove.papers.results import publish
 
@@ -52,13 +52,23 @@ papers.command(RUN)(paper)
 def data(data: DataFolder = None) -> None:
     """Say which data sets are in the folder, and where to get those that are not.
 
-    What is there is read, so that damaged files come to light.
+    What is there is read, so that damaged files come to light; then the exit code is 1. Without
+    a folder, all data sets are listed with where to get them.
 
     Example: [bold]elmgrove paper data --data data[/]
     """
     out = Console(soft_wrap=True, highlight=False, markup=False)
-    for line in holdings(require_folder(data)):
-        out.print(line)
+    if data is None:
+        out.print("--data or ELMGROVE_DATA names the folder with the data sets. Into it belong:")
+        for line in ways():
+            out.print(line)
+        return
+    damaged = False
+    for holding in holdings(data):
+        out.print(holding.text)
+        damaged = damaged or holding.damaged
+    if damaged:
+        raise typer.Exit(1)
 
 
 @papers.command("all")

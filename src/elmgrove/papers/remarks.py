@@ -10,8 +10,8 @@ _HAR = (
 _SCALED = "HAR's values are scaled from [−1, 1] to [0, 1], for every model alike."
 _DRIVING = (
     "The papers state neither window nor step of the tables, nor what was tested; here "
-    "a table covers 120 s, the next begins 10 s later, and the last driver is tested, whom no "
-    "device has learned."
+    "a table covers 120 s, the next begins 10 s later, and one driver is tested, whom no device "
+    "has learned: the last who drove in both styles on every road on which anybody did."
 )
 _PAIRS = (
     "Mean ROC-AUC over as many trials as stated; the paper has 50 of each model. Rows are device "

@@ -14,7 +14,8 @@ FOLDER, ARCHIVE = "UCI HAR Dataset", "uci_har_time265.npz"
 SOURCE = Source(
     "UCI HAR",
     "https://archive.ics.uci.edu/dataset/240",
-    f"the unpacked folder '{FOLDER}', or {ARCHIVE}",
+    f"the unpacked folder '{FOLDER}', or {ARCHIVE}, made from it",
+    made=ARCHIVE,
 )
 #: What the official folder has, and the papers use.
 FEATURES = 561
@@ -32,12 +33,22 @@ def har(folder: Path) -> Labelled:
     raise SOURCE.missing(folder)
 
 
+def har_scaled(folder: Path) -> Labelled:
+    """The same in [0, 1]; published values lie in [−1, 1].
+
+    Networks that end in a sigmoid can't give back what is below 0; every model gets these, so
+    that their losses can be compared.
+    """
+    return har(folder).rescaled(-1.0, 1.0)
+
+
 def _official(folder: Path) -> Labelled:
     train, train_label = _part(folder, "train")
     test, test_label = _part(folder, "test")
     labels = folder / "activity_labels.txt"
     with SOURCE.reading(labels):
         names = tuple(line.split()[1] for line in labels.read_text().splitlines() if line.strip())
+    with SOURCE.reading(folder):
         return _labelled(train, train_label, test, test_label, names)
 
 
@@ -47,7 +58,7 @@ def _part(folder: Path, part: str) -> tuple[Array, Array]:
         path = folder / part / name
         with SOURCE.reading(path):
             tables.append(np.loadtxt(path, ndmin=2))
-    return tables[0], tables[1][:, 0].astype(np.intp)
+    return tables[0], tables[1][:, 0]
 
 
 def _archived(path: Path) -> Labelled:
@@ -63,9 +74,6 @@ def _labelled(
     train: Array, train_label: Array, test: Array, test_label: Array, names: tuple[str, ...]
 ) -> Labelled:
     rows = [np.asarray(part, np.float64) for part in (train, test)]
-    labels = [part.astype(np.intp) - 1 for part in (train_label, test_label)]
-    if any(len(a) != len(b) for a, b in zip(rows, labels, strict=True)):
-        raise ValueError("not as many labels as rows")
-    if min(map(np.min, labels)) < 0 or max(map(np.max, labels)) >= len(names):
-        raise ValueError("labels without a name")
-    return Labelled(rows[0], labels[0], rows[1], labels[1], names)
+    # As floats: a label 0 of an unsigned type would become a large one.
+    labels = [np.asarray(part, np.float64) - 1.0 for part in (train_label, test_label)]
+    return Labelled.loaded(rows[0], labels[0], rows[1], labels[1], names)

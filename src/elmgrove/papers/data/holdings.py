@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from elmgrove.errors import BadFile
 from elmgrove.papers.data import celeba, dcase, fans, uah
@@ -10,19 +11,32 @@ from elmgrove.papers.data.har import SOURCE as HAR
 from elmgrove.papers.data.labelled import Labelled
 from elmgrove.papers.data.mnist import SOURCE as MNIST
 from elmgrove.papers.data.mnist import mnist
-from elmgrove.papers.data.source import Source
+from elmgrove.papers.data.source import NotThere, Source
 
 
-def holdings(folder: Path) -> Iterator[str]:
-    """A line on each data set. Tables are read whole; of pictures and sounds only the lists."""
+class Holding(NamedTuple):
+    """What is said about a data set, and whether its files are there but can't be used."""
+
+    text: str
+    damaged: bool
+
+
+def holdings(folder: Path) -> Iterator[Holding]:
+    """One for each data set. Tables are read whole; of pictures and sounds only the lists."""
     for source, places, told in _KNOWN:
         try:
             content = told(folder)
         except BadFile as error:
-            yield str(error)
+            yield Holding(str(error), damaged=not isinstance(error, NotThere))
         else:
             found = next(path for place in places for path in sorted(folder.glob(place)))
-            yield f"{source.name}: {found}, {content}"
+            yield Holding(f"{source.name}: {found}, {content}", damaged=False)
+
+
+def ways() -> Iterator[str]:
+    """A line on each data set: how to get it into a folder."""
+    for source, _, _ in _KNOWN:
+        yield f"{source.name}: {source.way}"
 
 
 def _labelled(data: Labelled) -> str:

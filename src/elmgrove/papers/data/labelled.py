@@ -19,6 +19,26 @@ class Labelled:
     test_label: Array
     names: tuple[str, ...]
 
+    @classmethod
+    def loaded(
+        cls,
+        train: Array,
+        train_label: Array,
+        test: Array,
+        test_label: Array,
+        names: tuple[str, ...],
+    ) -> "Labelled":
+        """A data set from files; ``ValueError`` says why figures could not be run on it.
+
+        For loaders alone: parts that are taken from a data set later may lack a label.
+        """
+        for part, rows, labels in (("train", train, train_label), ("test", test, test_label)):
+            _require_rows(part, rows, labels)
+            _require_names(part, labels, names)
+        if train.shape[1] != test.shape[1]:
+            raise ValueError(f"{train.shape[1]} features in train, {test.shape[1]} in test")
+        return cls(train, train_label.astype(np.intp), test, test_label.astype(np.intp), names)
+
     @property
     def width(self) -> int:
         """Columns of a row."""
@@ -38,10 +58,7 @@ class Labelled:
         )
 
     def rescaled(self, low: float, high: float) -> "Labelled":
-        """The same with values in [0, 1] that are from ``low`` to ``high`` here.
-
-        HAR's lie in [−1, 1]: a network that ends in a sigmoid could not give those back.
-        """
+        """The same with values in [0, 1] that are from ``low`` to ``high`` here."""
         train, test = ((rows - low) / (high - low) for rows in (self.train, self.test))
         return replace(self, train=train, test=test)
 
@@ -52,3 +69,22 @@ class Labelled:
         order = rng.permutation(len(rows))
         first, rest = np.split(order, [round(share * len(rows))])
         return Labelled(rows[first], labels[first], rows[rest], labels[rest], self.names)
+
+
+def _require_rows(part: str, rows: Array, labels: Array) -> None:
+    if rows.ndim != 2:
+        raise ValueError(f"the {part} rows have {rows.ndim} dimensions instead of 2")
+    if labels.shape != rows.shape[:1]:
+        raise ValueError(f"{part} has not as many labels as rows")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"{part} has values that are no finite numbers")
+
+
+def _require_names(part: str, labels: Array, names: tuple[str, ...]) -> None:
+    """Each label has a name, and each name has rows: a mean over none would be no number."""
+    known = np.arange(len(names))
+    if not np.isin(labels, known).all():
+        raise ValueError(f"{part} has labels without a name")
+    lacking = [name for name, found in zip(names, np.isin(known, labels), strict=True) if not found]
+    if lacking:
+        raise ValueError(f"{part} has no rows of {', '.join(lacking)}")

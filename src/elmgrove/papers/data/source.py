@@ -3,7 +3,7 @@
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,24 +18,45 @@ from elmgrove.errors import BadFile
 Array = NDArray[Any]
 #: What readers raise for files that are cut, altered or something else.
 _DAMAGE = (
-    *(ValueError, KeyError, IndexError, EOFError, SyntaxError),
+    *(ValueError, TypeError, KeyError, IndexError, EOFError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, struct.error, WavFileWarning),
 )
 
 
+class NotThere(BadFile):
+    """No file of a data set is in the folder; whatever is there but can't be used is a BadFile."""
+
+
 @dataclass(frozen=True)
 class Source:
-    """A data set: its name, where to get it, and its place in the data folder."""
+    """A data set: its name, where to get it, and its place in the data folder.
+
+    ``made`` is the name of a file that the address does not offer: people make it themselves
+    from what is published there.
+    """
 
     name: str
     address: str
     place: str
+    made: str = ""
 
-    def missing(self, folder: Path) -> BadFile:
+    @property
+    def way(self) -> str:
+        """How to get it into the folder."""
+        return f"download it from {self.address} and put it there as {self.place}"
+
+    def missing(self, folder: Path) -> NotThere:
         """The error for a data set that is not there."""
+        return NotThere(
+            f"{self.name} is not in {folder}: {self.way} "
+            "(--data or ELMGROVE_DATA names another folder)"
+        )
+
+    def incomplete(self, folder: Path, lacking: Iterable[str]) -> BadFile:
+        """The error for a data set of which only some files are there."""
         return BadFile(
-            f"{self.name} is not in {folder}: download it from {self.address} and put it there "
-            f"as {self.place} (--data or ELMGROVE_DATA names another folder)"
+            f"{self.name} is incomplete in {folder}: {', '.join(lacking)} missing; "
+            f"download what is missing from {self.address}"
         )
 
     @contextmanager
@@ -54,9 +75,11 @@ class Source:
 
     def damaged(self, path: Path, reason: str) -> BadFile:
         """The error for a file that can't be read."""
+        again = (
+            "make it again from the data of" if path.name == self.made else "download it again from"
+        )
         return BadFile(
-            f"{path} can't be read as a part of {self.name} ({reason}); "
-            f"download it again from {self.address}"
+            f"{path} can't be read as a part of {self.name} ({reason}); {again} {self.address}"
         )
 
     def arrays(self, path: Path, *names: str) -> list[Array]:

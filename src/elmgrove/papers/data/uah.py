@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ def drives(folder: Path) -> list[Drive]:
     """All drives, by driver and time; those shorter than a window have no rows.
 
     A file has a line a second: time in s, speed in km/h, and columns that are not read. Seconds
-    without a line are not filled in: the speeds before and after count as neighbours.
+    without a line are not filled in: the speeds before and after count as neighbours. Left out
+    in the same way are lines with a speed below 0, by which phones say that they do not know it,
+    and of lines with the same time all but the first, so that a second counts once. A time that
+    goes back is an error.
     """
     found = sorted((folder / FOLDER).glob("*/*/RAW_GPS.txt"))
     if not found:
@@ -57,14 +61,29 @@ def _drive(path: Path) -> Drive:
 
 
 def _speeds(path: Path) -> Array:
-    lines = path.read_text().splitlines()
-    cells = np.array([line.split()[:2] for line in lines if line.strip()], np.float64)
-    if cells.ndim != 2 or cells.shape[1] != 2:
-        raise ValueError("no columns of time and speed")
-    time, speed = np.split(cells, 2, axis=1)
-    if not np.isfinite(cells).all() or (np.diff(time, axis=0) <= 0).any() or (speed < 0).any():
-        raise ValueError("times that do not grow, or speeds below 0")
-    return speed[:, 0]
+    known: dict[float, float] = {}
+    last = -inf
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.strip():
+            time, speed = _time_and_speed(number, line)
+            if time < last:
+                raise ValueError(f"line {number}: the time goes back")
+            last = time
+            if speed >= 0.0:
+                known.setdefault(time, speed)
+    if last == -inf:
+        raise ValueError("no line of time and speed")
+    return np.array(list(known.values()))
+
+
+def _time_and_speed(number: int, line: str) -> tuple[float, float]:
+    try:
+        time, speed = map(float, line.split()[:2])
+    except ValueError as error:
+        raise ValueError(f"line {number}: no time and speed") from error
+    if not (isfinite(time) and isfinite(speed)):
+        raise ValueError(f"line {number}: no finite number")
+    return time, speed
 
 
 def tables(speeds: Array) -> Array:

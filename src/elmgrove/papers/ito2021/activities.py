@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.papers.data import Labelled, har
+from elmgrove.papers.data import Labelled, har_scaled
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.ito2021.losses import Array, before_and_after, two_devices
 from elmgrove.papers.ito2021.networks import Task, begin, fitted, losses
@@ -16,7 +16,7 @@ SITTING, LAYING = "SITTING", "LAYING"
 def activities(run: Run) -> Labelled:
     """HAR in [0, 1], with 80 % of its rows to learn from; quick: half as many."""
     share = TRAINING_SHARE / run.at_most(1, 2)
-    return har(run.data).rescaled(-1.0, 1.0).shuffled(share, np.random.default_rng(SEED))
+    return har_scaled(run.data).shuffled(share, np.random.default_rng(SEED))
 
 
 def learned(data: Labelled, name: str) -> Array:

@@ -16,7 +16,7 @@ from functools import cache, partial
 import numpy as np
 
 from elmgrove.extras import extra
-from elmgrove.papers.data import Labelled, har, mnist
+from elmgrove.papers.data import Labelled, har_scaled, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import in_memory
 from elmgrove.papers.ito2021.baselines import bp_nn3, bp_nn3_fl, bp_nn5
@@ -71,7 +71,7 @@ def har_maps(run: Run) -> Numbers:
 
 def har_data(run: Run) -> tuple[Labelled, int]:
     """HAR in [0, 1], and how many rows of a pattern are learned at most."""
-    return _fewer(run, har(run.data).rescaled(-1.0, 1.0)), run.at_most(10**6, 120)
+    return _fewer(run, har_scaled(run.data)), run.at_most(10**6, 120)
 
 
 def mnist_maps(run: Run) -> Numbers:
