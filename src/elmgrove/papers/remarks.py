@@ -15,11 +15,12 @@ _DRIVING = (
 )
 _PAIRS = (
     "Mean ROC-AUC over as many trials as stated; the paper has 50 of each model. Rows are device "
-    "A's patterns, columns device B's. The model with patterns is this project's own: one for "
-    "each pattern, no handicap. The paper's values are in pictures only, and it prints no means. "
-    "Not stated there: BP-NN3-FL's epochs a round (here one), Adam's rate (0.001), and who has "
-    "which rows where both devices know the same pattern (half each; means leave those out). The "
-    "best of the five is that of the means over the trials that each has."
+    "A's patterns, columns device B's. The models with patterns are this project's own: one for "
+    "each pattern, or three for each, without a handicap. The paper's values are in pictures "
+    "only, and it prints no means. Not stated there: BP-NN3-FL's epochs a round (here one), Adam's "
+    "rate (0.001), and who has which rows where both devices know the same pattern (half each; "
+    "means leave those out). The best of the five is that of the means over the trials that each "
+    "has."
 )
 _OS_ELM = (
     "OS-ELM has a ridge of 0.001, where the paper has none; weights and biases are uniform between "

@@ -6,10 +6,10 @@ import numpy as np
 
 from elmgrove.papers.figure import Numbers
 from elmgrove.papers.ito2021.pair import Array
-from elmgrove.papers.ito2021.trial import PATTERNS
+from elmgrove.papers.ito2021.trial import OURS
 
 #: Maps side by side.
-_COLUMNS = 3
+_COLUMNS = 4
 #: Where colours begin: few cells are worse than chance.
 _LOWEST = 0.4
 
@@ -18,12 +18,14 @@ def maps(found: Numbers, canvas: Any) -> None:
     """A map for each model. Bold: the best of the paper's five, and of ours what is above it."""
     shown, best = found["auc"], _rows(found["best of the five"])
     columns = min(_COLUMNS, len(shown))
-    axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False).flat
-    highest = np.max([_rows(rows) for model, rows in shown.items() if model != PATTERNS], axis=0)
-    for axis, (model, rows) in zip(axes, shown.items(), strict=True):
+    axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
+    for axis in axes[len(shown) :]:
+        axis.remove()
+    highest = np.max([_rows(rows) for model, rows in shown.items() if model not in OURS], axis=0)
+    for axis, (model, rows) in zip(axes, shown.items(), strict=False):
         values = np.array(_rows(rows))
         chosen = np.array([[model in cell for cell in row] for row in best])
-        bold = values > highest if model == PATTERNS else chosen
+        bold = values > highest if model in OURS else chosen
         _map(axis, list(rows), values, bold, 6 if len(shown) > 1 else 8)
         mean = found["mean"][model]
         axis.set_title(
@@ -31,7 +33,7 @@ def maps(found: Numbers, canvas: Any) -> None:
             fontsize=8,
         )
     canvas.colorbar(axis.images[0], ax=canvas.axes, label="ROC-AUC", shrink=0.6, extend="min")
-    ours = "; of ours: above all five" if PATTERNS in shown else ""
+    ours = "; of ours: above all five" if len(shown) > 1 else ""
     canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{ours}", size=8)
 
 

@@ -6,8 +6,8 @@ from elmgrove.cooperation import Charter, Member
 from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.ito2021.pair import Pair, Tested
-from elmgrove.papers.ito2021.settings import EQUAL
-from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, Maps, Trial
+from elmgrove.papers.ito2021.settings import EQUAL, THREE
+from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, THREE_PATTERNS, Maps, Trial
 from elmgrove.pattern import PatternRule
 
 
@@ -19,16 +19,24 @@ def os_elm(trial: Trial, run: Run) -> Maps:
     maps = {model: trial.empty() for model in (BEFORE, AFTER, PATTERNS)}
     plain, patterned = _Devices(trial, None), _Devices(trial, EQUAL)
     for pair in run.track(trial.pairs, trial.text("OS-ELM", run)):
-        tested, back, (a, b) = pair.tested(trial.data), pair[::-1], _names(pair)
+        tested, back = pair.tested(trial.data), pair[::-1]
         with closing(plain.met(pair, run)) as fleet:
-            maps[BEFORE][pair] = _auc(fleet, tested, a)
-            maps[BEFORE][back] = _auc(fleet, tested, b)
-            fleet.sync()
-            maps[AFTER][pair] = maps[AFTER][back] = _auc(fleet, tested, a)
+            for cell, name in zip((pair, back), _names(pair), strict=True):
+                maps[BEFORE][cell] = _auc(fleet, tested, name)
+            maps[AFTER][pair] = maps[AFTER][back] = _after(fleet, tested, pair)
         with closing(patterned.met(pair, run)) as fleet:
-            fleet.sync()
-            maps[PATTERNS][pair] = maps[PATTERNS][back] = _auc(fleet, tested, a)
+            maps[PATTERNS][pair] = maps[PATTERNS][back] = _after(fleet, tested, pair)
     return {model: found.tolist() for model, found in maps.items()}
+
+
+def three_patterns(trial: Trial, run: Run) -> Maps:
+    """After the update, where a device has three models for what it knows."""
+    found, devices = trial.empty(), _Devices(trial, THREE)
+    for pair in run.track(trial.pairs, trial.text(THREE_PATTERNS, run)):
+        with closing(devices.met(pair, run)) as fleet:
+            auc = _after(fleet, pair.tested(trial.data), pair)
+        found[pair] = found[pair[::-1]] = auc
+    return {THREE_PATTERNS: found.tolist()}
 
 
 class _Devices:
@@ -59,6 +67,12 @@ def _names(pair: Pair) -> tuple[str, str]:
     if pair.a == pair.b:
         return f"{pair.a}-first-half", f"{pair.a}-second-half"
     return f"{pair.a}", f"{pair.b}"
+
+
+def _after(fleet: Fleet, tested: Tested, pair: Pair) -> float:
+    """Device A's, after the update."""
+    fleet.sync()
+    return _auc(fleet, tested, _names(pair)[0])
 
 
 def _auc(fleet: Fleet, tested: Tested, name: str) -> float:

@@ -1,6 +1,6 @@
 """What Ito 2021 states of its experiments (Table 3, §5.3), and what had to be chosen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elmgrove.basis import Basis
 from elmgrove.hidden import HiddenLayer
@@ -45,3 +45,5 @@ ROUNDS, ROUND_EPOCHS = 50, 1
 TRAINING_SHARE, ANOMALY_SHARE = 0.8, 0.1
 #: Our own row: a model for each pattern. Both are normal, so the other's has no handicap.
 EQUAL = PatternRule(patterns=1, handicap=0.0)
+#: And three models for each.
+THREE = replace(EQUAL, patterns=3)

@@ -13,7 +13,8 @@ from elmgrove.papers.ito2021.settings import TRAINING_SHARE, Setting
 
 BEFORE, AFTER, BP_NN3, BP_NN5, BP_NN3_FL = "before", "after", "BP-NN3", "BP-NN5", "BP-NN3-FL"
 #: What the paper does not have.
-PATTERNS = "after, with patterns"
+PATTERNS, THREE_PATTERNS = "after, with patterns", "after, with three patterns each"
+OURS = (PATTERNS, THREE_PATTERNS)
 #: ROC-AUC by the pattern of device A (row) and of device B (column), for each model.
 Maps = dict[str, list[list[float]]]
 
