@@ -47,10 +47,12 @@ def sequential(found: Numbers, canvas: Any) -> None:
     for kind, colour in (("sequential", "tab:blue"), ("merged", "tab:red")):
         points = [(row["updates"], row[kind]) for row in found["loss"]]
         axis.plot(*zip(*points, strict=True), color=colour, label=kind)
-    for text, row in found["crossing"].items():
-        if row["updates"] is not None:
-            axis.axvline(row["updates"], color="tab:gray", linewidth=0.8)
-            axis.annotate(text, (row["updates"], 1.0), **_AT_THE_TOP)
+    reached = {row["updates"]: text for text, row in found["crossing"].items()}
+    # Where two are reached at once, the nearer one is named.
+    for updates, text in reached.items():
+        if updates is not None:
+            axis.axvline(updates, color="tab:gray", linewidth=0.8)
+            axis.annotate(text, (updates, 1.0), **_AT_THE_TOP)
     paper = next(iter(found["crossing"].values()))["paper"]
     axis.axvline(paper, color="black", linestyle=":", label="the paper's lines meet")
     axis.set(xlabel="sequential updates", ylabel="mean loss on laying", yscale="log")
