@@ -199,18 +199,24 @@ def test_the_others_are_drawn(elmgrove: Elmgrove, folder: Path, name: str) -> No
 
 
 def test_progress_of_work_that_is_no_loop() -> None:
-    done = list[int]()
+    done, gone = list[int](), list[str]()
 
     def track(items: Sequence[Any], text: str) -> Iterator[Any]:
-        for item in items:
-            yield item
-            done.append(item)
+        try:
+            for item in items:
+                yield item
+                done.append(item)
+        finally:
+            gone.append(text)
 
     with Run(Path(), track=track).ticking(3, "at work") as tick:
         assert done == []
         for expected in ([0], [0, 1], [0, 1, 2], [0, 1, 2]):
             tick()
             assert done == expected
+    with pytest.raises(KeyboardInterrupt), Run(Path(), track=track).ticking(3, "stopped"):
+        raise KeyboardInterrupt
+    assert gone == ["at work", "stopped"]
 
 
 def test_what_reads_no_data_asks_for_none(

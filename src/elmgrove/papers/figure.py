@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -41,14 +41,15 @@ class Run:
     @contextmanager
     def ticking(self, ticks: int, text: str) -> Iterator[Callable[[], None]]:
         """Progress of work that is no loop here: the work says so many times that it got on."""
-        steps = iter(self.track(range(ticks), text))
+        steps = (step for step in self.track(range(ticks), text))
 
         def tick() -> None:
             next(steps, None)
 
-        # The bar is there from the beginning.
-        tick()
-        yield tick
+        # The bar is there from the beginning, and gone whatever happens.
+        with closing(steps):
+            tick()
+            yield tick
 
     def at_most(self, full: int, quick: int) -> int:
         """A size that depends on how much time there is."""
