@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -125,8 +126,11 @@ def _show(found: dict[str, Any], title: str, path: Path) -> None:
             for name, value in grid.rows[""].items():
                 Console(highlight=False).print(f"{text(name)}: {text(value)}")
         elif len(grid.columns) <= WIDEST:
-            shown = Table(title=f"{title}: {grid.title}")
-            for heading in ("", *grid.columns):
+            shown = Table(title=f"{title}: {grid.title}", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+            # Names of rows are broken between words alone.
+            longest = max(len(word) for name in grid.rows for word in text(name).split() or [""])
+            shown.add_column(min_width=longest)
+            for heading in grid.columns:
                 shown.add_column(text(heading), overflow="fold")
             for line in grid.lines():
                 shown.add_row(*line)

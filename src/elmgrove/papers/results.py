@@ -9,7 +9,7 @@ from elmgrove.errors import BadFile
 from elmgrove.files import write
 from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.figure import Figure, Numbers
-from elmgrove.papers.remarks import NEVER_RUN, REMARKS, TITLES
+from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.tables import Grid, Row, grids, text
 
 WIDTH = 100
@@ -55,7 +55,7 @@ def _figure(paper: str, figure: Figure, path: Path, shown: list[Line]) -> Iterat
     command = f"elmgrove paper {paper} {figure.name}"
     remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
     if not path.exists():
-        yield f"`{command}`: not run. {NEVER_RUN}\n\n{remark}"
+        yield f"`{command}`: not run.\n\n{remark}"
         return
     found = _read(path)
     made = found.pop("made", {})
