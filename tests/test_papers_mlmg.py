@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure as Canvas
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 from commands import Elmgrove, elmgrove_fixture, one_clear_line
@@ -15,9 +17,11 @@ from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.measures import Decisions, auc
+from elmgrove.papers.mlmg import rules
 from elmgrove.papers.mlmg.clients import CASES, Client, digits
 from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.papers.mlmg.table2 import federation_rows
+from elmgrove.pattern import ASSIGNMENTS
 from test_papers_data import write_faces, write_sounds
 
 __all__ = ["elmgrove_fixture"]
@@ -101,6 +105,35 @@ def test_a_fleet_knows_what_its_members_know_until_they_leave(clients: list[Clie
     fleet.leave(clients[2].name)
     fleet.sync()
     assert first.received.count == len(clients[1].train)
+
+
+@pytest.mark.parametrize(
+    ("name", "quick", "key", "tried"),
+    [
+        ("handicap", True, "handicap", (0.0, RULE.handicap)),
+        ("handicap", False, "handicap", rules.HANDICAPS),
+        ("assignment", True, "assign", ASSIGNMENTS),
+        ("assignment", False, "assign", 2 * ASSIGNMENTS),
+    ],
+)
+def test_settings_of_the_rule_are_tried_on_the_same_clients(
+    *,
+    clients: list[Client],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    quick: bool,
+    key: str,
+    tried: tuple[Any, ...],
+) -> None:
+    monkeypatch.setattr(rules, "_data", lambda run: {"mnist case 1": clients})
+    chosen = figure("mlmg", name)
+    found = chosen.numbers(Run(Path(), quick=quick))
+    (rows,) = found.values()
+    assert tuple(row[key] for row in rows) == tuple(tried)
+    for row in rows:
+        assert row["auc_peers"] > row["auc_peers_alone"] + 0.1
+        assert row["worst_change_own"] >= -0.01
+    chosen.draw(found, Canvas())
 
 
 def test_the_command_lists_what_there_is(elmgrove: Elmgrove) -> None:

@@ -28,8 +28,12 @@ def handicap(run: Run) -> Numbers:
 
 
 def assignment(run: Run) -> Numbers:
-    """Who learns a row: the nearest centroid's pattern, or the one with the lowest loss."""
-    settings = [(assign, patterns) for patterns in ("auto", 5) for assign in ASSIGNMENTS]
+    """Who learns a row: the nearest centroid's pattern, or the one with the lowest loss.
+
+    Quick: with as many patterns as are found, not with five as well.
+    """
+    counts = ("auto",) if run.quick else ("auto", 5)
+    settings = [(assign, patterns) for patterns in counts for assign in ASSIGNMENTS]
     found: Numbers = {}
     for name, clients in _data(run).items():
         found[name] = [
