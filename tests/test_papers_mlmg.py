@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +51,16 @@ def test_auc_counts_pairs() -> None:
     assert auc(np.array([1.0, 3.0]), np.array([2.0, 4.0])) == 0.75
 
 
-def _labelled() -> Labelled:
-    """Ten kinds of rows on planes of their own; 9 is known to nobody."""
+def _labelled(count: int = 120) -> Labelled:
+    """Ten kinds of rows on planes of their own, two thirds to learn; 9 is known to nobody."""
     rng = np.random.default_rng(1)
     planes = rng.normal(size=(10, 2, 20))
-    labels = np.tile(np.arange(10), 120)
+    labels = np.tile(np.arange(10), count)
     rows = np.stack([rng.normal(size=2) @ planes[k] + 4 * planes[k, 0] for k in labels])
     rows += 0.05 * rng.normal(size=rows.shape)
     names = tuple(str(k) for k in range(10))
-    return Labelled(rows[:800], labels[:800], rows[800:], labels[800:], names)
+    part = len(rows) * 2 // 3
+    return Labelled(rows[:part], labels[:part], rows[part:], labels[part:], names)
 
 
 def test_clients_get_their_digits_and_a_tenth_of_anomalies() -> None:
@@ -133,6 +135,35 @@ def test_settings_of_the_rule_are_tried_on_the_same_clients(
     for row in rows:
         assert row["auc_peers"] > row["auc_peers_alone"] + 0.1
         assert row["worst_change_own"] >= -0.01
+    chosen.draw(found, Canvas())
+
+
+def test_a_pair_that_cooperates_knows_both_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmgrove.papers.mlmg.pairs.mnist", lambda folder: _labelled())
+    chosen = figure("mlmg", "mnist-pairs")
+    found = chosen.numbers(Run(Path(), quick=True))
+    assert len(found["pairs"]) == 5
+    before = found["mean"].pop("before")
+    assert before["auc_own"] > before["auc"] > before["auc_peers"]
+    for mean in found["mean"].values():
+        assert mean["auc"] > before["auc"] + 0.1
+    chosen.draw(found | {"mean": found["mean"] | {"before": before}}, Canvas())
+
+
+def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package has a function of the same name.
+    module = import_module("elmgrove.papers.mlmg.comparison")
+    monkeypatch.setattr(module, "mnist", lambda folder: _labelled(600))
+    monkeypatch.setattr(module, "MOST_GROUPS", 3)
+    chosen = figure("mlmg", "comparison")
+    found = chosen.numbers(Run(Path()))
+    for case in found.values():
+        assert list(case["single"]["groups"]) == ["1"]
+        assert list(case["multi-global"]["groups"]) == ["2", "3", "4", "5"]
+        assert list(case["MLMG"]["groups"]) == ["2", "3"]
+        # Each alone: there is nothing to average or to add.
+        alone = case["multi-global"]["groups"]["5"]
+        assert alone["FedAvg"]["auc_own"] == pytest.approx(alone["E²LM"]["auc_own"], abs=1e-9)
     chosen.draw(found, Canvas())
 
 
