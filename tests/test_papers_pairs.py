@@ -21,7 +21,7 @@ from elmgrove.errors import BadFile
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import Run
 from elmgrove.papers.ito2021 import round_by_round
-from elmgrove.papers.ito2021.baselines import bp_nn3, task
+from elmgrove.papers.ito2021.baselines import a_pattern_each, bp_nn3, task
 from elmgrove.papers.ito2021.cache import digest, kept
 from elmgrove.papers.ito2021.comparison import best, difference, mean
 from elmgrove.papers.ito2021.drawing import rounds as draw_rounds
@@ -31,7 +31,7 @@ from elmgrove.papers.ito2021.map_drawing import maps as drawn
 from elmgrove.papers.ito2021.networks import losses
 from elmgrove.papers.ito2021.os_elm import os_elm, three_patterns
 from elmgrove.papers.ito2021.pair import Pair
-from elmgrove.papers.ito2021.round_by_round import Choice, a_pattern_each, half_of_both
+from elmgrove.papers.ito2021.round_by_round import CHOICES, Choice, half_of_both
 from elmgrove.papers.ito2021.settings import HAR, MNIST, Training
 from elmgrove.papers.ito2021.trial import AFTER, BEFORE, OURS, PATTERNS, THREE_PATTERNS, Maps, Trial
 
@@ -265,6 +265,17 @@ def test_both_ways_to_deal_out_a_pairs_rows_deal_out_all_of_them() -> None:
         assert set(trial.data.train_label[rows].tolist()) == {0, 2}
 
 
+def test_choices_differ_from_what_the_maps_have_in_one_thing_each() -> None:
+    found = [(one.shares, one.training.epochs, one.training.rate) for one in CHOICES.values()]
+    assert found == [
+        (a_pattern_each, 1, 1e-3),
+        (a_pattern_each, 5, 1e-3),
+        (a_pattern_each, 1, 1e-4),
+        (half_of_both, 1, 1e-3),
+    ]
+    assert all(one.training.hidden == HAR.bp_nn3.hidden for one in CHOICES.values())
+
+
 def test_round_by_round_has_what_the_rounds_of_each_pair_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,7 +305,7 @@ def _after_two_rounds(trial: Trial, training: Training, pair: Pair) -> float:
 
 
 @real
-def test_after_is_above_before_for_every_pair_of_activities() -> None:
+def test_after_is_above_before_for_every_pair_of_the_first_four_activities() -> None:
     pytest.importorskip("torch")
     found = har_maps(Run(Path(str(DATA)), quick=True))
     before, after = (found["auc"][model] for model in (BEFORE, AFTER))

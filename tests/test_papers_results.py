@@ -142,6 +142,11 @@ def test_all_figures_are_run_once_and_those_without_data_are_named(
     assert "`elmgrove paper ito2021 figure6`: not run." in written
     again = elmgrove("paper", "all", "--data", ".", "--quick").err
     assert "ito2021 communication: is there already" in again
+    (tmp_path / "UAH-DRIVESET-v1/D1/nobody").mkdir(parents=True)
+    (tmp_path / "UAH-DRIVESET-v1/D1/nobody/RAW_GPS.txt").write_text("1 2 3")
+    damaged = elmgrove("paper", "all", "--data", ".", "--quick")
+    assert damaged.code == 1
+    assert "ito2021 figure6: left out: " in damaged.err
     # The full run is another one.
     assert "already" not in elmgrove("paper", "all", "--data", ".").err
 
@@ -160,7 +165,7 @@ def test_a_figure_is_in_a_folder_from_a_run_of_the_same_size(
 ) -> None:
     chosen, run = figure("ito2021", "figure9"), Run(tmp_path, quick=True, trials=3)
     path = tmp_path / "figure9.json"
-    for damaged in (None, "", "{}"):
+    for damaged in (None, "", "{}", "[1]", '{"made": {}}'):
         if damaged is not None:
             path.write_text(damaged)
         assert not chosen.is_in(tmp_path, run)

@@ -169,7 +169,7 @@ def test_driving_runs_and_the_merged_model_knows_both(
 def test_driving_needs_both_patterns_of_two_drivers(elmgrove: Elmgrove, tmp_path: Path) -> None:
     write_driveset(tmp_path, drivers=1)
     ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
-    assert "need a normal and an aggressive drive" in one_clear_line(ran)
+    assert "a normal and an aggressive one on every road" in one_clear_line(ran)
 
 
 def _tested(elmgrove: Elmgrove, folder: Path) -> str:
@@ -201,4 +201,4 @@ def test_nobody_with_both_styles_on_every_road_is_said(elmgrove: Elmgrove, tmp_p
         for pattern in ("NORMAL", "AGGRESSIVE"):
             write_drive(tmp_path, driver, pattern, [90.0] * 300, road)
     ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
-    assert "need a normal and an aggressive drive" in one_clear_line(ran)
+    assert "a normal and an aggressive one on every road" in one_clear_line(ran)

@@ -25,6 +25,7 @@ from elmgrove.cli.paper import (
 from elmgrove.errors import ElmgroveError
 from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.data.holdings import holdings, ways
+from elmgrove.papers.data.source import NotThere
 from elmgrove.papers.figure import Figure, Run
 from elmgrove.papers.results import publish
 
@@ -82,28 +83,33 @@ def every(
     """Run all figures of all papers, then write the page with their numbers and pictures.
 
     What the folder has from a run of the same size is not run again, so an interrupted run goes
-    on; remove the folder for a new one. A figure whose data are missing is named and left out.
+    on; remove the folder for a new one. A figure whose data are missing is named and left out;
+    if anything else was in the way, the exit code is 1.
 
     Example: [bold]elmgrove paper all --data data --quick[/]
     """
-    folder, where_to = require_folder(data), folder_for(output, quick)
+    folder, where_to, failed = require_folder(data), folder_for(output, quick), False
     with meeting(server) as where:
         for paper, figures in PAPERS.items():
             place = where_to / paper
             run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where)
             for figure in figures:
-                notes.print(f"{paper} {figure.name}: {_written(figure, place, run)}")
+                try:
+                    came_of_it = _written(figure, place, run)
+                except ElmgroveError as error:
+                    came_of_it = f"left out: {error}"
+                    failed = failed or not isinstance(error, NotThere)
+                notes.print(f"{paper} {figure.name}: {came_of_it}")
     _publish(where_to, where_to / "results.md")
+    if failed:
+        raise typer.Exit(1)
 
 
 def _written(figure: Figure, place: Path, run: Run) -> str:
-    """What came of a figure, in words."""
+    """Runs a figure unless it is there; says which, in words."""
     if figure.is_in(place, run):
         return "is there already"
-    try:
-        found = figure.made(run)
-    except ElmgroveError as error:
-        return f"left out: {error}"
+    found = figure.made(run)
     figure.write(found, place)
     return f"{found['made']['seconds']:g} s"
 

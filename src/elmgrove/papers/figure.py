@@ -97,10 +97,10 @@ class Figure:
         """Whether the folder has this figure already, from a run of the same size."""
         try:
             made = json.loads((output / f"{self.name}.json").read_bytes())["made"]
-        except (OSError, ValueError, KeyError):
+            size = made["quick"], made.get("trials")
+        except (OSError, ValueError, KeyError, TypeError):
             return False
-        trials = run.trials if self.repeats else None
-        return (made["quick"], made.get("trials")) == (run.quick, trials)
+        return bool(size == (run.quick, run.trials if self.repeats else None))
 
     def write(self, found: Numbers, output: Path) -> list[Path]:
         """NAME.png and NAME.json in a folder that is made if need be; the numbers come last."""

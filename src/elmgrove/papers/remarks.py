@@ -26,12 +26,15 @@ _OS_ELM = (
     "OS-ELM has a ridge of 0.001, where the paper has none; weights and biases are uniform between "
     "−1 and 1."
 )
-_ONE_MAP = "One of the maps of `har-pairs` or `mnist-pairs`, where more is said."
+_ONE_MAP = (
+    "One of the maps of `har-pairs` or `mnist-pairs`, where its numbers are and more is said. Of "
+    "the networks a tenth of the trials were run."
+)
 _ONE_RUN = "One run with one seed."
 _FED_ELMS = (
     "The paper states neither the number of clients, nor C, nor the rounds, nor how "
-    "Fed-NN begins: 56 clients, all of them in each of 5 rounds, and a network that was trained on "
-    "the initial batch."
+    "Fed-NN begins: 56 clients, all of them in each round, 5 rounds where no other number is "
+    "stated, and a network that was trained on the initial batch."
 )
 _MLMG = (
     f"{_ONE_RUN} The paper does not state which digits each client has, nor its threshold; "

@@ -16,6 +16,8 @@ from elmgrove.papers.ito2021.trial import BP_NN3, BP_NN3_FL, BP_NN5, Maps, Trial
 
 Tick = Callable[[], None]
 Learn = Callable[[Sequence[Pair], Tick], list[Weights]]
+#: Of a trial the numbers of the rows that two devices have.
+Shares = Callable[[Trial, Pair], Sequence[Array]]
 
 
 def bp_nn3(trial: Trial, run: Run) -> Maps:
@@ -30,11 +32,11 @@ def bp_nn5(trial: Trial, run: Run) -> Maps:
 
 def _networks(trial: Trial, run: Run, model: str, training: Training) -> Maps:
     def learn(pairs: Sequence[Pair], tick: Tick) -> list[Weights]:
-        tasks = [
-            task(trial, training, pair, np.concatenate(pair.learned(trial.data, trial.most)), 0)
+        both = [
+            task(trial, training, pair, np.concatenate(a_pattern_each(trial, pair)), 0)
             for pair in pairs
         ]
-        return fitted(trial.single, tasks, training, tick)
+        return fitted(trial.single, both, training, tick)
 
     return _tested(trial, run, model, learn, training.epochs)
 
@@ -44,16 +46,25 @@ def bp_nn3_fl(trial: Trial, run: Run) -> Maps:
     training = replace(trial.setting.bp_nn3, epochs=ROUND_EPOCHS)
 
     def learn(pairs: Sequence[Pair], tick: Tick) -> list[Weights]:
-        tasks = {
-            name: [
-                task(trial, training, pair, pair.learned(trial.data, trial.most)[device], device)
-                for pair in pairs
-            ]
-            for device, name in enumerate("AB")
-        }
-        return averaged(trial.single, tasks, training, ROUNDS, lambda number, state: tick())
+        dealt = tasks(trial, pairs, training, a_pattern_each)
+        return averaged(trial.single, dealt, training, ROUNDS, lambda number, state: tick())
 
     return _tested(trial, run, BP_NN3_FL, learn, ROUNDS)
+
+
+def a_pattern_each(trial: Trial, pair: Pair) -> Sequence[Array]:
+    """Who has which rows in the paper."""
+    return pair.learned(trial.data, trial.most)
+
+
+def tasks(
+    trial: Trial, pairs: Sequence[Pair], training: Training, shares: Shares
+) -> dict[str, list[Task]]:
+    """What each of two devices trains in a round: a network for each pair, on its own rows."""
+    return {
+        name: [task(trial, training, pair, shares(trial, pair)[device], device) for pair in pairs]
+        for device, name in enumerate("AB")
+    }
 
 
 def task(trial: Trial, training: Training, pair: Pair, rows: Array, device: int) -> Task:

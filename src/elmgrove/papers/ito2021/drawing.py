@@ -56,7 +56,7 @@ def sequential(found: Numbers, canvas: Any) -> None:
     paper = next(iter(found["crossing"].values()))["paper"]
     axis.axvline(paper, color="black", linestyle=":", label="the paper's lines meet")
     axis.set(xlabel="sequential updates", ylabel="mean loss on laying", yscale="log")
-    axis.legend()
+    axis.legend(loc="center right")
 
 
 def rounds(found: Numbers, canvas: Any) -> None:

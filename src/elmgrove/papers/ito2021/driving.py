@@ -78,6 +78,6 @@ def _rows(drives: Iterable[Drive]) -> dict[str, Array]:
 
 def _too_few() -> BadInput:
     return BadInput(
-        "a driver to test, on every road on which anybody has both, and one of the others need a "
-        f"normal and an aggressive drive of more than {WINDOW} s each"
+        f"too few drives of more than {WINDOW} s: a driver must have a normal and an aggressive "
+        "one on every road on which anybody has both, and the others one of each as well"
     )

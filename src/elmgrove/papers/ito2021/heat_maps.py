@@ -56,7 +56,7 @@ CLAIMS = (
 )
 OS_ELM = "OS-ELM"
 _MERGING = (OS_ELM, THREE_PATTERNS)
-#: OS-ELM's trials for each of the networks', which take 30 to 50 times as long.
+#: OS-ELM's trials for each of the networks', which take far longer.
 FEWER = 10
 _RUNS: Mapping[str, Callable[[Trial, Run], Maps]] = {
     OS_ELM: os_elm,
@@ -125,9 +125,9 @@ def _trials(
         trial = cache(partial(Trial.of, data, setting, number, most))
         for kind in _RUNS if number < max(1, run.trials // FEWER) else _MERGING:
             server = kind in _MERGING and run.meeting is not in_memory
-            named = {**key, "kind": kind, "trial": number, "server": server}
-            named["patterns"] = asdict(THREE if kind == THREE_PATTERNS else EQUAL)
-            computed = kept(run.cache, named, partial(_computed, kind, trial, run))
+            rule = asdict(THREE if kind == THREE_PATTERNS else EQUAL)
+            of_one = {"kind": kind, "trial": number, "server": server, "patterns": rule}
+            computed = kept(run.cache, key | of_one, partial(_computed, kind, trial, run))
             seconds.setdefault(kind, []).append(computed["seconds"])
             for model, one in computed["maps"].items():
                 found.setdefault(model, []).append(np.array(one))

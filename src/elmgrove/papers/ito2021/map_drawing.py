@@ -29,7 +29,7 @@ def maps(found: Numbers, canvas: Any) -> None:
         _map(axis, list(rows), values, bold, 6 if len(shown) > 1 else 8)
         mean = found["mean"][model]
         axis.set_title(
-            f"{model}: mean beside the diagonal {mean['auc']:.3f}, trials: {mean['trials']}",
+            f"{model}\nmean beside the diagonal {mean['auc']:.3f}, trials: {mean['trials']}",
             fontsize=8,
         )
     canvas.colorbar(axis.images[0], ax=canvas.axes, label="ROC-AUC", shrink=0.6, extend="min")

@@ -5,7 +5,7 @@ device has one pattern, and where each has half of both; and with other choices 
 leaves open. One trial, means over pairs of different patterns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,11 +13,11 @@ import numpy as np
 
 from elmgrove.extras import extra
 from elmgrove.papers.figure import SEED, Numbers, Run
-from elmgrove.papers.ito2021.baselines import bp_nn3, in_groups, task
+from elmgrove.papers.ito2021.baselines import Shares, a_pattern_each, bp_nn3, in_groups, tasks
 from elmgrove.papers.ito2021.comparison import mean
 from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.heat_maps import har_data
-from elmgrove.papers.ito2021.networks import Task, losses
+from elmgrove.papers.ito2021.networks import losses
 from elmgrove.papers.ito2021.os_elm import os_elm
 from elmgrove.papers.ito2021.pair import Array, Pair
 from elmgrove.papers.ito2021.settings import HAR, ROUND_EPOCHS, ROUNDS, Training
@@ -26,13 +26,6 @@ from elmgrove.papers.ito2021.trial import AFTER, BP_NN3, BP_NN3_FL, Trial
 
 #: After which a network is tested.
 MARKS = (1, 2, 5, 10, 20, ROUNDS)
-#: Of a trial the numbers of rows that the devices have.
-Shares = Callable[[Trial, Pair], Sequence[Array]]
-
-
-def a_pattern_each(trial: Trial, pair: Pair) -> Sequence[Array]:
-    """As in the paper."""
-    return pair.learned(trial.data, trial.most)
 
 
 def half_of_both(trial: Trial, pair: Pair) -> Sequence[Array]:
@@ -66,7 +59,7 @@ def rounds(run: Run) -> Numbers:
     """Mean ROC-AUC after some rounds; quick: 20, on the data of ``har-pairs``. Needs PyTorch."""
     extra("torch", "papers")
     data, most = har_data(run)
-    trial = Trial.of(data, HAR, 0, most)
+    run, trial = replace(run, trials=1), Trial.of(data, HAR, 0, most)
     return {
         "mean auc": {text: _marks(trial, run, text, choice) for text, choice in CHOICES.items()},
         "without rounds": {
@@ -89,18 +82,14 @@ def _marks(trial: Trial, run: Run, text: str, choice: Choice) -> dict[str, float
                     found.setdefault(number, []).extend(_aucs(trial, some, states))
                 tick()
 
-            averaged(trial.single, _tasks(trial, some, choice), choice.training, many, note)
+            averaged(
+                trial.single,
+                tasks(trial, some, choice.training, choice.shares),
+                choice.training,
+                many,
+                note,
+            )
     return {f"round {number}": float(np.mean(aucs)) for number, aucs in found.items()}
-
-
-def _tasks(trial: Trial, pairs: Sequence[Pair], choice: Choice) -> dict[str, list[Task]]:
-    return {
-        name: [
-            task(trial, choice.training, pair, choice.shares(trial, pair)[device], device)
-            for pair in pairs
-        ]
-        for device, name in enumerate("AB")
-    }
 
 
 def _aucs(trial: Trial, pairs: Sequence[Pair], states: Sequence[Weights]) -> list[float]:
