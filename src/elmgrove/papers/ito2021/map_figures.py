@@ -15,7 +15,7 @@ def _of(name: str, found: Callable[[Run], Numbers], first: int, side: float) -> 
         f"Figures {first} to {first + 4} on {name}, and with patterns",
         found,
         maps,
-        (4 * side, 2 * side),
+        (4 * side, 2.3 * side),
         repeats=True,
     )
     for number, model in enumerate(FIVE, start=first):
