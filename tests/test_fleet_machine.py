@@ -208,7 +208,7 @@ class FleetOnMemory(Fleet):
     @rule(number=st.integers(0, 3), line=st.sampled_from(["up", "up", "down", "breaks"]))
     def leave(self, number: int, line: str) -> None:
         device = self.inside[number % len(self.inside)]
-        with suppress(Unreachable):
+        with suppress(Unreachable):  # that is what a bad line is for
             self.session(device, line).leave()
         device.inside = line == "down"
         event(f"left with the line {line}")

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from elmgrove.extras import extra
 from elmgrove.files import write
 from elmgrove.papers.fleet import Meeting, in_memory
 
-T = TypeVar("T")
 Numbers = dict[str, Any]
 #: What random numbers follow from, unless a paper's settings have another.
 SEED = 1
@@ -130,6 +129,6 @@ def _software() -> str:
     """The versions of what computes; PyTorch may not be there."""
     found = [f"Python {platform.python_version()}"]
     for name in ("elmgrove", "numpy", "scipy", "torch"):
-        with suppress(PackageNotFoundError):
+        with suppress(PackageNotFoundError):  # without the extra there is no torch
             found.append(f"{name} {version(name)}")
     return ", ".join(found)

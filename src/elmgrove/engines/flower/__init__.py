@@ -11,6 +11,6 @@ extra("flwr", "flower")
 # After it is known that Flower is there: who lacks it shall read how to get it.
 from elmgrove.engines.flower.client import client_app  # noqa: E402
 from elmgrove.engines.flower.server import Outcome, server_app  # noqa: E402
-from elmgrove.engines.flower.strategy import RoundsStrategy  # noqa: E402
+from elmgrove.engines.flower.strategy import RoundsStrategy  # noqa: E402 (see above)
 
 __all__ = ["Outcome", "RoundsStrategy", "client_app", "server_app"]

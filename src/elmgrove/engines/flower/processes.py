@@ -110,15 +110,15 @@ class Processes:
             process.terminate()
         until = time.monotonic() + _GRACE
         for process in self._running.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it is killed next
                 process.wait(max(until - time.monotonic(), 0.0))
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # it has ended, as it should
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         until = time.monotonic() + _GRACE
         while (left := self.left()) and time.monotonic() < until:
             for pid in left:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
                     os.kill(pid, signal.SIGKILL)
             time.sleep(_PAUSE)
 

@@ -4,7 +4,8 @@ What differs from the paper: networks get a tenth of the trials, and the best of
 the means over as many as each has. HAR's rows are scaled to [0, 1], for every model alike, since
 the networks end in a sigmoid. Not stated there, and chosen here: BP-NN3-FL's epochs a round (one),
 Adam's rate, and what the devices have where both know the same pattern (half of its rows each).
-Means are over pairs of different patterns. The paper has its values in pictures only, and prints
+Means are over pairs of different patterns. Two models more are ours: with a model, and with three,
+for each pattern. The paper has its values in pictures only, and prints
 no means.
 """
 

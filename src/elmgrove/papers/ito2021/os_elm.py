@@ -1,4 +1,4 @@
-"""OS-ELM's ROC-AUC for all pairs of a trial: before, after, and after with patterns."""
+"""OS-ELM's ROC-AUC for all pairs of a trial: before, after, and after with one or more patterns."""
 
 from contextlib import closing
 
