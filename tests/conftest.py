@@ -5,20 +5,11 @@ import os
 import secrets
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import NoReturn
 from urllib.parse import urlsplit
 
 import pytest
 
-
-def unavailable(reason: str, what: str = "SERVICES") -> NoReturn:
-    """Skips, or fails where ELMGROVE_TEST_REQUIRE_SERVICES=1 says that all services are there.
-
-    Flower has an environment of its own, and so ELMGROVE_TEST_REQUIRE_FLOWER.
-    """
-    if os.environ.get(f"ELMGROVE_TEST_REQUIRE_{what}") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
+from support.services import execute, unavailable
 
 
 @pytest.fixture(scope="session")
@@ -38,13 +29,3 @@ def postgres() -> Iterator[str]:
     asyncio.run(execute(server, f"CREATE DATABASE {name}"))
     yield urlsplit(server)._replace(path=f"/{name}").geturl()
     asyncio.run(execute(server, f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-async def execute(url: str, statement: str) -> None:
-    import asyncpg  # an extra: only who has the service needs it
-
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()

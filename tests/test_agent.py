@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents import (  # noqa: F401 (fixtures)
+from elmgrove import Basis, Detector, HiddenLayer
+from elmgrove.cooperation import Charter, Merged
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.errors import BadInput
+from elmgrove.exchange import Unauthorized
+from elmgrove.files import load_member, save
+from support.agents import (  # noqa: F401 (fixtures)
     COMMAND,
     NAMES,
     Start,
@@ -30,14 +37,7 @@ from agents import (  # noqa: F401 (fixtures)
     verdicts,
     write_rows,
 )
-from elmgrove import Basis, Detector, HiddenLayer
-from elmgrove.cooperation import Charter, Merged
-from elmgrove.device.agent import Agent
-from elmgrove.device.settings import Settings
-from elmgrove.errors import BadInput
-from elmgrove.exchange import Unauthorized
-from elmgrove.files import load_member, save
-from serving import (
+from support.serving import (
     ADMIN,
     Federation,
     Server,

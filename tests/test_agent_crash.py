@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from agents import (  # noqa: F401 (fixtures)
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.files import load_member, save
+from support.agents import (  # noqa: F401 (fixtures)
     Start,
     device_fixture,
     start_fixture,
     verdicts,
     write_rows,
 )
-from elmgrove.device.agent import Agent
-from elmgrove.device.settings import Settings
-from elmgrove.files import load_member, save
-from serving import rows, said, wait_until
+from support.serving import rows, said, wait_until
 
 #: Starts agents as processes of their own, without loading all modules each time.
 NURSERY = """

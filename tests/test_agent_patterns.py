@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents import Start, device_fixture, start_fixture, verdicts, write_rows
 from elmgrove import PatternDetector
 from elmgrove.files import load_member
-from serving import LAYER, charter, serving
+from support.agents import Start, device_fixture, start_fixture, verdicts, write_rows
+from support.serving import LAYER, charter, serving
 
 __all__ = ["device_fixture", "start_fixture"]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from agents import flags
 from elmgrove.cli import main
 from elmgrove.cli.device import variable_of
 from elmgrove.cooperation import Cost, SameGroup, benefit, everyone
 from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
 from elmgrove.pattern import PatternRule
+from support.agents import flags
 
 NAMES = [one.name for one in fields(Settings)]
 #: What to say in the file, in the environment and by flag; values that not every text will do for.

@@ -15,7 +15,8 @@ from elmgrove.cooperation.member import KIND
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
 from elmgrove.repertoire import TUNE_EVERY
-from kinds import INPUTS, mixed, rows_of
+from support.kinds import INPUTS, mixed, rows_of
+from support.places import GOLDEN
 
 LAYER = HiddenLayer(INPUTS, 3, seed=2)
 
@@ -178,9 +179,9 @@ def test_every_truncation_and_flipped_bit_of_the_golden_state_is_refused() -> No
 # The golden files are what these devices write: all sums are exact in binary, so they are the
 # same on every machine. A new version of the format gets new files beside them.
 
-STATE = Path(__file__).parent / "golden" / "state-patterns-2.elm"
+STATE = GOLDEN / "state-patterns-2.elm"
 FIRST_STATE = STATE.with_name("state-patterns-1.elm")
-CONTRIBUTION = Path(__file__).parent / "golden" / "fan-2-patterns.evidence"
+CONTRIBUTION = GOLDEN / "fan-2-patterns.evidence"
 IDLE = np.array([[0.5, 0.25, 0.5], [0.25, 0.5, 0.25], [0.75, 0.5, 0.5], [0.5, 0.5, 0.75]])
 BUSY = IDLE + 8.0
 

@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import (  # noqa: F401 (fixtures)
+from elmgrove import Detector, Evidence, HiddenLayer, __version__
+from elmgrove.cooperation import Contribution, Member
+from elmgrove.files import load_contribution, load_member, save
+from support.commands import (  # noqa: F401 (fixtures)
     Elmgrove,
     Ran,
     elmgrove_fixture,
     one_clear_line,
 )
-from elmgrove import Detector, Evidence, HiddenLayer, __version__
-from elmgrove.cooperation import Contribution, Member
-from elmgrove.files import load_contribution, load_member, save
+from support.places import GOLDEN
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 COMMANDS = ["learn", "score", "share", "merge", "forget", "inspect", "demo", "federate", "serve"]
@@ -345,7 +346,7 @@ def test_inspect_shows_evidence(elmgrove: Elmgrove, fan_1: Path) -> None:
 
 
 def test_inspect_shows_compact_files(elmgrove: Elmgrove) -> None:
-    golden = Path(__file__).parent / "golden"
+    golden = GOLDEN
     model = json.loads(elmgrove("inspect", golden / "model-1.compact", "--json").out)
     assert model["holds"] == "a model of Fed-ELMS in 8 bits"
     assert (model["rows learned"], model["outputs"], model["columns"]) == (40.0, 3, 6)

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from agents import (  # noqa: F401 (fixtures)
+from elmgrove.cooperation import Departure
+from elmgrove.device.listener import Listener
+from elmgrove.exchange import FolderExchange
+from elmgrove.files import load_member, save
+from support.agents import (  # noqa: F401 (fixtures)
     address,
     federation_fixture,
     server_fixture,
     write_rows,
 )
-from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
-from elmgrove.cooperation import Departure
-from elmgrove.device.listener import Listener
-from elmgrove.exchange import FolderExchange
-from elmgrove.files import load_member, save
-from serving import Federation, charter, evidence, free_port, rows, said
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from support.serving import Federation, charter, evidence, free_port, rows, said
 
 
 @pytest.fixture(autouse=True)

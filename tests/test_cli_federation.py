@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents import NAMES, address, server_fixture, write_rows  # noqa: F401 (fixtures)
-from commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.files import load_member, save
-from serving import ADMIN, Federation, Server, charter, free_port, rows, said
+from support.agents import NAMES, address, server_fixture, write_rows  # noqa: F401 (fixtures)
+from support.commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from support.serving import ADMIN, Federation, Server, charter, free_port, rows, said
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agents import address, federation_fixture, server_fixture  # noqa: F401 (fixtures)
-from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
 from elmgrove.cooperation import Contribution, Departure, Grouping, group, judge
 from elmgrove.exchange import FolderExchange
 from elmgrove.files import save
-from serving import ADMIN, Federation, charter, evidence, rows, said
+from support.agents import address, federation_fixture, server_fixture  # noqa: F401 (fixtures)
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from support.serving import ADMIN, Federation, charter, evidence, rows, said
 
 #: The last one's rows are unlike those of the others.
 SAID = [

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agents import Running, Start, start_fixture  # noqa: F401 (fixtures)
-from commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixtures)
-from serving import charter, free_port, wait_until
+from support.agents import Running, Start, start_fixture  # noqa: F401 (fixtures)
+from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixtures)
+from support.serving import charter, free_port, wait_until
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_score
 
 from elmgrove.clustering import cluster, k_means, silhouette
-from kinds import mixed
-from literal import initialized_clustering
+from support.kinds import mixed
+from support.literal import initialized_clustering
 
 SEEDS = st.integers(0, 2**32 - 1)
 

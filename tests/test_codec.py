@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from safetensors.numpy import save
 
 from elmgrove import BadFile
 from elmgrove.codec import VERSION, kind_of, seal, unseal
+from support.places import GOLDEN
 
-GOLDEN = Path(__file__).parent / "golden"
 FIELDS = {"name": "Lüfter", "small": 1e-05, "count": 3, "none": None, "list": [1, [2.5, "x"]]}
 ARRAYS = {
     "rows": np.arange(6.0).reshape(2, 3),

@@ -1,7 +1,5 @@
 """Models in 8 bits: how far they are from the float ones, and that their bytes come back whole."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +10,8 @@ from elmgrove.codec import seal, unseal
 from elmgrove.compact import CompactClassifier, CompactModel, Quantized
 from elmgrove.cooperation.fed_elms import State, Update, begin, trained
 from elmgrove.scaling import Scaling
+from support.places import GOLDEN
 
-GOLDEN = Path(__file__).parent / "golden"
 LAYER = HiddenLayer(inputs=6, units=10, activation="relu", weights="binary", seed=2)
 BASIS = Basis(LAYER, outputs=3)
 seeds = st.integers(0, 10**6)

@@ -1,7 +1,6 @@
 """Evidence to give away: a file that anybody may have written."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.codec import seal, unseal
 from elmgrove.cooperation import Contribution
 from elmgrove.cooperation.contribution import KIND
+from support.places import ROOT
 
 # What tests/golden/fan-1.evidence holds, in full. All sums are exact in binary, so they are
 # the same on every machine. A new version of the format gets a new file beside it.
-GOLDEN = Path(__file__).parent / "golden" / "fan-1.evidence"
+GOLDEN = ROOT / "tests" / "golden" / "fan-1.evidence"
 LAYER = HiddenLayer(inputs=3, units=2, activation="relu", weights="binary", seed=35)
 SCALING = Scaling.minmax([0.0, 10.0, -4.0], [2.0, 14.0, 4.0])
 BASIS = Basis(LAYER, 3, ("Wärme [°C]", "load", "r/min"), SCALING)

@@ -13,7 +13,7 @@ from elmgrove.device.courier import Courier
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import Unreachable
 from elmgrove.exchange.session import Answer, Report
-from serving import wait_until
+from support.serving import wait_until
 
 
 class Partner:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import COMMAND, sessions
-from serving import wait_until
+from support.agents import COMMAND, sessions
+from support.serving import wait_until
 
 
 @pytest.fixture(scope="module")

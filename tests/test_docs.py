@@ -26,8 +26,8 @@ from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings, help_of, type_of
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS, Offer
+from support.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = (DOCS / "reference.md").read_text()
 DEVICE = (DOCS / "device.md").read_text()

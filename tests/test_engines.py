@@ -27,7 +27,8 @@ from elmgrove.engines.summing import Summing
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Worker
 from elmgrove.pattern import PatternRule
-from kinds import INPUTS, group_of, mixed, rows_of
+from support.kinds import INPUTS, group_of, mixed, rows_of
+from support.places import GOLDEN
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
@@ -579,7 +580,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(
 
 # Golden files: a new version of the format gets new ones beside them.
 
-GOLDEN = Path(__file__).parent / "golden"
 SMALL = Basis(HiddenLayer(2, 2, weights="binary", seed=35), 2, ("heat", "load"))
 EXACT = State(np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[2.0, 0.5], [0.5, 1.0]]))
 GOLDEN_MESSAGES = {

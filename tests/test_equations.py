@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-import literal
 from elmgrove import OSELM, Evidence, HiddenLayer
+from support import literal
 
 Array = NDArray[np.float64]
 

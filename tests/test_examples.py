@@ -6,8 +6,9 @@ import pytest
 
 from elmgrove.cooperation import everyone
 from elmgrove.device.settings import Settings, read_settings
+from support.places import ROOT
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 README = (EXAMPLES.parent / "README.md").read_text()
 
 

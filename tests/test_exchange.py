@@ -16,8 +16,8 @@ from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Merged
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
-from serving import empty_database, serving
-from test_peers import answering
+from support.peers import answering
+from support.serving import empty_database, serving
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixture)
 from elmgrove import Detector
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.files import load_member
-from kinds import rows_of
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixture)
+from support.kinds import rows_of
+from support.places import ROOT
 
 FEW = ["--clients", "8"]
 
@@ -164,7 +165,7 @@ def test_without_flower_the_install_line_is_named(
 
 
 def test_the_page_shows_the_client_of_the_example_as_it_is() -> None:
-    root = Path(__file__).parent.parent
+    root = ROOT
     page = (root / "docs" / "flower.md").read_text()
     program = page.partition("```python\n")[2].partition("```")[0]
     assert program

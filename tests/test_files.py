@@ -15,8 +15,7 @@ import pytest
 from elmgrove import BadFile, Detector, HiddenLayer
 from elmgrove.cooperation import Member
 from elmgrove.files import load, load_basis, load_contribution, load_member, save
-
-GOLDEN = Path(__file__).parent / "golden"
+from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=20, units=10, seed=1)
 

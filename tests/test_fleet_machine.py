@@ -8,225 +8,22 @@ then, the others know more of it than it does itself.
 
 import tempfile
 from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from hypothesis import event, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
 
-from elmgrove import Basis, HiddenLayer
 from elmgrove.cooperation import (
-    Charter,
     Contribution,
     Departure,
     Entry,
-    Member,
     entry_from_bytes,
-    least_new_rows,
 )
-from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session, Unreachable
+from elmgrove.exchange import Exchange, FolderExchange
+from support.fleet_machine import CHARTER, Device, Fleet, FleetOnMemory
 
-# A name that begins with another one, and one that no file name can hold as it is.
-NAMES = ["fan", "fan-2", "fan 3", "Lüfter/4"]
-CHARTER = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), ridge=0.1)
-LEAST = least_new_rows(CHARTER.basis)
-NOTHING = np.empty((0, 3))
 TIMES = settings(max_examples=25, stateful_step_count=20, deadline=None)
-
-
-@dataclass
-class Device:
-    """One device, and what the test knows of it beside: its rows, and those it gave away."""
-
-    member: Member
-    rows: np.ndarray = field(default_factory=NOTHING.copy)
-    given: np.ndarray | None = None
-    inside: bool = False
-    forgot_giving: bool = False
-    backups: list[tuple[bytes, np.ndarray, np.ndarray | None]] = field(default_factory=list)
-
-    def learn(self, rows: np.ndarray) -> None:
-        self.member.detector.learn_many(rows)
-        self.rows = np.vstack([self.rows, rows])
-
-    def offered(self, guarded: bool) -> None:
-        """The rule of the guard, in the test's own words."""
-        new = len(self.rows) - (0 if self.given is None else len(self.given))
-        if not guarded or new >= LEAST:
-            self.given, self.forgot_giving = self.rows, False
-
-    def back_up(self) -> None:
-        self.backups.append((self.member.to_bytes(), self.rows, self.given))
-
-    def restore(self, back: int) -> None:
-        gave = self.given is not None or self.forgot_giving
-        blob, self.rows, self.given = self.backups[-1 - back % len(self.backups)]
-        self.forgot_giving = gave and self.given is None
-        self.member = Member.from_bytes(blob)
-
-
-def require_central_model(device: Device, others: Collection[Device]) -> None:
-    """The same as if the device had learned all these rows itself."""
-    shared = [other.given for other in others if other.given is not None]
-    X = np.vstack([device.rows, *shared])
-    H = np.tanh(X @ CHARTER.basis.layer.alpha + CHARTER.basis.layer.b)
-    total = device.member.detector.model.total
-    assert total.count == len(X)
-    np.testing.assert_allclose(total.energy, np.square(X).sum(), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(total.U, H.T @ H, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(total.V, H.T @ X, rtol=1e-9, atol=1e-9)
-    beta = np.linalg.solve(H.T @ H + 0.1 * np.eye(2), H.T @ X)
-    np.testing.assert_allclose(device.member.detector.model.beta, beta, rtol=1e-9, atol=1e-9)
-
-
-class Fleet(RuleBasedStateMachine):
-    """What devices do by themselves, however they reach each other."""
-
-    guarded = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.devices: dict[str, Device] = {}
-        self.rng = np.random.default_rng(1)
-
-    def one(self, number: int) -> Device:
-        return list(self.devices.values())[number % len(self.devices)]
-
-    @property
-    def inside(self) -> list[Device]:
-        return [device for device in self.devices.values() if device.inside]
-
-    @initialize()
-    def three_devices(self) -> None:
-        for number in range(3):
-            self.new_device()
-            self.learn(number, LEAST)
-            self.give(number)
-
-    @precondition(lambda self: len(self.devices) < len(NAMES))
-    @rule()
-    def new_device(self) -> None:
-        name = NAMES[len(self.devices)]
-        self.devices[name] = Device(CHARTER.start(name))
-        self.devices[name].back_up()
-
-    @rule(number=st.integers(0, 3), count=st.sampled_from([1, LEAST, 2 * LEAST]))
-    def learn(self, number: int, count: int) -> None:
-        self.one(number).learn(self.rng.normal(size=(count, 3)))
-
-    @rule(number=st.integers(0, 3))
-    def back_up(self, number: int) -> None:
-        self.one(number).back_up()
-
-    @rule(number=st.integers(0, 3), back=st.integers(0, 5))
-    def restore(self, number: int, back: int) -> None:
-        device = self.one(number)
-        before = device.rows
-        device.restore(back)
-        event("a state was lost" if len(before) > len(device.rows) else "a state was reloaded")
-
-    @rule()
-    def settle(self) -> None:
-        for number, device in enumerate(self.devices.values()):
-            if device.inside and device.forgot_giving:
-                event("forgot that it ever gave something away")
-                self.learn(number, LEAST)
-                self.give(number)
-        self.let_everybody_hear()
-        for device in self.inside:
-            require_central_model(device, [other for other in self.inside if other is not device])
-        event(f"settled with {len(self.inside)} inside of {len(self.devices)}")
-
-    def teardown(self) -> None:
-        self.settle()
-
-    def give(self, number: int) -> None:
-        raise NotImplementedError
-
-    def let_everybody_hear(self) -> None:
-        raise NotImplementedError
-
-
-class Line:
-    """The way to an exchange: works, is down, or breaks before the answer arrives."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange, self.charter, self.state = exchange, exchange.charter, "up"
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> Any:
-            if self.state == "down":
-                raise Unreachable("the line is down")
-            answer = getattr(self.exchange, name)(*arguments)
-            if self.state == "breaks":
-                raise Unreachable("the line broke before the answer came")
-            return answer
-
-        return call
-
-
-class FleetOnMemory(Fleet):
-    """Devices that publish in one place and take the sum of the others."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.exchange = self.make_exchange()
-
-    def make_exchange(self) -> Exchange:
-        return MemoryExchange(CHARTER)
-
-    def session(self, device: Device, line: str) -> Session:
-        way = Line(self.exchange)
-        way.state = line
-        return Session(
-            device.member, way, guarded=self.guarded, save=lambda member: device.back_up()
-        )
-
-    def give(self, number: int) -> None:
-        self.sync(number, "up")
-
-    @rule(number=st.integers(0, 3), line=st.sampled_from(["up", "up", "down", "breaks"]))
-    def sync(self, number: int, line: str) -> None:
-        device = self.one(number)
-        event(f"{'sync' if device.inside else 'join'} with the line {line}")
-        device.offered(self.guarded)
-        device.inside = True
-        try:
-            report = self.session(device, line).sync()
-        except Unreachable:
-            return
-        self.require_what_is_held(device)
-        assert report.refusal is None
-        assert not self.session(device, "up").sync().news
-        self.require_what_is_held(device)
-
-    @precondition(lambda self: self.inside)
-    @rule(number=st.integers(0, 3), line=st.sampled_from(["up", "up", "down", "breaks"]))
-    def leave(self, number: int, line: str) -> None:
-        device = self.inside[number % len(self.inside)]
-        with suppress(Unreachable):  # that is what a bad line is for
-            self.session(device, line).leave()
-        device.inside = line == "down"
-        event(f"left with the line {line}")
-
-    def require_what_is_held(self, device: Device) -> None:
-        entries = self.exchange.fetch(set(NAMES) - {device.member.name})
-        counts = [entry.evidence.count for entry in entries if isinstance(entry, Contribution)]
-        assert device.member.detector.model.total.count == len(device.rows) + sum(counts)
-
-    def let_everybody_hear(self) -> None:
-        for _ in range(2):
-            for device in self.inside:
-                device.offered(self.guarded)
-                assert self.session(device, "up").sync().refusal is None
-        for device in self.inside:
-            assert not self.session(device, "up").sync().news
-        listed = {listing.origin for listing in self.exchange.listings() if not listing.left}
-        assert listed == {d.member.name for d in self.inside if d.given is not None}
 
 
 class GuardedFleetOnMemory(FleetOnMemory):

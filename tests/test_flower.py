@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
 from elmgrove import Basis, HiddenLayer
 from elmgrove.engines import local
 from elmgrove.engines.federation import Federation
@@ -22,14 +21,16 @@ from elmgrove.engines.plan import Plan, Rule
 from elmgrove.engines.report import Report
 from elmgrove.engines.worker import Loss, Worker
 from elmgrove.files import load_member
-from kinds import INPUTS, rows_of
+from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
+from support.kinds import INPUTS, rows_of
+from support.places import ROOT
 
 pytestmark = pytest.mark.usefixtures("flower")
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 PATIENCE = 120.0
 EXACT = 1e-9
-LOOPBACK = Path(__file__).parent.parent / "examples" / "flower-app" / "loopback.py"
+LOOPBACK = ROOT / "examples" / "flower-app" / "loopback.py"
 
 
 class Broken(Worker):
@@ -358,7 +359,7 @@ def test_what_is_interrupted_leaves_nothing(
 def test_each_public_name_has_a_docstring_and_a_row() -> None:
     from elmgrove.engines import flower
 
-    reference = (Path(__file__).parent.parent / "docs" / "reference.md").read_text()
+    reference = (ROOT / "docs" / "reference.md").read_text()
     for name in flower.__all__:
         assert getattr(flower, name).__doc__
         assert f"| `elmgrove.engines.flower.{name}` |" in reference

@@ -20,7 +20,9 @@ from elmgrove.cooperation import (
 from elmgrove.joining import Kind, groups, join
 from elmgrove.screening import Screening
 from elmgrove.server import groupings
-from serving import (
+from support.kinds_of_groups import KINDS, SAID, TRUTH, betas, literal_loss
+from support.planes import RIDGE, evidence, near, said
+from support.serving import (
     ADMIN,
     LAYER,
     Federation,
@@ -29,14 +31,7 @@ from serving import (
     server_fixture,  # noqa: F401 (fixtures)
     serving,
 )
-from serving import evidence as evidence_of_fan
-from test_judgement import RIDGE, evidence
-from test_matching import near, said
-
-#: Three kinds of rows, in two to four patterns each.
-KINDS = [near(kind, 10 * kind + n, 60 + 7 * n) for kind in (1, 2, 3) for n in range(kind + 1)]
-TRUTH = [kind for kind in (1, 2, 3) for _ in range(kind + 1)]
-SAID = [said(f"{n}", X) for n, X in enumerate(KINDS)]
+from support.serving import evidence as evidence_of_fan
 
 
 def alike(labels: Any, others: Any) -> bool:
@@ -46,20 +41,6 @@ def alike(labels: Any, others: Any) -> bool:
 
 
 # By evidence
-
-
-def literal_loss(parts: list[np.ndarray], others: list[np.ndarray]) -> float:
-    """From rows: the growth of the worse off's error under one model of both."""
-    X, Y = np.vstack(parts), np.vstack(others)
-    joint = evidence(np.vstack([X, Y])).solve(RIDGE)
-    growth = []
-    for Z in (X, Y):
-        H = evidence(Z).basis.layer(Z)
-        after, before = (
-            np.square(Z - H @ beta).sum() for beta in (joint, evidence(Z).solve(RIDGE))
-        )
-        growth.append(after / before - 1)
-    return float(max(growth))
 
 
 def test_patterns_of_one_kind_are_found() -> None:
@@ -170,10 +151,6 @@ def test_rows_that_are_all_zero_and_numbers_without_end_are_grouped_too() -> Non
 
 
 # By parameters
-
-
-def betas() -> np.ndarray:
-    return np.array([evidence(X).solve(RIDGE).ravel() for X in KINDS])
 
 
 def literal_silhouette(X: np.ndarray, labels: tuple[int, ...]) -> float:

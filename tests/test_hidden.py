@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import literal
 from elmgrove import BadInput, HiddenLayer
 from elmgrove.weights import DISTRIBUTIONS
+from support import literal
 
 ACTIVATIONS = ("identity", "sigmoid", "relu", "tanh")
 

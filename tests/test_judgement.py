@@ -5,25 +5,7 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.cooperation import Contribution, expected_error, judge
-
-BASIS = Basis(HiddenLayer(6, 4, activation="tanh", seed=2), 6)
-RIDGE = 0.05
-
-
-def rows(seed: int, count: int = 40) -> np.ndarray:
-    """Rows near a plane of three dimensions that only this seed has."""
-    rng = np.random.default_rng(seed)
-    mixed = rng.normal(size=(count, 3)) @ rng.normal(size=(3, 6))
-    return 0.3 * mixed + 0.01 * rng.normal(size=(count, 6))
-
-
-def evidence(X: np.ndarray, basis: Basis = BASIS) -> Evidence:
-    H = basis.layer(X)
-    return Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
-
-
-def said(origin: str, X: np.ndarray) -> Contribution:
-    return Contribution(origin, len(X), evidence(X))
+from support.planes import BASIS, RIDGE, evidence, rows, said
 
 
 def literal_beta(X: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from elmgrove.device.listener import Listener
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized, Unreachable
 from elmgrove.exchange.peers import PATH, pull
-from serving import charter, rows, said
+from support.serving import charter, rows, said
 
 
 @pytest.fixture

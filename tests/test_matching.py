@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from elmgrove import Evidence
 from elmgrove.cooperation import (
     Contribution,
     Grouping,
@@ -18,25 +17,10 @@ from elmgrove.cooperation import (
     summed,
 )
 from elmgrove.cooperation.matching import Aggregation
-from kinds import group_of
-from test_judgement import BASIS, RIDGE, evidence, rows
+from support.kinds import group_of
+from support.planes import BASIS, RIDGE, near, rows, said
 
 AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
-
-
-def said(origin: str, *parts: np.ndarray) -> Contribution:
-    """What a device says that has these patterns."""
-    kinds = tuple(evidence(X) for X in parts)
-    several = kinds if len(kinds) > 1 else ()
-    return Contribution(origin, sum(map(len, parts)), Evidence.sum(kinds), several)
-
-
-def near(seed: int, noise: int, count: int = 60) -> np.ndarray:
-    """Rows of the kind that this seed is of; others of the kind differ in the rows alone."""
-    mixing = np.random.default_rng(seed).normal(size=(3, 6))
-    rng = np.random.default_rng(1000 + noise)
-    X = rng.normal(size=(count, 3)) @ mixing
-    return 0.3 * X + 0.01 * rng.normal(size=X.shape)
 
 
 #: a: one pattern, b: two, c: three, of three kinds in all.

@@ -1,7 +1,6 @@
 """A device of a federation: whatever it hears, and in whatever order, ends in one model."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from elmgrove.cooperation import (
     least_new_rows,
 )
 from elmgrove.cooperation.member import KIND
+from support.places import ROOT
 
 LAYER = HiddenLayer(inputs=5, units=3, activation="sigmoid", seed=4)
 NAMES = ["fan-1", "fan-2", "fan-3"]
@@ -528,7 +528,7 @@ def test_a_device_that_heard_from_others_goes_on_after_loading_as_before() -> No
 # The golden file: tests/golden/state-1.elm holds exactly this. All sums are exact in binary, so
 # they are the same on every machine. A new version of the format gets a new file beside it.
 
-GOLDEN = Path(__file__).parent / "golden" / "state-1.elm"
+GOLDEN = ROOT / "tests" / "golden" / "state-1.elm"
 FIELDS: dict[str, Any] = {
     "name": "Lüfter 2",
     "detector": {

@@ -12,7 +12,7 @@ from elmgrove.pattern import PatternRule
 from elmgrove.reception import Place
 from elmgrove.repertoire import TUNE_EVERY
 from elmgrove.validation import typical_loss
-from kinds import INPUTS, mixed, rows_of
+from support.kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(INPUTS, 3, seed=6)
 BASIS = Basis(LAYER, INPUTS)

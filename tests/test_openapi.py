@@ -10,7 +10,7 @@ from elmgrove.server.app import make_app
 from elmgrove.server.openapi import document
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS
-from serving import (
+from support.serving import (
     Server,
     server_fixture,  # noqa: F401 (fixtures)
 )

@@ -1,39 +1,29 @@
 """The loaders read what is published, and say what is missing or damaged."""
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.io import wavfile
 
 from elmgrove import BadFile
-from elmgrove.extras import extra
 from elmgrove.papers.data import celebrities, har, har_scaled, machines, mnist, recordings
 from elmgrove.papers.data.celeba import PIXELS, picture
 from elmgrove.papers.data.dcase import sound
 from elmgrove.papers.data.mel import BANDS, FRAMES, filters, stacked_log_mel
-
-rng = np.random.default_rng(0)
-IMAGES = rng.integers(0, 256, (22, 28, 28), np.uint8)
-LABELS = (np.arange(22) % 10).astype(np.uint8)
-ARCHIVES = {"mnist": "mnist.npz", "har": "uci_har_time265.npz"}
-
-
-def write_idx(path: Path, array: Any) -> None:
-    """An idx file of bytes, as LeCun publishes them."""
-    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
-    blob = head + array.tobytes()
-    path.write_bytes(gzip.compress(blob) if path.suffix == ".gz" else blob)
-
-
-def write_digits(folder: Path, ending: str = "-ubyte") -> None:
-    """The four files with 12 and 10 pictures."""
-    for part, rows in (("train", slice(0, 12)), ("t10k", slice(12, 22))):
-        write_idx(folder / f"{part}-images-idx3{ending}", IMAGES[rows])
-        write_idx(folder / f"{part}-labels-idx1{ending}", LABELS[rows])
+from support.data_sets import (
+    ARCHIVES,
+    IMAGES,
+    LABELS,
+    write_archive,
+    write_digits,
+    write_faces,
+    write_fans,
+    write_har,
+    write_idx,
+    write_sounds,
+)
 
 
 @pytest.mark.parametrize("ending", ["-ubyte", "-ubyte.gz"])
@@ -44,36 +34,12 @@ def test_mnist_from_idx_files(tmp_path: Path, ending: str) -> None:
     np.testing.assert_array_equal(data.test_label, LABELS[12:])
 
 
-def write_archive(folder: Path, name: str, **changed: Any) -> None:
-    """An archive of a data set, with some of its arrays changed."""
-    if name == "mnist":
-        parts = {"x_train": IMAGES[:12], "x_test": IMAGES[12:]}
-        parts |= {"y_train": LABELS[:12], "y_test": LABELS[12:]}
-    else:
-        X, labels = rng.normal(size=(14, 265)).astype(np.float32), np.arange(14) % 6 + 1
-        parts = {"X_train": X[:8], "X_test": X[8:], "activity_names": np.array(["", *"abcdef"])}
-        parts |= {"y_train": labels[:8].astype(np.uint8), "y_test": labels[8:].astype(np.uint8)}
-    np.savez(folder / ARCHIVES[name], **{**parts, **changed})
-
-
 def test_mnist_from_an_archive_is_the_same(tmp_path: Path) -> None:
     write_archive(tmp_path, "mnist")
     data = mnist(tmp_path)
     assert data.width == 784
     assert data.test.max() <= 1.0
     np.testing.assert_allclose(data.test * 255, IMAGES[12:].reshape(10, 784))
-
-
-def write_har(folder: Path) -> Any:
-    """The official folder with 14 rows of 561 features."""
-    X = rng.normal(size=(14, 561)).round(6)
-    folder = folder / "UCI HAR Dataset"
-    for part, rows in (("train", slice(0, 8)), ("test", slice(8, 14))):
-        (folder / part).mkdir(parents=True)
-        np.savetxt(folder / part / f"X_{part}.txt", X[rows], " %.7e")
-        np.savetxt(folder / part / f"y_{part}.txt", np.arange(14)[rows] % 6 + 1, "%d")
-    (folder / "activity_labels.txt").write_text("1 WALKING\n2 UP\n3 DOWN\n4 SIT\n5 STAND\n6 LAY\n")
-    return X
 
 
 def test_har_from_the_official_folder(tmp_path: Path) -> None:
@@ -101,43 +67,11 @@ def test_rows_in_the_range_that_a_sigmoid_has(tmp_path: Path) -> None:
     np.testing.assert_array_equal(scaled.test_label, data.test_label)
 
 
-def write_fans(folder: Path, **changed: Any) -> None:
-    """Three recordings: at high speed, through all speeds, and off."""
-    lengths = [5, 235, 3]
-    parts = {
-        "X": np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
-        "rec_id": np.repeat([0, 1, 2], lengths).astype(np.uint8),
-        "rec_name": ["12cm_h", "12cm_hmlo", "12cm_o"],
-        "rec_size": ["12cm"] * 3,
-        "rec_speed": ["h", "hmlo", "o"],
-        "rec_type": ["normal", "damage1", "normal"],
-        "rec_env": ["noisy"] * 3,
-    }
-    np.savez(folder / "cooling_fan.npz", **{**parts, **changed})
-
-
 def test_fans_without_the_rows_in_which_they_are_off(tmp_path: Path) -> None:
     write_fans(tmp_path)
     high, through = recordings(tmp_path)
     assert (high.device, len(high.rows), high.left_out) == ("12cm-noisy", 5, 0)
     assert (through.damage, len(through.rows), through.left_out) == ("damage1", 172, 63)
-
-
-def write_faces(folder: Path, clients: int = 1) -> None:
-    """CelebA as LEAF keeps it: each client has six pictures and smiles in all but two."""
-    raw = folder / "celeba/data/raw"
-    (raw / "img_align_celeba").mkdir(parents=True)
-    image = extra("PIL.Image", "papers")
-    attributes, identities = [], []
-    for number in range(1, 6 * clients + 1):
-        name = f"{number:06}.jpg"
-        pixels = rng.integers(0, 256, (218, 178, 3), np.uint8)
-        image.fromarray(pixels).save(raw / "img_align_celeba" / name)
-        attributes.append(f"{name} -1 {'-1' if number % 3 == 0 else ' 1'}")
-        identities.append(f"{name} {(number - 1) // 6 + 40}")
-    head = [str(len(attributes)), "Young Smiling"]
-    (raw / "list_attr_celeba.txt").write_text("\n".join([*head, *attributes, ""]))
-    (raw / "identity_CelebA.txt").write_text("\n".join([*identities, ""]))
 
 
 def test_celebrities_and_their_smiles(tmp_path: Path) -> None:
@@ -160,23 +94,6 @@ def test_celebrities_with_few_pictures_are_left_out(tmp_path: Path) -> None:
         .replace("000005.jpg 40", "000005.jpg 41")
     )
     assert celebrities(tmp_path) == []
-
-
-def write_sounds(folder: Path, machines: tuple[str, ...] = ("ToyCar", "pump")) -> None:
-    """DCASE's layout: half a second each, a tone with noise; anomalies have another tone."""
-    time = np.arange(8000) / 16000
-    for kind in machines:
-        for part, state, count in (
-            ("train", "normal", 12),
-            ("test", "normal", 9),
-            ("test", "anomaly", 3),
-        ):
-            for number in range(count):
-                path = folder / "dev_data" / kind / part / f"{state}_id_01_{number:08}.wav"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                pitch = 440 if state == "normal" else 3000
-                wave = np.sin(2 * np.pi * pitch * time) + 0.1 * rng.normal(size=len(time))
-                wavfile.write(path, 16000, (wave * 8000).astype(np.int16))
 
 
 def test_machines_and_their_sounds(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from commands import Elmgrove, elmgrove_fixture, one_clear_line
-from conftest import unavailable
 from elmgrove import BadInput
 from elmgrove.cooperation.fed_elms import begin, fedavg, trained
 from elmgrove.papers.data import Labelled
@@ -23,6 +21,8 @@ from elmgrove.papers.fed_elms.figures import FREQUENCIES
 from elmgrove.papers.fed_elms.settings import FED_ELMS, FED_NN, equal_cost, layer
 from elmgrove.papers.fed_elms.trial import centralized, compact, exact, fed_elms
 from elmgrove.papers.figure import Run
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.services import unavailable
 
 __all__ = ["elmgrove_fixture"]
 DATA = os.environ.get("ELMGROVE_DATA")

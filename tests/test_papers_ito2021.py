@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from commands import Elmgrove, elmgrove_fixture, one_clear_line
 from elmgrove.codec import unseal
 from elmgrove.cooperation.fed_elms import weighted_mean
 from elmgrove.papers.data import har
@@ -24,6 +23,7 @@ from elmgrove.papers.ito2021.networks import Task, batches, begin, fitted, losse
 from elmgrove.papers.ito2021.online import KIND, Online, packed, unpacked
 from elmgrove.papers.ito2021.sequential import figure18, first_at
 from elmgrove.papers.ito2021.settings import HAR, ROUNDS, Training
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
 
 __all__ = ["elmgrove_fixture"]
 Array = NDArray[Any]

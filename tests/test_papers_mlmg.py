@@ -11,7 +11,6 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from commands import Elmgrove, elmgrove_fixture, one_clear_line
 from elmgrove import BadInput
 from elmgrove.papers.catalogue import PAPERS, figure
 from elmgrove.papers.data import Labelled
@@ -23,7 +22,8 @@ from elmgrove.papers.mlmg.clients import CASES, Client, digits
 from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.papers.mlmg.table2 import federation_rows
 from elmgrove.pattern import ASSIGNMENTS
-from test_papers_data import write_faces, write_sounds
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.data_sets import write_faces, write_sounds
 
 __all__ = ["elmgrove_fixture"]
 DATA = os.environ.get("ELMGROVE_DATA")

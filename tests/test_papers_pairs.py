@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
-from commands import Elmgrove, elmgrove_fixture
 from elmgrove.cli.meeting import meeting
 from elmgrove.errors import BadFile
 from elmgrove.papers.data import Labelled
@@ -34,6 +33,7 @@ from elmgrove.papers.ito2021.pair import Pair
 from elmgrove.papers.ito2021.round_by_round import CHOICES, Choice, half_of_both
 from elmgrove.papers.ito2021.settings import HAR, MNIST, Training
 from elmgrove.papers.ito2021.trial import AFTER, BEFORE, OURS, PATTERNS, THREE_PATTERNS, Maps, Trial
+from support.commands import Elmgrove, elmgrove_fixture
 
 __all__ = ["elmgrove_fixture"]
 Array = NDArray[Any]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from commands import Elmgrove, elmgrove_fixture, one_clear_line
 from elmgrove.papers.catalogue import PAPERS, figure
 from elmgrove.papers.figure import Run
 from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.results import publish
 from elmgrove.papers.tables import Grid, grids, text
-from test_papers_data import write_digits, write_faces, write_fans, write_har, write_sounds
-from test_papers_uah import write_driveset
+from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.data_sets import write_digits, write_faces, write_fans, write_har, write_sounds
+from support.drives import write_driveset
 
 __all__ = ["elmgrove_fixture"]
 MADE = {

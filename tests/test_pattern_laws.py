@@ -11,8 +11,8 @@ from elmgrove import FixedThreshold, HiddenLayer, checks
 from elmgrove.clustering import cluster
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
-from kinds import INPUTS, mixed, rows_of
-from literal import sequential_clustering
+from support.kinds import INPUTS, mixed, rows_of
+from support.literal import sequential_clustering
 
 RULES = {
     "one": PatternRule(1),

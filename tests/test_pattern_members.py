@@ -21,10 +21,10 @@ from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.part import MOST_PARTS
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
-from kinds import INPUTS, mixed, rows_of
-from test_fleet_machine import CHARTER as SMALL
-from test_fleet_machine import LEAST as SMALL_LEAST
-from test_fleet_machine import NAMES, Device, FleetOnMemory
+from support.fleet_machine import CHARTER as SMALL
+from support.fleet_machine import LEAST as SMALL_LEAST
+from support.fleet_machine import NAMES, Device, FleetOnMemory
+from support.kinds import INPUTS, mixed, rows_of
 
 CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS))
 LEAST = least_new_rows(CHARTER.basis)

@@ -10,7 +10,7 @@ from elmgrove.part import MOST_PARTS
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
 from elmgrove.repertoire import TUNE_EVERY
-from kinds import INPUTS, mixed, rows_of
+from support.kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
 SMALL = {"start_rows": 60}

@@ -1,16 +1,22 @@
 """Without a server: agents that pull from each other, a shared folder, and one pull by hand."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from agents import (  # noqa: F401 (fixtures)
+from elmgrove import Detector
+from elmgrove.cooperation import Contribution, Cost, Member, bundle, named
+from elmgrove.device.agent import Agent
+from elmgrove.device.listener import Listener
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import FolderExchange, Unreachable
+from elmgrove.exchange.peers import PeerSession, pull
+from elmgrove.files import load_member, save
+from support.agents import (  # noqa: F401 (fixtures)
     Start,
     address,
     append_rows,
@@ -21,15 +27,8 @@ from agents import (  # noqa: F401 (fixtures)
     verdicts,
     write_rows,
 )
-from elmgrove import Detector
-from elmgrove.cooperation import Contribution, Cost, Member, bundle, named
-from elmgrove.device.agent import Agent
-from elmgrove.device.listener import Listener
-from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange, Unreachable
-from elmgrove.exchange.peers import PeerSession, pull
-from elmgrove.files import load_member, save
-from serving import LAYER, Federation, charter, evidence, free_port, rows, said
+from support.peers import answering, sync
+from support.serving import LAYER, Federation, charter, evidence, free_port, rows, said
 
 CHARTER = charter("fans")
 
@@ -60,34 +59,6 @@ def listening(token: str = "") -> Iterator[Listener]:
         yield made
     finally:
         made.close()
-
-
-@contextmanager
-def answering(content: bytes, code: int = 200) -> Iterator[str]:
-    """Somebody else's server."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def sync(session: PeerSession) -> Any:
-    return session.take(session.carry(session.parcel()))
 
 
 # A session with peers

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from support.places import ROOT
+
 README = (ROOT / "README.md").read_text()
 PROGRAMS = ("own_loop.py", "two_devices.py")
 #: The README's server listens here.

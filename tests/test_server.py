@@ -10,11 +10,11 @@ import httpx
 import numpy as np
 import pytest
 
-from conftest import execute
 from elmgrove import Basis, HiddenLayer, Scaling
 from elmgrove.cooperation import Charter
 from elmgrove.server.problems import KINDS
-from serving import (  # noqa: F401 (fixtures)
+from support.services import execute
+from support.serving import (  # noqa: F401 (fixtures)
     ADMIN,
     Federation,
     Server,

@@ -10,7 +10,7 @@ from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import OFFERS, Offer
-from serving import (
+from support.serving import (
     ADMIN,
     Federation,
     Server,

@@ -15,7 +15,7 @@ import httpx
 from elmgrove.cooperation import Contribution, Merged
 from elmgrove.evidence import Evidence
 from elmgrove.server.listen import listen
-from serving import (
+from support.serving import (
     ADMIN,
     Federation,
     Server,

@@ -18,7 +18,7 @@ import pytest
 from elmgrove.codec import seal, unseal
 from elmgrove.cooperation.contribution import KIND
 from elmgrove.server.routes import OFFERS
-from serving import (
+from support.serving import (
     ADMIN,
     Federation,
     Server,

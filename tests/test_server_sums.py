@@ -14,7 +14,7 @@ from elmgrove.codec import seal, unseal
 from elmgrove.cooperation import Charter, Contribution, Departure, Merged, address_of, unbundle
 from elmgrove.cooperation.contribution import KIND
 from elmgrove.server import entries, following
-from serving import (  # noqa: F401 (fixtures)
+from support.serving import (  # noqa: F401 (fixtures)
     ADMIN,
     LAYER,
     Federation,

@@ -18,11 +18,10 @@ from elmgrove.cooperation import (
     group,
     returned,
 )
-from kinds import group_of
-from serving import evidence as evidence_of_fan
-from test_groups import KINDS, SAID, TRUTH, betas, literal_loss
-from test_judgement import BASIS, RIDGE, evidence
-from test_matching import near, said
+from support.kinds import group_of
+from support.kinds_of_groups import KINDS, SAID, TRUTH, betas, literal_loss
+from support.planes import BASIS, RIDGE, evidence, near, said
+from support.serving import evidence as evidence_of_fan
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
 #: Rows of one kind differ by up to a fifth in what one model for all of them loses.

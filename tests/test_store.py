@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import execute
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.server import entries
 from elmgrove.server.operations import StoreUnavailable
 from elmgrove.server.records import Change, Device, Entry, Federation
 from elmgrove.server.store import Store, open_store
+from support.services import execute
 
 pytestmark = pytest.mark.anyio
 

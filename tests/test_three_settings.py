@@ -12,7 +12,6 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from agents import Start, device_fixture, start_fixture, write_rows
 from elmgrove import Basis, Detector, Evidence, HiddenLayer, PatternDetector
 from elmgrove.cooperation import (
     Charter,
@@ -31,9 +30,10 @@ from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.exchange.peers import PeerSession
 from elmgrove.files import load_member, save
 from elmgrove.pattern import PatternRule
-from kinds import INPUTS, rows_of
-from serving import free_port, serving
-from test_peers import answering, sync
+from support.agents import Start, device_fixture, start_fixture, write_rows
+from support.kinds import INPUTS, rows_of
+from support.peers import answering, sync
+from support.serving import free_port, serving
 
 __all__ = ["device_fixture", "start_fixture"]
 

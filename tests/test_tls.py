@@ -10,7 +10,7 @@ import trustme
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unreachable, connect
 from elmgrove.server.listen import listen
-from serving import ADMIN, answers, charter, free_port, process, wait_until
+from support.serving import ADMIN, answers, charter, free_port, process, wait_until
 
 
 @pytest.fixture

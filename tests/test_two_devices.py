@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_wine
 from elmgrove import Basis, Detector, FalseAlarmRate, HiddenLayer, Scaling
 from elmgrove.cooperation import Charter
 from elmgrove.exchange import Session, connect
-from serving import Server, answers, free_port, process, wait_until
+from support.serving import Server, answers, free_port, process, wait_until
 
 
 @dataclass

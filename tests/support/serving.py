@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 import uvicorn
 
-from conftest import execute
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.cooperation import Charter, Contribution, Merged, address_of
 from elmgrove.server.app import MAX_BODY, make_app
+from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)

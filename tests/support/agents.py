@@ -15,7 +15,7 @@ import pytest
 
 from elmgrove.cooperation import Member
 from elmgrove.files import load_member
-from serving import LAYER, Federation, Server, charter, serving, wait_until
+from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 NAMES = [f"sensor {number}" for number in range(LAYER.inputs)]

@@ -1,0 +1,1 @@
+"""What several tests use: devices, servers, rows and commands."""
