@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.exchange.output import Output, progress
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.cooperation import Merged
 from elmgrove.engines import Delivery, Plan, Report, run
 from elmgrove.engines.flower.simulation import simulate
-from elmgrove.hidden import HiddenLayer
 
 ROWS = 24
 ROUNDS = 3

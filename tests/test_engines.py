@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
+from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.compact import CompactModel
 from elmgrove.cooperation import Contribution, Member, Merged, least_new_rows, returned
-from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.engines import local
 from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import Averaging

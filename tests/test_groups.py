@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import elmgrove.joining
+import elmgrove.algebra.similarity
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.algebra.similarity import Kind, Screening, groups, join
 from elmgrove.cooperation import (
     Charter,
     Contribution,
@@ -17,8 +18,6 @@ from elmgrove.cooperation import (
     by_parameters,
     group,
 )
-from elmgrove.joining import Kind, groups, join
-from elmgrove.screening import Screening
 from elmgrove.server import groupings
 from support.kinds_of_groups import KINDS, SAID, TRUTH, betas, literal_loss
 from support.planes import RIDGE, evidence, near, said
@@ -124,7 +123,7 @@ def test_screening_changes_no_result(
     kinds = random_kinds(seed, 14)
     screened = join(kinds, tolerance)
     assert groups(kinds, tolerance) == screened.groups
-    monkeypatch.setattr(elmgrove.joining, "FEW", len(kinds))
+    monkeypatch.setattr(elmgrove.algebra.similarity, "FEW", len(kinds))
     assert join(kinds, tolerance) == screened
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
+from elmgrove.algebra.crossval import typical_loss
 from elmgrove.errors import BadInput
 from elmgrove.mixture import Mixture
 from elmgrove.pattern import PatternRule
 from elmgrove.reception import Place
 from elmgrove.repertoire import TUNE_EVERY
-from elmgrove.validation import typical_loss
 from support.kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(INPUTS, 3, seed=6)

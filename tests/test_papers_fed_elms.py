@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.cooperation.fed_elms import begin, fedavg, trained
+from elmgrove.algebra.fed_elms import begin, fedavg, trained
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.fed_elms import figures
 from elmgrove.papers.fed_elms.digits import Digits, divided

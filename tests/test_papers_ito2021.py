@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from elmgrove.algebra.fed_elms import weighted_mean
 from elmgrove.codec import unseal
-from elmgrove.cooperation.fed_elms import weighted_mean
 from elmgrove.papers.data import har
 from elmgrove.papers.figure import Run
 from elmgrove.papers.ito2021.activities import activities

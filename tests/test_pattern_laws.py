@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import FixedThreshold, HiddenLayer, checks
-from elmgrove.clustering import cluster
+from elmgrove.algebra.kmeans import cluster
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
 from support.kinds import INPUTS, mixed, rows_of

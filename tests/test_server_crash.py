@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation import Contribution, Merged
-from elmgrove.evidence import Evidence
 from elmgrove.server.listen import listen
 from support.serving import (
     ADMIN,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.exchange.client import Answer, Connection, DeviceConnection
 from benchmarks.exchange.process import Running, started
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 _PATIENCE = 120.0
 

@@ -1,7 +1,11 @@
 """Elmgrove: small machines that learn what normal looks like, each alone and from each other."""
 
 from elmgrove.alarm import AlarmRule
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra.scaling import Scaling
 from elmgrove.detector import Detector
 from elmgrove.errors import (
     BadFile,
@@ -12,12 +16,8 @@ from elmgrove.errors import (
     NotAdmissible,
     SingularSystem,
 )
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import HiddenLayer
-from elmgrove.oselm import OSELM
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
-from elmgrove.scaling import Scaling
 from elmgrove.threshold import FalseAlarmRate, FixedThreshold, MeanSigma
 from elmgrove.verdict import Verdict
 

@@ -3,8 +3,7 @@
 from collections import deque
 from dataclasses import dataclass
 
-from elmgrove.errors import BadInput
-from elmgrove.hidden import whole_number
+from elmgrove.errors import BadInput, whole_number
 
 
 @dataclass(frozen=True)

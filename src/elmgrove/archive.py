@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from elmgrove.alarm import AlarmRule
-from elmgrove.basis import Basis
-from elmgrove.detector import Detector
-from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import whole_number
-from elmgrove.mixture import Mixture
-from elmgrove.packing import (
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import (
     Array,
     Packed,
     pack_evidence,
@@ -22,6 +18,9 @@ from elmgrove.packing import (
     unpack_evidence,
     unpack_part,
 )
+from elmgrove.detector import Detector
+from elmgrove.errors import BadInput, whole_number
+from elmgrove.mixture import Mixture
 from elmgrove.pattern import Joined, Pattern, PatternRule
 from elmgrove.patterns import PatternDetector
 from elmgrove.reception import Place

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.oselm import OSELM
+from elmgrove.algebra.oselm import OSELM
 from elmgrove.verdict import Cause, causes
 
 Array = NDArray[Any]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.oselm import OSELM
 from elmgrove.blame import Blame
-from elmgrove.evidence import Evidence
-from elmgrove.oselm import OSELM
 from elmgrove.verdict import Cause
 from elmgrove.watcher import LEARNING, WATCHING, Watcher
 

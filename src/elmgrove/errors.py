@@ -1,5 +1,9 @@
 """Every error Elmgrove raises on purpose, each with a text that says what to do."""
 
+from importlib import import_module
+from numbers import Integral
+from typing import Any
+
 
 class ElmgroveError(Exception):
     """The base of all of them: catch this to catch what Elmgrove refuses."""
@@ -35,3 +39,24 @@ class BadFile(ElmgroveError, ValueError):
 
 class MissingExtra(ElmgroveError, ImportError):
     """An optional part is not installed; the text holds the exact install line."""
+
+
+def extra(module: str, name: str) -> Any:
+    """The module, or an error with the line that installs it.
+
+    >>> extra("no_such_module", "demo")
+    Traceback (most recent call last):
+    elmgrove.errors.MissingExtra: this needs no_such_module: pip install 'elmgrove[demo]'
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtra(f"this needs {package}: pip install 'elmgrove[{name}]'") from error
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """The value as an int, or ``BadInput``: a float or a bool here is a mistake."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.codec import kind_of
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.compact.classifier import KIND as CLASSIFIER

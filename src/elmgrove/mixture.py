@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
-from elmgrove.blas import one_thread
-from elmgrove.evidence import Evidence
-from elmgrove.oselm import OSELM, Guess
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.blas import one_thread
+from elmgrove.algebra.crossval import typical_loss
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.panel import Panel
 from elmgrove.part import Part
 from elmgrove.pattern import Pattern, PatternRule
 from elmgrove.reception import Place, Reception
 from elmgrove.repertoire import Repertoire
-from elmgrove.validation import typical_loss
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.oselm import OSELM, Guess
+from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.pattern import Pattern
 
 Array = NDArray[Any]

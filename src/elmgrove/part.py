@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmgrove.evidence import Evidence
+from elmgrove.algebra.evidence import Evidence
 
 #: More parts than this are not taken from anybody, so nobody has more.
 MOST_PARTS = 16

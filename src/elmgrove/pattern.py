@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import whole_number
-from elmgrove.oselm import OSELM
+from elmgrove.algebra.crossval import typical_loss
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.errors import BadInput, whole_number
 from elmgrove.part import MOST_PARTS, Part
-from elmgrove.validation import typical_loss
 
 Array = NDArray[Any]
 AUTO = "auto"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.blame import Blame
 from elmgrove.errors import NotAdmissible
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import HiddenLayer
 from elmgrove.mixture import Mixture
 from elmgrove.part import Part
 from elmgrove.pattern import PatternRule

@@ -6,10 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import whole_number
-from elmgrove.oselm import OSELM
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.errors import BadInput, whole_number
 
 Array = NDArray[Any]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elmgrove.basis import Basis
-from elmgrove.evidence import Evidence
-from elmgrove.joining import Kind, groups
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.similarity import Kind, groups
 from elmgrove.pattern import Pattern
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
-from elmgrove.clustering import cluster, k_means
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.kmeans import cluster, k_means
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra.similarity import Kind, groups
 from elmgrove.errors import BadInput
-from elmgrove.joining import Kind, groups
-from elmgrove.oselm import OSELM
 from elmgrove.part import MOST_PARTS, Part
 from elmgrove.pattern import AUTO, Pattern, PatternRule
 

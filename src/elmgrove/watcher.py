@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.alarm import Alarm, AlarmRule
-from elmgrove.basis import Basis
-from elmgrove.blas import Blas, one_thread
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.oselm import OSELM, Guess
+from elmgrove.algebra.rows import Rows
+from elmgrove.algebra.scaling import Scaling
 from elmgrove.calibration import Calibration
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import HiddenLayer, whole_number
-from elmgrove.oselm import OSELM, Guess
+from elmgrove.errors import whole_number
 from elmgrove.part import Part
 from elmgrove.quarantine import Quarantine
-from elmgrove.rows import Rows
-from elmgrove.scaling import Scaling
 from elmgrove.threshold import FalseAlarmRate, Threshold
 from elmgrove.verdict import Cause, Verdict
 

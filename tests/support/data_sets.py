@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.io import wavfile
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 rng = np.random.default_rng(0)
 

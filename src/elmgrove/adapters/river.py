@@ -3,10 +3,9 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from elmgrove.algebra.layer import HiddenLayer, suggested_units
 from elmgrove.detector import Detector
-from elmgrove.errors import BadInput
-from elmgrove.extras import extra
-from elmgrove.hidden import HiddenLayer, suggested_units
+from elmgrove.errors import BadInput, extra
 
 try:
     from river.base import AnomalyDetector

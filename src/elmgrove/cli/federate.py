@@ -16,7 +16,7 @@ from elmgrove.cooperation.groups import EVIDENCE
 from elmgrove.engines import Delivery, Plan, Report
 from elmgrove.engines import run as run_here
 from elmgrove.engines.plan import Rule
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.files import save
 
 

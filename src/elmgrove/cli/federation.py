@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cli.options import notes, read
 from elmgrove.cli.settings import (
     Activation,

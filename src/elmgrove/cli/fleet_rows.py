@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.options import read
 from elmgrove.engines import Plan

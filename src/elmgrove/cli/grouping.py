@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 
 from elmgrove.cooperation import Contribution, Grouping, Local, judge
 from elmgrove.cooperation.groups import local_models, parameters
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 Matrix = NDArray[Any]
 

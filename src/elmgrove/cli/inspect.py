@@ -8,11 +8,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.compact.quantized import LARGEST
 from elmgrove.cooperation import Contribution, Member
-from elmgrove.evidence import Evidence
 from elmgrove.files import Content, load
 
 

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 from elmgrove.cli.demo.processes import Processes, Server
 from elmgrove.cooperation import Charter
+from elmgrove.errors import extra
 from elmgrove.exchange.http import HttpExchange, client, request
 from elmgrove.exchange.interface import Exchange
-from elmgrove.extras import extra
 from elmgrove.papers.fleet import Meeting, in_memory
 
 

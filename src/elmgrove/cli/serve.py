@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.cli.options import notes
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 
 def serve(

@@ -7,16 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
+from elmgrove.algebra.scaling import KINDS
 from elmgrove.cooperation import Member
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
 from elmgrove.files import load_basis
-from elmgrove.hidden import ACTIVATIONS
-from elmgrove.scaling import KINDS
 from elmgrove.tables import Table
 from elmgrove.threshold import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
-from elmgrove.weights import DISTRIBUTIONS
 
 
 def _option(text: str, **more: Any) -> Any:

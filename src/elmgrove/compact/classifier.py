@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Rows
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.compact.quantized import LARGEST, Quantized
 from elmgrove.errors import BadInput
-from elmgrove.packing import Packed
-from elmgrove.rows import Rows
 
 Array = NDArray[Any]
 Integers = NDArray[np.int32]

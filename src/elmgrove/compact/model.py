@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.fed_elms import State, Update
+from elmgrove.algebra.packing import Array, Packed
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.compact.quantized import Quantized
 from elmgrove.compact.triangle import factored, packed, product, unpacked
-from elmgrove.cooperation.fed_elms import State, Update
 from elmgrove.errors import BadInput
-from elmgrove.packing import Array, Packed
 
 KIND = "elmgrove.compact"
 

@@ -1,6 +1,7 @@
 """Who is merged with whom: pure rules, without files, clocks or networks."""
 
-from elmgrove.cooperation.averaging import average
+from elmgrove.algebra.crossval import expected_error
+from elmgrove.algebra.fed_elms import average
 from elmgrove.cooperation.bundle import bundle, unbundle
 from elmgrove.cooperation.charter import Charter, address_of
 from elmgrove.cooperation.contribution import Contribution
@@ -32,7 +33,6 @@ from elmgrove.cooperation.selection import (
 )
 from elmgrove.cooperation.standing import StandingGroups
 from elmgrove.cooperation.succession import Outdated, Refused, Version, follows
-from elmgrove.validation import expected_error
 
 __all__ = [
     "DISTANCES",

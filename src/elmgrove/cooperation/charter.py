@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 import numpy as np
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Entry
 from elmgrove.cooperation.member import Member
 from elmgrove.cooperation.succession import Refused
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, NotAdmissible
-from elmgrove.evidence import Evidence
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
 

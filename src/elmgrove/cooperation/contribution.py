@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from elmgrove.basis import Basis
-from elmgrove.codec import require_written_as, seal, unpacking, unseal
-from elmgrove.cooperation.origin import require_epoch, require_origin
-from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.packing import (
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import (
     Array,
     Packed,
     pack_evidence,
@@ -16,6 +13,9 @@ from elmgrove.packing import (
     unpack_evidence,
     unpack_parts,
 )
+from elmgrove.codec import require_written_as, seal, unpacking, unseal
+from elmgrove.cooperation.origin import require_epoch, require_origin
+from elmgrove.errors import BadInput
 from elmgrove.part import MOST_PARTS
 
 KIND = "elmgrove.evidence"

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.clustering import cluster, k_means
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.kmeans import cluster, k_means
+from elmgrove.algebra.similarity import Kind, Step, join
 from elmgrove.cooperation.contribution import Contribution
-from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import whole_number
-from elmgrove.joining import Kind, Step, join
+from elmgrove.errors import BadInput, whole_number
 
 Array = NDArray[Any]
 

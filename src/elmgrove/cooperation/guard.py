@@ -2,7 +2,7 @@
 
 import math
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 
 
 def least_new_rows(basis: Basis) -> int:

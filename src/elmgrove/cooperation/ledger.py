@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure, Entry
-from elmgrove.evidence import Evidence
 
 
 class Ledger:

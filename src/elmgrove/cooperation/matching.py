@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.cooperation.averaging import average
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import average
 from elmgrove.cooperation.groups import Grouping
-from elmgrove.evidence import Evidence
 
 Array = NDArray[Any]
 

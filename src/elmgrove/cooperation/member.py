@@ -4,8 +4,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import Packed
 from elmgrove.archive import pack_detector, unpack_detector
-from elmgrove.basis import Basis
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure, Entry
@@ -22,8 +24,6 @@ from elmgrove.cooperation.state import (
     unpack_published,
 )
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.evidence import Evidence
-from elmgrove.packing import Packed
 from elmgrove.part import Part
 from elmgrove.watcher import Watcher
 

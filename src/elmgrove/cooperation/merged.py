@@ -2,13 +2,19 @@
 
 from dataclasses import dataclass
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import (
+    Packed,
+    pack_evidence,
+    pack_parts,
+    unpack_evidence,
+    unpack_parts,
+)
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.groups import require_distance
 from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.packing import Packed, pack_evidence, pack_parts, unpack_evidence, unpack_parts
 
 KIND = "elmgrove.merged"
 

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove.algebra.similarity import Kind
 from elmgrove.cooperation.groups import Local, parameters
 from elmgrove.cooperation.running import RunningSum
-from elmgrove.joining import Kind
 
 Array = NDArray[Any]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
-from elmgrove.errors import BadInput
-from elmgrove.hidden import whole_number
+from elmgrove.errors import BadInput, whole_number
 
 S = TypeVar("S")
 R = TypeVar("R")

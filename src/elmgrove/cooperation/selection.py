@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elmgrove.algebra.crossval import expected_error
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.groups import group, require_distance
 from elmgrove.cooperation.judgement import judge
 from elmgrove.cooperation.standing import StandingGroups
 from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.validation import expected_error
 
 #: Chooses among what others contributed, given one's own contribution and the ridge.
 Rule = Callable[[Contribution, float, Sequence[Contribution]], list[Contribution]]

@@ -3,14 +3,14 @@
 import copy
 from itertools import chain, count
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.groups import TOLERANCE, Grouping, Local, local_models
 from elmgrove.cooperation.matching import returned
 from elmgrove.cooperation.merged import Merged
 from elmgrove.cooperation.nearest import Nearest, NearestCentre, NearestKind
 from elmgrove.cooperation.running import RunningSum
-from elmgrove.evidence import Evidence
 
 
 class StandingGroups:

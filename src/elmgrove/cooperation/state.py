@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import Array, Packed, pack_part, pack_parts, unpack_part, unpack_parts
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure
 from elmgrove.cooperation.ledger import Ledger
 from elmgrove.cooperation.merged import Merged
-from elmgrove.evidence import Evidence
-from elmgrove.packing import Array, Packed, pack_part, pack_parts, unpack_part, unpack_parts
 from elmgrove.part import Part
 
 Fields = Mapping[str, Any]

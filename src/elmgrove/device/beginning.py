@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.alarm import AlarmRule
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Charter, Member
 from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings

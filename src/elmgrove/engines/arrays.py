@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
-from elmgrove.cooperation.fed_elms import State
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cholesky import mirrored
+from elmgrove.algebra.fed_elms import State
 from elmgrove.errors import BadInput
-from elmgrove.solver import mirrored
 
 Array = NDArray[Any]
 

@@ -1,10 +1,10 @@
 """A worker around an OS-ELM: any targets, by Fed-ELMS."""
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.fed_elms import State, trained
 from elmgrove.codec import kind_of
 from elmgrove.compact import CompactModel
 from elmgrove.compact.model import KIND as COMPACT
-from elmgrove.cooperation.fed_elms import State, trained
 from elmgrove.engines.reply import Reply
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Pairs, Worker

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cholesky import Factor, mirrored
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import State, begin, fedavg
 from elmgrove.compact import CompactModel
 from elmgrove.cooperation import Merged
-from elmgrove.cooperation.fed_elms import State, begin, fedavg
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.engines.reply import Reply
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
-from elmgrove.evidence import Evidence
-from elmgrove.solver import Factor, mirrored
 
 #: Bits of a number in a message: as it is, and in a compact model.
 PLAIN, COMPACT = 64, 8

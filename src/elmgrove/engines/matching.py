@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation import Contribution, Grouping, Merged, StandingGroups, group
 from elmgrove.cooperation.groups import EVIDENCE, local_models, require_distance
 from elmgrove.engines.summing import Summing
-from elmgrove.evidence import Evidence
 
 
 class Matching(Summing):

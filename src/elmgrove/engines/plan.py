@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Charter, Member, Merged
 from elmgrove.cooperation.groups import EVIDENCE, require_distance
 from elmgrove.engines.averaged import Averaged

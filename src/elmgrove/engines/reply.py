@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.fed_elms import State, Update
+from elmgrove.algebra.packing import Packed
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
-from elmgrove.cooperation.fed_elms import State, Update
 from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.engines.arrays import pack_model, unpack_model
-from elmgrove.packing import Packed
 
 KIND = "elmgrove.update"
 

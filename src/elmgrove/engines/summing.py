@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation import Contribution, Ledger, Merged, RunningSum
 from elmgrove.cooperation.charter import require_addable
 from elmgrove.cooperation.departure import Entry
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
 
 
 class Summing(Federation[Contribution]):

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cholesky import require_ridge
+from elmgrove.algebra.fed_elms import State
+from elmgrove.algebra.packing import Packed
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
-from elmgrove.cooperation.fed_elms import State
 from elmgrove.cooperation.origin import require_origin
 from elmgrove.engines.arrays import pack_model, unpack_model
-from elmgrove.packing import Packed
-from elmgrove.solver import require_ridge
 
 KIND = "elmgrove.task"
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 
 Array = NDArray[Any]
 #: All rows that there are by a round (from 1), in the order in which they came.

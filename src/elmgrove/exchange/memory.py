@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Collection
 
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.similarity import Kind, groups
 from elmgrove.cooperation import (
     Charter,
     Contribution,
@@ -16,9 +18,7 @@ from elmgrove.cooperation import (
     follows,
     group,
 )
-from elmgrove.evidence import Evidence
 from elmgrove.exchange.interface import Listing
-from elmgrove.joining import Kind, groups
 
 
 class MemoryExchange:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.files import write
 from elmgrove.papers.fleet import Meeting, in_memory
 

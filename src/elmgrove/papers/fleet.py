@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Charter, Contribution, Member
 from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.memory import MemoryExchange

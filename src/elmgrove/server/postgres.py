@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.server.operations import Operation, Statement, StoreUnavailable, T
 from elmgrove.server.schema import prepare
 

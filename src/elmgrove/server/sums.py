@@ -5,10 +5,10 @@ import copy
 import logging
 from collections.abc import Sequence
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cooperation import Charter, Merged, RunningSum
 from elmgrove.cooperation.contribution import evidence_of
-from elmgrove.evidence import Evidence
 from elmgrove.server.following import Follower, Followers
 from elmgrove.server.records import Change, Federation
 from elmgrove.server.store import Store

@@ -4,7 +4,7 @@ They check their input as scikit-learn does and scale nothing: put a scaler befo
 ``Pipeline``, since of columns of different size the largest would decide alone.
 """
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 try:
     from elmgrove.adapters.sklearn.classifier import OSELMClassifier

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elmgrove.hidden import HiddenLayer
-from elmgrove.oselm import OSELM
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.oselm import OSELM
 
 Array = NDArray[Any]
 

@@ -8,8 +8,8 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from elmgrove.adapters.sklearn.base import LayerEstimator
+from elmgrove.algebra.layer import suggested_units
 from elmgrove.detector import Detector
-from elmgrove.hidden import suggested_units
 from elmgrove.threshold import FalseAlarmRate
 
 Vector = NDArray[np.float64]

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from elmgrove.algebra.layer import suggested_units
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.fleet import Fleet, difference
 from elmgrove.cli.demo.processes import Processes, Server
@@ -22,8 +23,7 @@ from elmgrove.cli.demo.result import (
 )
 from elmgrove.cli.options import notes
 from elmgrove.cooperation import Member
-from elmgrove.extras import extra
-from elmgrove.hidden import suggested_units
+from elmgrove.errors import extra
 
 EXACT = 1e-9
 

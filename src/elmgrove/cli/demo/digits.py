@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 Array = NDArray[Any]
 PIXELS = 64

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.processes import Processes, Server
 from elmgrove.cooperation import Charter, Member
 from elmgrove.exchange.http import client, request
 from elmgrove.files import load_member
-from elmgrove.hidden import HiddenLayer
 
 Array = NDArray[Any]
 NAME = "digits"

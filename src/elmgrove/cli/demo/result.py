@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.table import Table as Grid
 
 from elmgrove.cli.demo.digits import Digits
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]

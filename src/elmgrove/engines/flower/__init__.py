@@ -4,7 +4,7 @@ Needs ``pip install 'elmgrove[flower]'``, in an environment of its own: Flower p
 the server's do not fit.
 """
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 extra("flwr", "flower")
 

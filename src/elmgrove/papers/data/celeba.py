@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.papers.data.source import Source
 
 Array = NDArray[Any]

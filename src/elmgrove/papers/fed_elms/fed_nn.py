@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from elmgrove.algebra.fed_elms import weighted_mean
 from elmgrove.codec import seal, unseal
 from elmgrove.compact import Quantized
-from elmgrove.cooperation.fed_elms import weighted_mean
 from elmgrove.cooperation.rounds import Client
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.papers.fed_elms.digits import Array, Digits
 from elmgrove.papers.fed_elms.settings import SEED
 from elmgrove.papers.fed_elms.trial import Tried, Wire, federated, on_one_thread

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.extras import extra
-from elmgrove.hidden import HiddenLayer
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.errors import extra
 from elmgrove.papers.data import mnist
 from elmgrove.papers.fed_elms.digits import Digits, divided
 from elmgrove.papers.fed_elms.fed_nn import fed_nn

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.oselm import OSELM
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.cooperation import Contribution, Merged
-from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.cooperation.rounds import Client, Round, run
-from elmgrove.evidence import Evidence
-from elmgrove.hidden import HiddenLayer
-from elmgrove.oselm import OSELM
 from elmgrove.papers.fed_elms.digits import Array, Digits
 from elmgrove.papers.fed_elms.settings import FRACTION, SEED
 

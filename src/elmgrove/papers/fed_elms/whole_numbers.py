@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.oselm import OSELM
 from elmgrove.compact import CompactClassifier
-from elmgrove.hidden import HiddenLayer
-from elmgrove.oselm import OSELM
 from elmgrove.papers.fed_elms.digits import Digits
 from elmgrove.papers.fed_elms.trial import on_one_thread
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.errors import BadInput
-from elmgrove.hidden import HiddenLayer
 from elmgrove.papers.data import Drive, drives
 from elmgrove.papers.data.uah import LEVELS, STEP, WINDOW
 from elmgrove.papers.figure import SEED, Numbers, Run

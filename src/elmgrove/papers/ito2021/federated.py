@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from elmgrove.cooperation.fed_elms import weighted_mean
+from elmgrove.algebra.fed_elms import weighted_mean
 from elmgrove.cooperation.rounds import Client
 from elmgrove.papers.fed_elms.trial import federated
 from elmgrove.papers.ito2021.networks import Task, fitted

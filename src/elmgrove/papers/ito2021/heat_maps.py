@@ -16,7 +16,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.papers.data import Labelled, har_scaled, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import in_memory

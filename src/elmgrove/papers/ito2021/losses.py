@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.papers.figure import Numbers
 from elmgrove.papers.fleet import Fleet
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.codec import seal, unseal
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.papers.ito2021.networks import begin
 from elmgrove.papers.ito2021.settings import Training
 from elmgrove.papers.ito2021.stack import Weights

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.ito2021.baselines import Shares, a_pattern_each, bp_nn3, in_groups, tasks
 from elmgrove.papers.ito2021.comparison import mean

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from elmgrove.basis import Basis
-from elmgrove.hidden import HiddenLayer
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.papers.figure import SEED
 from elmgrove.pattern import PatternRule
 

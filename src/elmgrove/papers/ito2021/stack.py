@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.extras import extra
+from elmgrove.errors import extra
 
 Array = NDArray[Any]
 #: W₁ (inputs × units), b₁ (1 × units), W₂, b₂, …

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Contribution
 from elmgrove.cooperation.groups import Grouping, by_parameters, group
 from elmgrove.cooperation.matching import averaged, matched, summed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.papers.data import Labelled, har, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import Fleet

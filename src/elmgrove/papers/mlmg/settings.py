@@ -1,7 +1,7 @@
 """The settings with which MLMG's figures are run."""
 
-from elmgrove.basis import Basis
-from elmgrove.hidden import HiddenLayer
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.papers.figure import SEED
 from elmgrove.pattern import PatternRule
 

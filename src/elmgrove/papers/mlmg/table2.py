@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation.matching import averaged
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.measures import Decisions, auc
 from elmgrove.papers.mlmg.clients import Client

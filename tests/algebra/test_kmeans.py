@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_score
 
-from elmgrove.clustering import cluster, k_means, silhouette
+from elmgrove.algebra.kmeans import cluster, k_means, silhouette
 from support.kinds import mixed
 from support.literal import initialized_clustering
 

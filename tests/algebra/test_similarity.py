@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, Evidence, HiddenLayer
-from elmgrove.joining import Kind, groups
+from elmgrove.algebra.similarity import Kind, groups
 from support.kinds import INPUTS, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.admission import Admission, Size, judge
-from elmgrove.basis import Basis
+from elmgrove.algebra.admissible import Admission, Size, judge
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cholesky import Factor, epsilon, regularized
 from elmgrove.errors import BadInput, NotAdmissible
-from elmgrove.solver import Factor, epsilon, regularized
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, HiddenLayer, SingularSystem
-from elmgrove.cooperation.fed_elms import State, Update, begin, fedavg, trained
+from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
 from support.literal import Matrix, os_elm_chunk, os_elm_start
 
 LAYER = HiddenLayer(inputs=5, units=8, activation="relu", weights="normal", seed=3)

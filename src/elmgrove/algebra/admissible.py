@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove.algebra.cholesky import Factor
 from elmgrove.errors import SingularSystem
-from elmgrove.solver import Factor
 
 Array = NDArray[Any]
 

@@ -21,8 +21,8 @@ from elmgrove import (
     Scaling,
     Verdict,
 )
+from elmgrove.algebra.packing import pack_evidence, unpack_evidence
 from elmgrove.archive import pack_detector, unpack_detector
-from elmgrove.packing import pack_evidence, unpack_evidence
 
 LAYER = HiddenLayer(inputs=6, units=3, seed=3)
 MIXING = np.random.default_rng(0).normal(size=(2, 6))

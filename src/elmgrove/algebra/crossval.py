@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmgrove.evidence import Evidence
+from elmgrove.algebra.evidence import Evidence
 
 #: The share of what rows say that must be left beside the fit for their errors to be typical.
 #: With less, the estimate swings by orders of magnitude from one row to the next.

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.rows import Rows
+from elmgrove.algebra.rows import Rows
 
 NAMES = ("speed", "heat", "noise")
 ROWS = Rows(3, np.float64, NAMES)

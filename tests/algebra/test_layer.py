@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, HiddenLayer
-from elmgrove.weights import DISTRIBUTIONS
+from elmgrove.algebra.layer import DISTRIBUTIONS
 from support import literal
 
 ACTIVATIONS = ("identity", "sigmoid", "relu", "tanh")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.errors import BadInput, Mismatch
-from elmgrove.fingerprint import differences, fingerprint
-from elmgrove.hidden import HiddenLayer, suggested_units, whole_number
-from elmgrove.scaling import Scaling
+from elmgrove.algebra.fingerprint import differences, fingerprint
+from elmgrove.algebra.layer import HiddenLayer, suggested_units
+from elmgrove.algebra.scaling import Scaling
+from elmgrove.errors import BadInput, Mismatch, whole_number
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Scaling
-from elmgrove.fingerprint import fingerprint
+from elmgrove.algebra.fingerprint import fingerprint
 
 KINDS = ("none", "minmax", "standard")
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
-from elmgrove.blas import one_thread
+from elmgrove.algebra.blas import one_thread
 from elmgrove.errors import BadInput, SingularSystem
 
 Matrix = NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.fingerprint import differences, fingerprint
+from elmgrove.algebra.fingerprint import differences, fingerprint
 
 
 def test_the_fingerprint_of_a_setting_never_changes() -> None:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.blas import Blas
+from elmgrove.algebra.blas import Blas
 from elmgrove.errors import BadInput
 
 Array = NDArray[Any]

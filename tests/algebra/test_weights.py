@@ -6,7 +6,14 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from elmgrove.weights import DISTRIBUTIONS, LFSR_POLYNOMIAL, binary, lfsr_bits, normal, uniform
+from elmgrove.algebra.layer import (
+    DISTRIBUTIONS,
+    LFSR_POLYNOMIAL,
+    binary,
+    lfsr_bits,
+    normal,
+    uniform,
+)
 
 # Two seeds each: the first four values to the last bit, and SHA-256 over 1000 of them.
 GOLDEN = {

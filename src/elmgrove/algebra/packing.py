@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.basis import Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cholesky import epsilon, mirrored
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.errors import BadInput
-from elmgrove.evidence import Evidence
-from elmgrove.solver import epsilon, mirrored
 
 Array = NDArray[Any]
 Packed = tuple[dict[str, Any], dict[str, Array]]
