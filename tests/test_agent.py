@@ -21,7 +21,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     COMMAND,
     NAMES,

@@ -15,7 +15,7 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     Start,
     device_fixture,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import PatternDetector
-from elmgrove.files import load_member
+from elmgrove.storage.disk import load_member
 from support.agents import Start, device_fixture, start_fixture, verdicts, write_rows
 from support.serving import LAYER, charter, serving
 

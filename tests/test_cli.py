@@ -13,7 +13,7 @@ import pytest
 
 from elmgrove import Detector, Evidence, HiddenLayer, __version__
 from elmgrove.cooperation import Contribution, Member
-from elmgrove.files import load_contribution, load_member, save
+from elmgrove.storage.disk import load_contribution, load_member, save
 from support.commands import (  # noqa: F401 (fixtures)
     Elmgrove,
     Ran,

@@ -7,7 +7,7 @@ import pytest
 from elmgrove.cooperation import Departure
 from elmgrove.device.listener import Listener
 from elmgrove.exchange import FolderExchange
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     address,
     federation_fixture,

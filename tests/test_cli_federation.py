@@ -10,7 +10,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 from support.agents import NAMES, address, server_fixture, write_rows  # noqa: F401 (fixtures)
 from support.commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
 from support.serving import ADMIN, Federation, Server, charter, free_port, rows, said

@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.cli.fleet_rows import FleetRows
-from elmgrove.files import load_member
+from elmgrove.storage.disk import load_member
 from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixture)
 from support.kinds import rows_of
 from support.places import ROOT

@@ -20,7 +20,7 @@ from elmgrove.engines.federation import Federation
 from elmgrove.engines.plan import Plan, Rule
 from elmgrove.engines.report import Report
 from elmgrove.engines.worker import Loss, Worker
-from elmgrove.files import load_member
+from elmgrove.storage.disk import load_member
 from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
 from support.kinds import INPUTS, rows_of
 from support.places import ROOT

@@ -15,7 +15,7 @@ from elmgrove.device.listener import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession, pull
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     Start,
     address,

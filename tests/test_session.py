@@ -27,7 +27,7 @@ from elmgrove.exchange import (
     Unreachable,
     connect,
 )
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 
 CHARTER = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), 0.1, ("fan-*",))
 LEAST = least_new_rows(CHARTER.basis)

@@ -28,8 +28,8 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.exchange.peers import PeerSession
-from elmgrove.files import load_member, save
 from elmgrove.pattern import PatternRule
+from elmgrove.storage.disk import load_member, save
 from support.agents import Start, device_fixture, start_fixture, write_rows
 from support.kinds import INPUTS, rows_of
 from support.peers import answering, sync

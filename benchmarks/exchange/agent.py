@@ -17,7 +17,7 @@ from benchmarks.exchange.output import Output, progress
 from benchmarks.exchange.process import Running, started
 from benchmarks.exchange.server import serving
 from benchmarks.rows import Matrix, rows
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 
 _PATIENCE = 600.0
 _OTHERS = 10

@@ -24,7 +24,7 @@ from elmgrove.engines import local
 from elmgrove.engines.flower.processes import Processes
 from elmgrove.engines.flower.simulation import free_port, superlink
 from elmgrove.engines.worker import Loss, Worker
-from elmgrove.files import load_member
+from elmgrove.storage.disk import load_member
 
 APP = Path(__file__).parent
 ROUNDS = 2

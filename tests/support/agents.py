@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmgrove.cooperation import Member
-from elmgrove.files import load_member
+from elmgrove.storage.disk import load_member
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 
 COMMAND = Path(sys.executable).parent / "elmgrove"

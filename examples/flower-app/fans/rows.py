@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.tables import read_table
+from elmgrove.storage.tables import read_table
 
 SENSORS = 8
 ROWS = 400

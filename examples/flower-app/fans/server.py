@@ -9,7 +9,7 @@ from elmgrove import Basis, HiddenLayer
 from elmgrove.cooperation import Charter
 from elmgrove.engines import Report, Summing
 from elmgrove.engines.flower import Outcome, server_app
-from elmgrove.files import save
+from elmgrove.storage.disk import save
 from fans.rows import SENSORS
 
 

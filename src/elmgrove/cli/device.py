@@ -18,7 +18,7 @@ from elmgrove.device.verdicts import NobodyReads
 from elmgrove.exchange import Session
 from elmgrove.exchange.connection import keyfile, open_exchange
 from elmgrove.exchange.peers import pull as pull_from
-from elmgrove.files import load_member, locked, save
+from elmgrove.storage.disk import load_member, locked, save
 
 device = typer.Typer(
     name="device",

@@ -7,7 +7,7 @@ import typer
 
 from elmgrove.cli.options import SavedState, notes
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.files import load_contribution, load_member, locked, save
+from elmgrove.storage.disk import load_contribution, load_member, locked, save
 
 
 def share(

@@ -17,7 +17,7 @@ from elmgrove.engines import Delivery, Plan, Report
 from elmgrove.engines import run as run_here
 from elmgrove.engines.plan import Rule
 from elmgrove.errors import extra
-from elmgrove.files import save
+from elmgrove.storage.disk import save
 
 
 class Engine(StrEnum):

@@ -25,7 +25,7 @@ from elmgrove.cooperation import Charter, address_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange
 from elmgrove.exchange.http import client, request
-from elmgrove.files import load_basis
+from elmgrove.storage.disk import load_basis
 
 federation = typer.Typer(
     name="federation",

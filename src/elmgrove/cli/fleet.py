@@ -16,7 +16,7 @@ from elmgrove.cooperation import Contribution, Judgement, group, judge
 from elmgrove.errors import BadInput, extra
 from elmgrove.exchange import Exchange, FolderExchange
 from elmgrove.exchange.connection import open_exchange
-from elmgrove.files import load_contribution
+from elmgrove.storage.disk import load_contribution
 
 fleet = typer.Typer(
     name="fleet",

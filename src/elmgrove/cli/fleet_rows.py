@@ -12,7 +12,7 @@ from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.options import read
 from elmgrove.engines import Plan
 from elmgrove.errors import BadInput
-from elmgrove.tables import read_table
+from elmgrove.storage.tables import read_table
 
 Array = NDArray[Any]
 CLIENTS = 100

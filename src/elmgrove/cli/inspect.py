@@ -13,7 +13,7 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.compact.quantized import LARGEST
 from elmgrove.cooperation import Contribution, Member
-from elmgrove.files import Content, load
+from elmgrove.storage.disk import Content, load
 
 
 def inspect(

@@ -9,8 +9,8 @@ from elmgrove.cli import settings
 from elmgrove.cli.options import Data, SkipBad, State, notes, read, tracked
 from elmgrove.cooperation import Member
 from elmgrove.errors import BadInput
-from elmgrove.files import load_member, locked, save
-from elmgrove.tables import Table
+from elmgrove.storage.disk import load_member, locked, save
+from elmgrove.storage.tables import Table
 
 # A row of ``--gate`` takes some 100 µs, so a block of these some 0.1 s.
 _BLOCK = 1000

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
-from elmgrove.files import load_member
-from elmgrove.tables import Table
+from elmgrove.storage.disk import load_member
+from elmgrove.storage.tables import Table
 from elmgrove.verdict import Cause
 from elmgrove.watcher import Watcher
 

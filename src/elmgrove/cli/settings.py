@@ -13,8 +13,8 @@ from elmgrove.algebra.scaling import KINDS
 from elmgrove.cooperation import Member
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput
-from elmgrove.files import load_basis
-from elmgrove.tables import Table
+from elmgrove.storage.disk import load_basis
+from elmgrove.storage.tables import Table
 from elmgrove.threshold import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 
 

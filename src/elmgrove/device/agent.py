@@ -18,7 +18,7 @@ from elmgrove.device.work import SOURCE, Work, require_width
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
 from elmgrove.exchange.connection import keyfile, open_exchange
-from elmgrove.files import locked
+from elmgrove.storage.disk import locked
 
 log = logging.getLogger("elmgrove.device")
 

@@ -15,7 +15,7 @@ from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
-from elmgrove.files import load_basis, load_member
+from elmgrove.storage.disk import load_basis, load_member
 from elmgrove.threshold import FalseAlarmRate
 
 log = logging.getLogger("elmgrove.device")

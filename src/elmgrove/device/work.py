@@ -14,7 +14,7 @@ from elmgrove.device.verdicts import Only, Verdicts, message
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Session
 from elmgrove.exchange.peers import PeerSession
-from elmgrove.files import save
+from elmgrove.storage.disk import save
 
 log = logging.getLogger("elmgrove.device")
 

@@ -11,9 +11,9 @@ from elmgrove.cooperation import Charter, Member, Merged
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Array, Loss, Rows, Worker
 from elmgrove.errors import BadInput
-from elmgrove.files import load_member, locked, save
 from elmgrove.pattern import PatternRule
 from elmgrove.patterns import PatternDetector
+from elmgrove.storage.disk import load_member, locked, save
 from elmgrove.watcher import Watcher
 
 

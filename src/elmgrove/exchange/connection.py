@@ -8,7 +8,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.session import Session
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 
 
 def connect(

@@ -20,7 +20,7 @@ from elmgrove.cooperation import (
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
 from elmgrove.exchange.interface import Listing, Unreachable
 from elmgrove.exchange.memory import listing_of, merged_of, returned_of, version_of
-from elmgrove.files import write
+from elmgrove.storage.disk import write
 
 log = logging.getLogger("elmgrove.exchange")
 CHARTER = "federation.json"

@@ -25,7 +25,7 @@ from elmgrove.cooperation import (
 )
 from elmgrove.errors import BadInput
 from elmgrove.exchange.interface import Listing, Unauthorized, Unreachable
-from elmgrove.files import write
+from elmgrove.storage.disk import write
 
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20

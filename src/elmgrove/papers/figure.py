@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from elmgrove.errors import extra
-from elmgrove.files import write
 from elmgrove.papers.fleet import Meeting, in_memory
+from elmgrove.storage.disk import write
 
 Numbers = dict[str, Any]
 #: What random numbers follow from, unless a paper's settings have another.

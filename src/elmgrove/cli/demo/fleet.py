@@ -13,7 +13,7 @@ from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.processes import Processes, Server
 from elmgrove.cooperation import Charter, Member
 from elmgrove.exchange.http import client, request
-from elmgrove.files import load_member
+from elmgrove.storage.disk import load_member
 
 Array = NDArray[Any]
 NAME = "digits"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from elmgrove.device.sources.text import Line
 from elmgrove.errors import BadInput
-from elmgrove.tables import NOT_TEXT, Columns, Head
+from elmgrove.storage.tables import NOT_TEXT, Columns, Head
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -11,7 +11,7 @@ from elmgrove.engines.plan import Plan
 from elmgrove.engines.report import Report
 from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
-from elmgrove.files import write
+from elmgrove.storage.disk import write
 
 REPORTS = "reports.jsonl"
 RESULT = "merged"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from elmgrove import __version__
 from elmgrove.errors import BadFile
-from elmgrove.files import write
 from elmgrove.papers.figure import Numbers
+from elmgrove.storage.disk import write
 
 Array = NDArray[Any]
 

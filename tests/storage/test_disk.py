@@ -14,7 +14,7 @@ import pytest
 
 from elmgrove import BadFile, Detector, HiddenLayer
 from elmgrove.cooperation import Member
-from elmgrove.files import load, load_basis, load_contribution, load_member, save
+from elmgrove.storage.disk import load, load_basis, load_contribution, load_member, save
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=20, units=10, seed=1)
@@ -142,7 +142,7 @@ def run(script: str, *arguments: str) -> subprocess.Popen[str]:
 DISK_FULL = """
 import resource, sys
 from pathlib import Path
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 path = Path(sys.argv[1])
 member = load_member(path)
 member.detector.learn_many([[1.0] * 20] * 50)
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(
 SAVE_FOR_EVER = """
 import sys
 from pathlib import Path
-from elmgrove.files import load_member, save
+from elmgrove.storage.disk import load_member, save
 path = Path(sys.argv[1])
 member = load_member(path)
 while True:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.tables import Table, read_table
+from elmgrove.storage.tables import Table, read_table
 
 
 @pytest.fixture
