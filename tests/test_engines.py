@@ -12,6 +12,7 @@ from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, H
 from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.compact import CompactModel
 from elmgrove.cooperation import Contribution, Member, Merged, least_new_rows, returned
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.engines import local
 from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import Averaging
@@ -26,7 +27,6 @@ from elmgrove.engines.summed import Summed
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Worker
-from elmgrove.pattern import PatternRule
 from support.kinds import INPUTS, group_of, mixed, rows_of
 from support.places import GOLDEN
 

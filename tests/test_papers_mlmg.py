@@ -12,6 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 from elmgrove import BadInput
+from elmgrove.detector.mixture.pattern import ASSIGNMENTS
 from elmgrove.papers.catalogue import PAPERS, figure
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import Run
@@ -21,7 +22,6 @@ from elmgrove.papers.mlmg import rules
 from elmgrove.papers.mlmg.clients import CASES, Client, digits
 from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.papers.mlmg.table2 import federation_rows
-from elmgrove.pattern import ASSIGNMENTS
 from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
 from support.data_sets import write_faces, write_sounds
 

@@ -17,10 +17,9 @@ from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, NotAdmissi
 from elmgrove.codec import seal, unseal
 from elmgrove.cooperation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
 from elmgrove.cooperation.contribution import KIND
+from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
+from elmgrove.detector.patterns import PatternDetector
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
-from elmgrove.part import MOST_PARTS
-from elmgrove.pattern import PatternRule
-from elmgrove.patterns import PatternDetector
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST
 from support.fleet_machine import NAMES, Device, FleetOnMemory

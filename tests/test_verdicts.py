@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, HiddenLayer
+from elmgrove.detector.verdict import Verdict
 from elmgrove.device import verdicts
 from elmgrove.device.verdicts import Verdicts, message
-from elmgrove.verdict import Verdict
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
-from elmgrove.detector import Detector
+from elmgrove.detector.detector import Detector
 from elmgrove.errors import BadInput, extra
 
 try:

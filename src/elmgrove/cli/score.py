@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
+from elmgrove.detector.verdict import Cause
+from elmgrove.detector.watcher import Watcher
 from elmgrove.storage.disk import load_member
 from elmgrove.storage.tables import Table
-from elmgrove.verdict import Cause
-from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]
 ANOMALIES_FOUND = 3

@@ -11,11 +11,11 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
 from elmgrove.algebra.scaling import KINDS
 from elmgrove.cooperation import Member
-from elmgrove.detector import Detector
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput
 from elmgrove.storage.disk import load_basis
 from elmgrove.storage.tables import Table
-from elmgrove.threshold import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 
 
 def _option(text: str, **more: Any) -> Any:

@@ -16,10 +16,10 @@ from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Entry
 from elmgrove.cooperation.member import Member
 from elmgrove.cooperation.succession import Refused
-from elmgrove.detector import Detector
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.patterns import PatternDetector
 from elmgrove.errors import BadInput, NotAdmissible
-from elmgrove.pattern import PatternRule
-from elmgrove.patterns import PatternDetector
 
 #: Sums over a whole fleet stay finite below this, whoever takes part.
 LARGEST = 1e200

@@ -15,8 +15,8 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.origin import require_epoch, require_origin
+from elmgrove.detector.mixture.pattern import MOST_PARTS
 from elmgrove.errors import BadInput
-from elmgrove.part import MOST_PARTS
 
 KIND = "elmgrove.evidence"
 

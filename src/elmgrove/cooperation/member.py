@@ -7,7 +7,6 @@ from typing import Any
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.packing import Packed
-from elmgrove.archive import pack_detector, unpack_detector
 from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure, Entry
@@ -23,9 +22,10 @@ from elmgrove.cooperation.state import (
     unpack_merged,
     unpack_published,
 )
+from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.mixture.pattern import Part
+from elmgrove.detector.watcher import Watcher
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.part import Part
-from elmgrove.watcher import Watcher
 
 KIND = "elmgrove.state"
 #: Epochs from here on are nobody's rows; below, there is room to go on for ever.

@@ -10,7 +10,7 @@ from elmgrove.cooperation.contribution import Contribution
 from elmgrove.cooperation.departure import Departure
 from elmgrove.cooperation.ledger import Ledger
 from elmgrove.cooperation.merged import Merged
-from elmgrove.part import Part
+from elmgrove.detector.mixture.pattern import Part
 
 Fields = Mapping[str, Any]
 Arrays = Mapping[str, Array]

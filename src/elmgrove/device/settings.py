@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from elmgrove.cooperation import Cost, Rule, SameGroup, benefit, everyone, named, quality
 from elmgrove.cooperation.groups import require_distance
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.pattern import PatternRule
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import ElmgroveError
-from elmgrove.verdict import Cause, Verdict
 
 Only = Literal["all", "anomalies", "alarms"]
 _LOOK_EVERY = 1.0

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove.cooperation import Charter, Member, Merged
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.patterns import PatternDetector
+from elmgrove.detector.watcher import Watcher
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Array, Loss, Rows, Worker
 from elmgrove.errors import BadInput
-from elmgrove.pattern import PatternRule
-from elmgrove.patterns import PatternDetector
 from elmgrove.storage.disk import load_member, locked, save
-from elmgrove.watcher import Watcher
 
 
 class Device(Worker):

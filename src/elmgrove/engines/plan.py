@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Charter, Member, Merged
 from elmgrove.cooperation.groups import EVIDENCE, require_distance
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import PLAIN, Averaging, require_bits
 from elmgrove.engines.devices import Device
@@ -22,7 +23,6 @@ from elmgrove.engines.saved import SavedRows
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
-from elmgrove.pattern import PatternRule
 
 Array = NDArray[Any]
 

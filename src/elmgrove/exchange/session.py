@@ -16,11 +16,11 @@ from elmgrove.cooperation import (
     everyone,
     within,
 )
+from elmgrove.detector.patterns import PatternDetector
+from elmgrove.detector.watcher import Watcher
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
 from elmgrove.exchange.memory import grouped_of, merged_of
-from elmgrove.patterns import PatternDetector
-from elmgrove.watcher import Watcher
 
 
 @dataclass(frozen=True)

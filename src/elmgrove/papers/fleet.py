@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Charter, Contribution, Member
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.watcher import Watcher
 from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
-from elmgrove.pattern import PatternRule
-from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]
 #: Founds a federation, and gives each device, by its name, its way there.

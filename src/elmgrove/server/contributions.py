@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.cooperation import DISTANCES, Contribution, Departure, Version, follows
 from elmgrove.cooperation.bundle import framed
-from elmgrove.part import MOST_PARTS
+from elmgrove.detector.mixture.pattern import MOST_PARTS
 from elmgrove.server.callers import Caller, caller_of
 from elmgrove.server.federations import content_limit
 from elmgrove.server.problems import Problem

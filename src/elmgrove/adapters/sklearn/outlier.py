@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from elmgrove.adapters.sklearn.base import LayerEstimator
 from elmgrove.algebra.layer import suggested_units
-from elmgrove.detector import Detector
-from elmgrove.threshold import FalseAlarmRate
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.thresholds import FalseAlarmRate
 
 Vector = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from rich.table import Table as Grid
 
 from elmgrove.cli.demo.digits import Digits
+from elmgrove.detector.watcher import Watcher
 from elmgrove.errors import extra
-from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]
 

@@ -3,12 +3,12 @@
 from contextlib import closing
 
 from elmgrove.cooperation import Charter, Member
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.ito2021.pair import Pair, Tested
 from elmgrove.papers.ito2021.settings import EQUAL, THREE
 from elmgrove.papers.ito2021.trial import AFTER, BEFORE, PATTERNS, THREE_PATTERNS, Maps, Trial
-from elmgrove.pattern import PatternRule
 
 
 def os_elm(trial: Trial, run: Run) -> Maps:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.papers.figure import SEED
-from elmgrove.pattern import PatternRule
 
 #: Adam's, as TensorFlow 1.12 and PyTorch have it; the paper states none.
 RATE = 1e-3

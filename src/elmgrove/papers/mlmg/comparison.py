@@ -7,13 +7,13 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation import Contribution
 from elmgrove.cooperation.groups import Grouping, by_parameters, group
 from elmgrove.cooperation.matching import averaged, matched, summed
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.mlmg.clients import Client, digits
 from elmgrove.papers.mlmg.settings import RIDGE, basis
 from elmgrove.papers.mlmg.trial import lowest_loss, tried
-from elmgrove.pattern import PatternRule
 
 #: Local models of a client, by case: as many as it has classes.
 LOCALS = {1: 2, 2: 5}

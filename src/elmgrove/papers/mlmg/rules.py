@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from elmgrove.detector.mixture.pattern import ASSIGNMENTS, PatternRule
 from elmgrove.papers.data import har, mnist, recordings
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.mlmg.clients import Client, activities, digits, fans
 from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.papers.mlmg.trial import tried_fleet
-from elmgrove.pattern import ASSIGNMENTS, PatternRule
 
 HANDICAPS = (0.0, 0.3, 0.6, 0.8, 1.0, 1.5)
 

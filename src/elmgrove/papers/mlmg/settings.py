@@ -2,8 +2,8 @@
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.papers.figure import SEED
-from elmgrove.pattern import PatternRule
 
 RIDGE = 1e-3
 #: Hidden units and activation as in Ito 2021, Table 3; the fans are not in there.

@@ -8,13 +8,13 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.cooperation.matching import averaged
+from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.mlmg.clients import Client, digits
 from elmgrove.papers.mlmg.settings import RIDGE, RULE, basis
 from elmgrove.papers.mlmg.trial import Model, lowest_loss, never_alarms, tried, tried_fleet
-from elmgrove.pattern import PatternRule
 
 #: Precision, recall, F-score and accuracy as the paper prints them.
 PRINTED: dict[str, dict[str, tuple[float, ...]]] = {

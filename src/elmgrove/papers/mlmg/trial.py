@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
+from elmgrove.detector.watcher import Watcher
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.measures import Decisions, auc
 from elmgrove.papers.mlmg.clients import Client
 from elmgrove.papers.mlmg.settings import QUANTILE
-from elmgrove.watcher import Watcher
 
 Array = NDArray[Any]
 #: Rows of a client whose losses tell where strange begins.

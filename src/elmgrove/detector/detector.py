@@ -6,9 +6,8 @@ from typing import Any
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.oselm import OSELM
-from elmgrove.blame import Blame
-from elmgrove.verdict import Cause
-from elmgrove.watcher import LEARNING, WATCHING, Watcher
+from elmgrove.detector.verdict import Blame, Cause
+from elmgrove.detector.watcher import LEARNING, WATCHING, Watcher
 
 __all__ = ["LEARNING", "WATCHING", "Detector"]
 

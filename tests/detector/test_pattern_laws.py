@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from elmgrove import FixedThreshold, HiddenLayer, checks
 from elmgrove.algebra.kmeans import cluster
-from elmgrove.pattern import PatternRule
-from elmgrove.patterns import PatternDetector
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.patterns import PatternDetector
 from support.kinds import INPUTS, mixed, rows_of
 from support.literal import sequential_clustering
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.alarm import AlarmRule
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.packing import (
@@ -18,14 +17,15 @@ from elmgrove.algebra.packing import (
     unpack_evidence,
     unpack_part,
 )
-from elmgrove.detector import Detector
+from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.mixture.mixture import Mixture
+from elmgrove.detector.mixture.pattern import Joined, Pattern, PatternRule
+from elmgrove.detector.mixture.received import Place
+from elmgrove.detector.patterns import PatternDetector
+from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
+from elmgrove.detector.watcher import Watcher
 from elmgrove.errors import BadInput, whole_number
-from elmgrove.mixture import Mixture
-from elmgrove.pattern import Joined, Pattern, PatternRule
-from elmgrove.patterns import PatternDetector
-from elmgrove.reception import Place
-from elmgrove.threshold import threshold_fields, threshold_from_fields
-from elmgrove.watcher import Watcher
 
 
 def pack_detector(detector: Watcher[Any]) -> Packed:

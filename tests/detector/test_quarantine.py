@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
-from elmgrove.quarantine import Quarantine
+from elmgrove.detector.quarantine import Quarantine
 
 INPUTS = 12
 LAYER = HiddenLayer(INPUTS, 4, seed=1)

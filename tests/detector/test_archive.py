@@ -12,9 +12,9 @@ from elmgrove import BadFile, FixedThreshold, HiddenLayer
 from elmgrove.codec import seal, unseal
 from elmgrove.cooperation import Contribution, Member
 from elmgrove.cooperation.member import KIND
-from elmgrove.pattern import PatternRule
-from elmgrove.patterns import PatternDetector
-from elmgrove.repertoire import TUNE_EVERY
+from elmgrove.detector.mixture.own import TUNE_EVERY
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.patterns import PatternDetector
 from support.kinds import INPUTS, mixed, rows_of
 from support.places import GOLDEN
 

@@ -10,9 +10,8 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.similarity import Kind, groups
+from elmgrove.detector.mixture.pattern import AUTO, MOST_PARTS, Part, Pattern, PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.part import MOST_PARTS, Part
-from elmgrove.pattern import AUTO, Pattern, PatternRule
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, FalseAlarmRate, FixedThreshold, MeanSigma
-from elmgrove.calibration import Calibration
-from elmgrove.threshold import Threshold, threshold_fields, threshold_from_fields
+from elmgrove.detector.recent import Calibration
+from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 
 
 def calibrated(scores: list[float], strays: list[float] | None = None) -> Calibration:

@@ -6,13 +6,11 @@ from typing import Any
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.blame import Blame
+from elmgrove.detector.mixture.mixture import Mixture
+from elmgrove.detector.mixture.pattern import Part, PatternRule
+from elmgrove.detector.verdict import Blame, Cause
+from elmgrove.detector.watcher import Watcher
 from elmgrove.errors import NotAdmissible
-from elmgrove.mixture import Mixture
-from elmgrove.part import Part
-from elmgrove.pattern import PatternRule
-from elmgrove.verdict import Cause
-from elmgrove.watcher import Watcher
 
 
 class PatternDetector(Watcher[Mixture]):

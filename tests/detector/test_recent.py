@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from elmgrove.calibration import Calibration
+from elmgrove.detector.recent import Calibration
 
 CAPACITY, WIDTH = 5, 2
 SCORE = st.floats(0, 10)

@@ -10,7 +10,22 @@ from elmgrove.algebra.crossval import typical_loss
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.errors import BadInput, whole_number
-from elmgrove.part import MOST_PARTS, Part
+
+#: More parts than this are not taken from anybody, so nobody has more.
+MOST_PARTS = 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """The evidence of a pattern, and how many rows were learned in it since the start.
+
+    Parts of one device never share a row, and under one number only ever grow.
+    """
+
+    number: int
+    learned: int
+    evidence: Evidence
+
 
 Array = NDArray[Any]
 AUTO = "auto"

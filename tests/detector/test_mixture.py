@@ -7,11 +7,11 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.algebra.crossval import typical_loss
+from elmgrove.detector.mixture.mixture import Mixture
+from elmgrove.detector.mixture.own import TUNE_EVERY
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.mixture.received import Place
 from elmgrove.errors import BadInput
-from elmgrove.mixture import Mixture
-from elmgrove.pattern import PatternRule
-from elmgrove.reception import Place
-from elmgrove.repertoire import TUNE_EVERY
 from support.kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(INPUTS, 3, seed=6)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.similarity import Kind, groups
-from elmgrove.pattern import Pattern
+from elmgrove.detector.mixture.pattern import Pattern
 
 
 class Place(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.alarm import Alarm, AlarmRule
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.evidence import Evidence
@@ -16,12 +15,13 @@ from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.rows import Rows
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.calibration import Calibration
+from elmgrove.detector.alarm import Alarm, AlarmRule
+from elmgrove.detector.mixture.pattern import Part
+from elmgrove.detector.quarantine import Quarantine
+from elmgrove.detector.recent import Calibration
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
+from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import whole_number
-from elmgrove.part import Part
-from elmgrove.quarantine import Quarantine
-from elmgrove.threshold import FalseAlarmRate, Threshold
-from elmgrove.verdict import Cause, Verdict
 
 Array = NDArray[Any]
 

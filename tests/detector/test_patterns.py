@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector, Evidence, FixedThreshold, HiddenLayer, NotAdmissible
-from elmgrove.part import MOST_PARTS
-from elmgrove.pattern import PatternRule
-from elmgrove.patterns import PatternDetector
-from elmgrove.repertoire import TUNE_EVERY
+from elmgrove.detector.mixture.own import TUNE_EVERY
+from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
+from elmgrove.detector.patterns import PatternDetector
 from support.kinds import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)

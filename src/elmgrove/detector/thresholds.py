@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from elmgrove.calibration import Calibration
+from elmgrove.detector.recent import Calibration
 from elmgrove.errors import BadInput
 
 

@@ -1,4 +1,4 @@
-"""What a detector says about one row."""
+"""Which single feature would explain a strange row."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.oselm import OSELM
 
 Array = NDArray[Any]
 
@@ -65,3 +66,41 @@ def causes(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> 
         )
         for i in np.argsort(share)[::-1][:k]
     ]
+
+
+class Blame:
+    """For each feature: how much of the error would go if it alone had another value.
+
+    The error by feature (``Verdict.explain``) says where the reconstruction is wrong. But one
+    wrong input passes through the hidden units and spoils many outputs: a fault in one sensor
+    can show in its neighbours. Changing input i by δ changes the residual r by δ·mᵢ, with
+    mᵢ = eᵢ − ∂y/∂xᵢ, so the best δ takes (r·mᵢ)² / ‖mᵢ‖² off ‖r‖². Exact with the identity as
+    activation, to first order with others. It looks for one culprit, not for a conspiracy.
+    """
+
+    def __init__(self, model: OSELM) -> None:
+        self._basis = model.basis
+        self._layer = model.basis.layer
+        self._alpha = self._layer.alpha
+        #: The output weights that this speaks of.
+        self.beta = model.beta
+        self._M = self._responses(np.ones(self._layer.units))
+
+    def causes(self, x: Array, y: Array, k: int) -> list[Cause]:
+        """The k features whose change helps most, with the value each should have had."""
+        M = self._M if self._layer.activation == "identity" else self._responses(self._slopes(x))
+        r = np.asarray(x - y, np.float64)
+        along, size = M @ r, np.maximum(np.einsum("ij,ij->i", M, M), np.finfo(np.float64).tiny)
+        relief = along**2 / size
+        return causes(self._basis, relief / ((r @ r) or 1.0), x, x - along / size, k)
+
+    def _responses(self, slopes: Array) -> Array:
+        """Row i is mᵢ = eᵢ − αᵢ G' β."""
+        return np.eye(self._layer.inputs) - (self._alpha * slopes) @ self.beta
+
+    def _slopes(self, x: Array) -> Array:
+        """G' at the row, from G itself where it can be."""
+        h = self._layer(x)
+        return {"sigmoid": h * (1.0 - h), "tanh": 1.0 - h * h, "relu": h > 0.0}[
+            self._layer.activation
+        ]

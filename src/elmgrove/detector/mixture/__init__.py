@@ -1,0 +1,1 @@
+"""Several normal patterns, a model for each."""
