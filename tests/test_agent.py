@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer
-from elmgrove.cooperation import Charter, Merged
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized
+from elmgrove.federation import Charter, Merged
 from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     COMMAND,

@@ -14,10 +14,10 @@ import pytest
 
 from elmgrove.cli import main
 from elmgrove.cli.device import variable_of
-from elmgrove.cooperation import Cost, SameGroup, benefit, everyone
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
+from elmgrove.federation import Cost, SameGroup, benefit, everyone
 from support.agents import flags
 
 NAMES = [one.name for one in fields(Settings)]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, Evidence, HiddenLayer, __version__
-from elmgrove.cooperation import Contribution, Member
+from elmgrove.federation import Contribution, Member
 from elmgrove.storage.disk import load_contribution, load_member, save
 from support.commands import (  # noqa: F401 (fixtures)
     Elmgrove,

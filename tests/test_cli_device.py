@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.cooperation import Departure
 from elmgrove.device.listener import Listener
 from elmgrove.exchange import FolderExchange
+from elmgrove.federation import Departure
 from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     address,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.cooperation import Contribution, Departure, Grouping, group, judge
 from elmgrove.exchange import FolderExchange
+from elmgrove.federation import Contribution, Departure, Grouping, group, judge
 from elmgrove.storage.disk import save
 from support.agents import address, federation_fixture, server_fixture  # noqa: F401 (fixtures)
 from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from elmgrove.cooperation import Outdated
 from elmgrove.device.courier import Courier
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import Unreachable
 from elmgrove.exchange.session import Answer, Report
+from elmgrove.federation import Outdated
 from support.serving import wait_until
 
 

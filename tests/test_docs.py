@@ -18,9 +18,9 @@ import typer
 
 import elmgrove
 import elmgrove.compact
-import elmgrove.cooperation
 import elmgrove.engines
 import elmgrove.exchange
+import elmgrove.federation
 from elmgrove.cli.app import app
 from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings, help_of, type_of
@@ -55,7 +55,7 @@ def test_each_public_name_has_a_docstring_and_a_row(name: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [elmgrove.compact, elmgrove.cooperation, elmgrove.engines, elmgrove.exchange],
+    [elmgrove.compact, elmgrove.federation, elmgrove.engines, elmgrove.exchange],
 )
 def test_each_name_of_a_package_has_a_docstring_and_a_row(module: ModuleType) -> None:
     for name in module.__all__:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
 from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.compact import CompactModel
-from elmgrove.cooperation import Contribution, Member, Merged, least_new_rows, returned
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.engines import local
 from elmgrove.engines.averaged import Averaged
@@ -27,6 +26,7 @@ from elmgrove.engines.summed import Summed
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Worker
+from elmgrove.federation import Contribution, Member, Merged, least_new_rows, returned
 from support.kinds import INPUTS, group_of, mixed, rows_of
 from support.places import GOLDEN
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.cooperation import everyone
 from elmgrove.device.settings import Settings, read_settings
+from elmgrove.federation import everyone
 from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"

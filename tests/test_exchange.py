@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.cooperation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
+from elmgrove.federation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
 from support.peers import answering
 from support.serving import empty_database, serving
 

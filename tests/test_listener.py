@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from elmgrove.cooperation import Departure, Member, entry_from_bytes, unbundle
 from elmgrove.device.listener import Listener
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized, Unreachable
 from elmgrove.exchange.peers import PATH, pull
+from elmgrove.federation import Departure, Member, entry_from_bytes, unbundle
 from support.serving import charter, rows, said
 
 

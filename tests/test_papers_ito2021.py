@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from elmgrove.algebra.fed_elms import weighted_mean
-from elmgrove.codec import unseal
+from elmgrove.federation.sealed import unseal
 from elmgrove.papers.data import har
 from elmgrove.papers.figure import Run
 from elmgrove.papers.ito2021.activities import activities

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.cooperation import Contribution, Cost, Member, bundle, named
 from elmgrove.device.agent import Agent
 from elmgrove.device.listener import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession, pull
+from elmgrove.federation import Contribution, Cost, Member, bundle, named
 from elmgrove.storage.disk import load_member, save
 from support.agents import (  # noqa: F401 (fixtures)
     Start,

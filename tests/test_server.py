@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer, Scaling
-from elmgrove.cooperation import Charter
+from elmgrove.federation import Charter
 from elmgrove.server.problems import KINDS
 from support.services import execute
 from support.serving import (  # noqa: F401 (fixtures)

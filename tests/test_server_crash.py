@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.cooperation import Contribution, Merged
+from elmgrove.federation import Contribution, Merged
 from elmgrove.server.listen import listen
 from support.serving import (
     ADMIN,

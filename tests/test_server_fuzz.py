@@ -15,8 +15,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from elmgrove.codec import seal, unseal
-from elmgrove.cooperation.contribution import KIND
+from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server.routes import OFFERS
 from support.serving import (
     ADMIN,
@@ -107,11 +107,11 @@ def damaged_blob(world: World, chance: random.Random) -> Sent:
 
 def forged_blob(world: World, chance: random.Random) -> Sent:
     """Nonsense with a right checksum."""
-    fields, arrays = unseal(KIND, SAID)
+    fields, arrays = unseal(EVIDENCE_FORMAT, SAID)
     arrays = {name: array.copy() for name, array in arrays.items()}
     chance.choice([_forge_field, _forge_number, _forge_array])(fields, arrays, chance)
     try:
-        return put(world, seal(KIND, fields, arrays))
+        return put(world, seal(EVIDENCE_FORMAT, fields, arrays))
     except ValueError:  # NaN, which JSON does not know
         return put(world, json.dumps(fields).encode())
 

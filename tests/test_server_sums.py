@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.codec import seal, unseal
-from elmgrove.cooperation import Charter, Contribution, Departure, Merged, address_of, unbundle
-from elmgrove.cooperation.contribution import KIND
+from elmgrove.federation import Charter, Contribution, Departure, Merged, address_of, unbundle
+from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server import entries, following
 from support.serving import (  # noqa: F401 (fixtures)
     ADMIN,
@@ -81,10 +81,10 @@ def resealed(
     change: Callable[[dict[str, Any], dict[str, np.ndarray]], None], origin: str = ME
 ) -> bytes:
     """A contribution that was changed by somebody who can seal it."""
-    fields, arrays = unseal(KIND, said(origin, 1, 30).to_bytes())
+    fields, arrays = unseal(EVIDENCE_FORMAT, said(origin, 1, 30).to_bytes())
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(fields, arrays)
-    return seal(KIND, fields, arrays)
+    return seal(EVIDENCE_FORMAT, fields, arrays)
 
 
 def other_layer() -> bytes:

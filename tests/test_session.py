@@ -8,16 +8,6 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.cooperation import (
-    Charter,
-    Contribution,
-    Cost,
-    Departure,
-    Member,
-    benefit,
-    least_new_rows,
-    named,
-)
 from elmgrove.exchange import (
     FolderExchange,
     MemoryExchange,
@@ -26,6 +16,16 @@ from elmgrove.exchange import (
     Unauthorized,
     Unreachable,
     connect,
+)
+from elmgrove.federation import (
+    Charter,
+    Contribution,
+    Cost,
+    Departure,
+    Member,
+    benefit,
+    least_new_rows,
+    named,
 )
 from elmgrove.storage.disk import load_member, save
 

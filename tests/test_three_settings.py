@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer, PatternDetector
-from elmgrove.cooperation import (
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
+from elmgrove.exchange.peers import PeerSession
+from elmgrove.federation import (
     Charter,
     Contribution,
     Cost,
@@ -24,11 +29,6 @@ from elmgrove.cooperation import (
     bundle,
     everyone,
 )
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.device.agent import Agent
-from elmgrove.device.settings import Settings
-from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
-from elmgrove.exchange.peers import PeerSession
 from elmgrove.storage.disk import load_member, save
 from support.agents import Start, device_fixture, start_fixture, write_rows
 from support.kinds import INPUTS, rows_of

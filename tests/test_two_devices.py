@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import load_digits, load_wine
 
 from elmgrove import Basis, Detector, FalseAlarmRate, HiddenLayer, Scaling
-from elmgrove.cooperation import Charter
 from elmgrove.exchange import Session, connect
+from elmgrove.federation import Charter
 from support.serving import Server, answers, free_port, process, wait_until
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from benchmarks.rows import INPUTS, SEED, rows
 from elmgrove import Detector, Evidence, HiddenLayer
-from elmgrove.cooperation import Charter, Contribution
+from elmgrove.federation import Charter, Contribution
 from elmgrove.server import secrets
 from elmgrove.server.records import Device, Entry, Federation
 from elmgrove.server.store import Store, open_store

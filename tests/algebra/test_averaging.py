@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.cooperation import average
+from elmgrove.federation import average
 from support.planes import BASIS, RIDGE, evidence, rows
 
 

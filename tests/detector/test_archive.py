@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, FixedThreshold, HiddenLayer
-from elmgrove.codec import seal, unseal
-from elmgrove.cooperation import Contribution, Member
-from elmgrove.cooperation.member import KIND
 from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.patterns import PatternDetector
+from elmgrove.federation import Contribution, Member
+from elmgrove.federation.member import KIND
+from elmgrove.federation.sealed import seal, unseal
 from support.kinds import INPUTS, mixed, rows_of
 from support.places import GOLDEN
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, HiddenLayer
-from elmgrove.cooperation import Member
+from elmgrove.federation import Member
 from elmgrove.storage.disk import load, load_basis, load_contribution, load_member, save
 from support.places import GOLDEN
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.cooperation import Member
+from elmgrove.federation import Member
 from elmgrove.storage.disk import load_member
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.cooperation import (
+from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
+from elmgrove.federation import (
     Charter,
     Contribution,
     Member,
     least_new_rows,
 )
-from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
 
 # A name that begins with another one, and one that no file name can hold as it is.
 NAMES = ["fan", "fan-2", "fan 3", "Lüfter/4"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmgrove.cooperation import Grouping
+from elmgrove.federation import Grouping
 
 INPUTS = 6
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.cooperation import (
+from elmgrove.federation import (
     Contribution,
 )
 

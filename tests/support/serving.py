@@ -23,7 +23,7 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.cooperation import Charter, Contribution, Merged, address_of
+from elmgrove.federation import Charter, Contribution, Merged, address_of
 from elmgrove.server.app import MAX_BODY, make_app
 from support.services import execute
 

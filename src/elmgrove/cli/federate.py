@@ -11,12 +11,12 @@ from rich.console import Console
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.round_table import grid_of, left_out, listed
-from elmgrove.cooperation import Merged
-from elmgrove.cooperation.groups import EVIDENCE
 from elmgrove.engines import Delivery, Plan, Report
 from elmgrove.engines import run as run_here
 from elmgrove.engines.plan import Rule
 from elmgrove.errors import extra
+from elmgrove.federation import Merged
+from elmgrove.federation.groups import EVIDENCE
 from elmgrove.storage.disk import save
 
 

@@ -21,10 +21,10 @@ from elmgrove.cli.settings import (
     Weights,
     refuse_settings,
 )
-from elmgrove.cooperation import Charter, address_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange
 from elmgrove.exchange.http import client, request
+from elmgrove.federation import Charter, address_of
 from elmgrove.storage.disk import load_basis
 
 federation = typer.Typer(

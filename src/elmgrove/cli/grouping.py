@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table as Grid
 
-from elmgrove.cooperation import Contribution, Grouping, Local, judge
-from elmgrove.cooperation.groups import local_models, parameters
 from elmgrove.errors import extra
+from elmgrove.federation import Contribution, Grouping, Local, judge
+from elmgrove.federation.groups import local_models, parameters
 
 Matrix = NDArray[Any]
 

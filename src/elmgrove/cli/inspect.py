@@ -12,7 +12,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.compact.quantized import LARGEST
-from elmgrove.cooperation import Contribution, Member
+from elmgrove.federation import Contribution, Member
 from elmgrove.storage.disk import Content, load
 
 

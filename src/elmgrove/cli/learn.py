@@ -7,8 +7,8 @@ import typer
 
 from elmgrove.cli import settings
 from elmgrove.cli.options import Data, SkipBad, State, notes, read, tracked
-from elmgrove.cooperation import Member
 from elmgrove.errors import BadInput
+from elmgrove.federation import Member
 from elmgrove.storage.disk import load_member, locked, save
 from elmgrove.storage.tables import Table
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from elmgrove.cli.demo.processes import Processes, Server
-from elmgrove.cooperation import Charter
 from elmgrove.errors import extra
 from elmgrove.exchange.http import HttpExchange, client, request
 from elmgrove.exchange.interface import Exchange
+from elmgrove.federation import Charter
 from elmgrove.papers.fleet import Meeting, in_memory
 
 

@@ -10,10 +10,10 @@ import typer
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
 from elmgrove.algebra.scaling import KINDS
-from elmgrove.cooperation import Member
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput
+from elmgrove.federation import Member
 from elmgrove.storage.disk import load_basis
 from elmgrove.storage.tables import Table
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.packing import Packed
 from elmgrove.algebra.rows import Rows
-from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.compact.quantized import LARGEST, Quantized
 from elmgrove.errors import BadInput
+from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
 Array = NDArray[Any]
 Integers = NDArray[np.int32]

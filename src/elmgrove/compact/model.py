@@ -7,10 +7,10 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.fed_elms import State, Update
 from elmgrove.algebra.packing import Array, Packed
-from elmgrove.codec import require_written_as, seal, unpacking, unseal
 from elmgrove.compact.quantized import Quantized
 from elmgrove.compact.triangle import factored, packed, product, unpacked
 from elmgrove.errors import BadInput
+from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
 KIND = "elmgrove.compact"
 

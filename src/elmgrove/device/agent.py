@@ -4,7 +4,6 @@ import logging
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.cooperation import Member
 from elmgrove.device.beginning import (
     member_for_rows,
     member_from_federation,
@@ -18,6 +17,7 @@ from elmgrove.device.work import SOURCE, Work, require_width
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
 from elmgrove.exchange.connection import keyfile, open_exchange
+from elmgrove.federation import Member
 from elmgrove.storage.disk import locked
 
 log = logging.getLogger("elmgrove.device")

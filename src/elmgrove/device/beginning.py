@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.cooperation import Charter, Member
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
+from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load_basis, load_member
 
 log = logging.getLogger("elmgrove.device")

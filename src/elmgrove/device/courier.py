@@ -6,10 +6,10 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, Protocol
 
-from elmgrove.cooperation import Outdated
 from elmgrove.device.backoff import Backoff
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.session import Answer, Report
+from elmgrove.federation import Outdated
 
 log = logging.getLogger("elmgrove.device")
 

@@ -6,9 +6,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from elmgrove.cooperation import Member, bundle
 from elmgrove.errors import BadInput
 from elmgrove.exchange.peers import PATH
+from elmgrove.federation import Member, bundle
 
 
 class Listener:

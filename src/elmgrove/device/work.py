@@ -4,7 +4,6 @@ import logging
 import time
 from typing import cast
 
-from elmgrove.cooperation import Member
 from elmgrove.device.alarms import Alarms
 from elmgrove.device.courier import Courier, Partner
 from elmgrove.device.listener import Listener
@@ -14,6 +13,7 @@ from elmgrove.device.verdicts import Only, Verdicts, message
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Session
 from elmgrove.exchange.peers import PeerSession
+from elmgrove.federation import Member
 from elmgrove.storage.disk import save
 
 log = logging.getLogger("elmgrove.device")

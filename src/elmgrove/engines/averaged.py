@@ -2,13 +2,13 @@
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.fed_elms import State, trained
-from elmgrove.codec import kind_of
 from elmgrove.compact import CompactModel
 from elmgrove.compact.model import KIND as COMPACT
 from elmgrove.engines.reply import Reply
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Pairs, Worker
 from elmgrove.errors import BadInput
+from elmgrove.federation.sealed import kind_of
 
 
 class Averaged(Worker):

@@ -11,10 +11,10 @@ from elmgrove.algebra.cholesky import Factor, mirrored
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import State, begin, fedavg
 from elmgrove.compact import CompactModel
-from elmgrove.cooperation import Merged
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.engines.reply import Reply
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
+from elmgrove.federation import Merged
 
 #: Bits of a number in a message: as it is, and in a compact model.
 PLAIN, COMPACT = 64, 8

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.cooperation import Charter, Member, Merged
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.patterns import PatternDetector
 from elmgrove.detector.watcher import Watcher
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Array, Loss, Rows, Worker
 from elmgrove.errors import BadInput
+from elmgrove.federation import Charter, Member, Merged
 from elmgrove.storage.disk import load_member, locked, save
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.cooperation import Merged
 from elmgrove.engines.task import Task
 from elmgrove.errors import BadInput
+from elmgrove.federation import Merged
 
 R = TypeVar("R")
 

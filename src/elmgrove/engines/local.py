@@ -6,11 +6,11 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.cooperation import rounds as loop
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.report import Report
 from elmgrove.engines.worker import Loss, Worker
+from elmgrove.rounds import loop
 
 
 def run(

@@ -5,13 +5,13 @@ from functools import cached_property
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.cooperation import Contribution, Grouping, Merged, StandingGroups, group
-from elmgrove.cooperation.groups import EVIDENCE, local_models, require_distance
 from elmgrove.engines.summing import Summing
+from elmgrove.federation import Contribution, Grouping, Merged, StandingGroups, group
+from elmgrove.federation.groups import EVIDENCE, local_models, require_distance
 
 
 class Matching(Summing):
-    """Contributions have one evidence for each pattern; ``cooperation.group`` tells the kinds.
+    """Contributions have one evidence for each pattern; ``federation.group`` tells the kinds.
 
     At the end a client gets, as ``StandingGroups`` has it, the sums over the others' patterns of
     those groups that its own models belong to; all groups where it has at least as many models.

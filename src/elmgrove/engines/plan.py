@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.cooperation import Charter, Member, Merged
-from elmgrove.cooperation.groups import EVIDENCE, require_distance
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.engines.averaged import Averaged
 from elmgrove.engines.averaging import PLAIN, Averaging, require_bits
@@ -23,6 +21,8 @@ from elmgrove.engines.saved import SavedRows
 from elmgrove.engines.summing import Summing
 from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
+from elmgrove.federation import Charter, Member, Merged
+from elmgrove.federation.groups import EVIDENCE, require_distance
 
 Array = NDArray[Any]
 

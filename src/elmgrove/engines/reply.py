@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.fed_elms import State, Update
 from elmgrove.algebra.packing import Packed
-from elmgrove.codec import require_written_as, seal, unpacking, unseal
-from elmgrove.cooperation.origin import require_epoch, require_origin
 from elmgrove.engines.arrays import pack_model, unpack_model
+from elmgrove.federation.entries import require_epoch, require_origin
+from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
 KIND = "elmgrove.update"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from elmgrove.cooperation.rounds import Round
+from elmgrove.rounds.loop import Round
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """A worker around an OS-ELM: any targets, by E²LM."""
 
 from elmgrove.algebra.oselm import OSELM
-from elmgrove.cooperation import Contribution, Merged
 from elmgrove.engines.task import Task
 from elmgrove.engines.worker import Loss, Pairs, Worker
+from elmgrove.federation import Contribution, Merged
 
 
 class Summed(Worker):

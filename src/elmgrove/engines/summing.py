@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.cooperation import Contribution, Ledger, Merged, RunningSum
-from elmgrove.cooperation.charter import require_addable
-from elmgrove.cooperation.departure import Entry
 from elmgrove.engines.federation import Federation, require_sender
 from elmgrove.errors import BadInput
+from elmgrove.federation import Contribution, Ledger, Merged, RunningSum
+from elmgrove.federation.charter import require_addable
+from elmgrove.federation.entries import Entry
 
 
 class Summing(Federation[Contribution]):

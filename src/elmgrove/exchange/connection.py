@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from elmgrove.cooperation import Cost, Member, Rule, everyone
 from elmgrove.errors import BadInput
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.session import Session
+from elmgrove.federation import Cost, Member, Rule, everyone
 from elmgrove.storage.disk import load_member, save
 
 

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elmgrove.codec import head_of
-from elmgrove.cooperation import (
+from elmgrove.errors import BadFile, BadInput, ElmgroveError
+from elmgrove.exchange.interface import Listing, Unreachable
+from elmgrove.exchange.memory import listing_of, merged_of, returned_of, version_of
+from elmgrove.federation import (
     Charter,
     Entry,
     Merged,
@@ -17,9 +19,7 @@ from elmgrove.cooperation import (
     entry_from_bytes,
     follows,
 )
-from elmgrove.errors import BadFile, BadInput, ElmgroveError
-from elmgrove.exchange.interface import Listing, Unreachable
-from elmgrove.exchange.memory import listing_of, merged_of, returned_of, version_of
+from elmgrove.federation.sealed import head_of
 from elmgrove.storage.disk import write
 
 log = logging.getLogger("elmgrove.exchange")

@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from elmgrove import __version__
-from elmgrove.cooperation import (
+from elmgrove.errors import BadInput
+from elmgrove.exchange.interface import Listing, Unauthorized, Unreachable
+from elmgrove.federation import (
     Charter,
     Contribution,
     Cost,
@@ -23,8 +25,6 @@ from elmgrove.cooperation import (
     entry_from_bytes,
     unbundle,
 )
-from elmgrove.errors import BadInput
-from elmgrove.exchange.interface import Listing, Unauthorized, Unreachable
 from elmgrove.storage.disk import write
 
 #: Entries fetched with one request; more would make the URL too long.

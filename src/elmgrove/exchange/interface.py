@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from elmgrove.cooperation import Charter, Cost, Entry, Merged
 from elmgrove.errors import ElmgroveError
+from elmgrove.federation import Charter, Cost, Entry, Merged
 
 
 class Unreachable(ElmgroveError, OSError):
@@ -42,7 +42,7 @@ class Exchange(Protocol):
     def publish(self, entry: Entry) -> None:
         """Puts a device's entry in the place of its former one. The same twice is once.
 
-        MUST refuse with ``Outdated`` what ``cooperation.follows`` does not let follow.
+        MUST refuse with ``Outdated`` what ``federation.follows`` does not let follow.
         """
         ...
 
@@ -59,7 +59,7 @@ class Exchange(Protocol):
     ) -> Merged | None:
         """The sum over all devices but one; None if ``known`` is still what it would be.
 
-        ``grouped`` by a distance (of ``cooperation.DISTANCES``): instead, the sums of the groups
+        ``grouped`` by a distance (of ``federation.DISTANCES``): instead, the sums of the groups
         that come back to this device, without its own part (``StandingGroups.returned``). MUST be
         empty for a device that has published nothing, or left.
         """

@@ -5,7 +5,8 @@ from collections.abc import Collection
 
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.similarity import Kind, groups
-from elmgrove.cooperation import (
+from elmgrove.exchange.interface import Listing
+from elmgrove.federation import (
     Charter,
     Contribution,
     Cost,
@@ -18,7 +19,6 @@ from elmgrove.cooperation import (
     follows,
     group,
 )
-from elmgrove.exchange.interface import Listing
 
 
 class MemoryExchange:

@@ -5,7 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from elmgrove.cooperation import (
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange.http import client, request
+from elmgrove.exchange.interface import Unreachable
+from elmgrove.exchange.session import Report, offered
+from elmgrove.federation import (
     Cost,
     Entry,
     Member,
@@ -15,10 +19,6 @@ from elmgrove.cooperation import (
     unbundle,
     within,
 )
-from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.http import client, request
-from elmgrove.exchange.interface import Unreachable
-from elmgrove.exchange.session import Report, offered
 
 log = logging.getLogger("elmgrove.exchange")
 

@@ -4,7 +4,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Self
 
-from elmgrove.cooperation import (
+from elmgrove.detector.patterns import PatternDetector
+from elmgrove.detector.watcher import Watcher
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
+from elmgrove.exchange.memory import grouped_of, merged_of
+from elmgrove.federation import (
     Contribution,
     Cost,
     Entry,
@@ -16,11 +21,6 @@ from elmgrove.cooperation import (
     everyone,
     within,
 )
-from elmgrove.detector.patterns import PatternDetector
-from elmgrove.detector.watcher import Watcher
-from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
-from elmgrove.exchange.memory import grouped_of, merged_of
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.cooperation import Charter, Contribution, Member
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.watcher import Watcher
 from elmgrove.exchange.interface import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
+from elmgrove.federation import Charter, Contribution, Member
 
 Array = NDArray[Any]
 #: Founds a federation, and gives each device, by its name, its way there.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from elmgrove.cooperation import Charter
+from elmgrove.federation import Charter
 from elmgrove.server import secrets
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.records import Federation

@@ -8,9 +8,9 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.cooperation import DISTANCES, Contribution, Departure, Version, follows
-from elmgrove.cooperation.bundle import framed
 from elmgrove.detector.mixture.pattern import MOST_PARTS
+from elmgrove.federation import DISTANCES, Contribution, Departure, Version, follows
+from elmgrove.federation.entries import framed
 from elmgrove.server.callers import Caller, caller_of
 from elmgrove.server.federations import content_limit
 from elmgrove.server.problems import Problem

@@ -5,7 +5,7 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.cooperation import address_of
+from elmgrove.federation import address_of
 from elmgrove.server import secrets
 from elmgrove.server.callers import caller_of, joiner_of
 from elmgrove.server.contributions import depart

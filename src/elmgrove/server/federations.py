@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.cooperation import Charter
+from elmgrove.federation import Charter
 from elmgrove.server import secrets
 from elmgrove.server.callers import Caller, caller_of, joiner_of, require_admin
 from elmgrove.server.problems import Problem

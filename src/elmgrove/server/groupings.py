@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from elmgrove.cooperation import Charter, Contribution, Grouping, Merged, StandingGroups, group
+from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
 from elmgrove.server.following import Follower, Followers
 from elmgrove.server.problems import Problem
 from elmgrove.server.records import Change, Federation

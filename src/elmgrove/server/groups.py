@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.cooperation import DISTANCES
+from elmgrove.federation import DISTANCES
 from elmgrove.server.callers import caller_of
 from elmgrove.server.problems import Problem
 

@@ -7,8 +7,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from elmgrove.cooperation import Outdated, Refused
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
+from elmgrove.federation import Outdated, Refused
 from elmgrove.server.operations import StoreUnavailable
 
 log = logging.getLogger("elmgrove.server")

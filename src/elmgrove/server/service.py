@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from starlette.requests import ClientDisconnect, Request
 
-from elmgrove.cooperation import Charter
+from elmgrove.federation import Charter
 from elmgrove.server.groupings import Groupings
 from elmgrove.server.problems import Problem
 from elmgrove.server.records import Federation

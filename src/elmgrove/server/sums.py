@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.cooperation import Charter, Merged, RunningSum
-from elmgrove.cooperation.contribution import evidence_of
+from elmgrove.federation import Charter, Merged, RunningSum
+from elmgrove.federation.entries import evidence_of
 from elmgrove.server.following import Follower, Followers
 from elmgrove.server.records import Change, Federation
 from elmgrove.server.store import Store

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.codec import kind_of
 from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.compact.classifier import KIND as CLASSIFIER
 from elmgrove.compact.model import KIND as MODEL
-from elmgrove.cooperation import Contribution, Member
-from elmgrove.cooperation.contribution import KIND as EVIDENCE
-from elmgrove.cooperation.member import KIND as STATE
 from elmgrove.errors import BadFile, BadInput
+from elmgrove.federation import Contribution, Member
+from elmgrove.federation.entries import EVIDENCE_FORMAT as EVIDENCE
+from elmgrove.federation.member import KIND as STATE
+from elmgrove.federation.sealed import kind_of
 
 # Only POSIX has it.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None

@@ -22,8 +22,8 @@ from elmgrove.cli.demo.result import (
     numbers,
 )
 from elmgrove.cli.options import notes
-from elmgrove.cooperation import Member
 from elmgrove.errors import extra
+from elmgrove.federation import Member
 
 EXACT = 1e-9
 

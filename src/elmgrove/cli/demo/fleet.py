@@ -11,8 +11,8 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.processes import Processes, Server
-from elmgrove.cooperation import Charter, Member
 from elmgrove.exchange.http import client, request
+from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load_member
 
 Array = NDArray[Any]

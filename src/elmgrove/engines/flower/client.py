@@ -5,9 +5,9 @@ from collections.abc import Callable
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from elmgrove.cooperation.rounds import reason
 from elmgrove.engines.flower.records import array_of, blob, content, notes_of
 from elmgrove.engines.worker import Worker
+from elmgrove.rounds.loop import reason
 
 #: Makes the worker of a node, with what it remembers of earlier rounds.
 Make = Callable[[Context, bytes], Worker]

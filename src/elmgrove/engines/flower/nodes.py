@@ -6,9 +6,9 @@ import time
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from elmgrove.cooperation.origin import require_origin
 from elmgrove.engines.flower.records import content, notes_of
 from elmgrove.errors import BadInput
+from elmgrove.federation.entries import require_origin
 
 #: Seconds between two looks at who is there.
 _PAUSE = 0.5

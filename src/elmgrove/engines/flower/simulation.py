@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from elmgrove.cooperation import Merged
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.flower.app import DELIVERY, FAILURE, REPORTS, RESULT
 from elmgrove.engines.flower.processes import Processes
 from elmgrove.engines.plan import Plan
 from elmgrove.engines.report import Report
 from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.federation import Merged
 
 #: Seconds in which a SuperLink must answer.
 START = 60.0

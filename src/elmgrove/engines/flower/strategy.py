@@ -7,7 +7,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from elmgrove.cooperation.rounds import Round, drawn
 from elmgrove.engines.delivery import Delivery
 from elmgrove.engines.federation import Federation
 from elmgrove.engines.flower.call import Call
@@ -15,10 +14,11 @@ from elmgrove.engines.flower.nodes import Nodes
 from elmgrove.engines.flower.records import array_of, blob, notes_of
 from elmgrove.engines.report import Report
 from elmgrove.engines.worker import Loss
+from elmgrove.rounds.loop import Round, drawn
 
 
 class RoundsStrategy(Strategy):
-    """Asks the clients that ``cooperation.rounds.drawn`` draws; the federation combines replies.
+    """Asks the clients that ``rounds.loop.drawn`` draws; the federation combines replies.
 
     Clients are known by the names that they give themselves, so the draw is that of any other
     engine. One that fails, is late or gone, has no rows, or sends what the federation refuses is

@@ -13,10 +13,10 @@ from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.compact import CompactClassifier, CompactModel
-from elmgrove.cooperation import Contribution, Merged
-from elmgrove.cooperation.rounds import Client, Round, run
+from elmgrove.federation import Contribution, Merged
 from elmgrove.papers.fed_elms.digits import Array, Digits
 from elmgrove.papers.fed_elms.settings import FRACTION, SEED
+from elmgrove.rounds.loop import Client, Round, run
 
 
 class Tried(NamedTuple):

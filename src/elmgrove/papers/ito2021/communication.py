@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from elmgrove.cooperation import Charter
 from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.federation import Charter
 from elmgrove.papers.data.har import FEATURES
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.ito2021.losses import A, B

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from elmgrove.algebra.fed_elms import weighted_mean
-from elmgrove.cooperation.rounds import Client
 from elmgrove.papers.fed_elms.trial import federated
 from elmgrove.papers.ito2021.networks import Task, fitted
 from elmgrove.papers.ito2021.settings import Training
 from elmgrove.papers.ito2021.stack import Array, Weights
+from elmgrove.rounds.loop import Client
 
 #: Of each federation the rows that a device has, and what it learned.
 Replies = list[tuple[int, Weights]]

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from elmgrove.algebra.fed_elms import weighted_mean
-from elmgrove.cooperation import Charter, entry_from_bytes
+from elmgrove.federation import Charter, entry_from_bytes
 from elmgrove.papers.data.har import FEATURES
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.ito2021.networks import losses

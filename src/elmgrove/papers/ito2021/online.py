@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.codec import seal, unseal
 from elmgrove.errors import extra
+from elmgrove.federation.sealed import seal, unseal
 from elmgrove.papers.ito2021.networks import begin
 from elmgrove.papers.ito2021.settings import Training
 from elmgrove.papers.ito2021.stack import Weights

@@ -2,8 +2,8 @@
 
 from contextlib import closing
 
-from elmgrove.cooperation import Charter, Member
 from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.federation import Charter, Member
 from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.ito2021.pair import Pair, Tested

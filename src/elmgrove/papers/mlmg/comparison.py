@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.cooperation import Contribution
-from elmgrove.cooperation.groups import Grouping, by_parameters, group
-from elmgrove.cooperation.matching import averaged, matched, summed
 from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.federation import Contribution
+from elmgrove.federation.groups import Grouping, averaged, by_parameters, group, matched, summed
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet

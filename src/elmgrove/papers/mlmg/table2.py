@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.cooperation.matching import averaged
 from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.federation.groups import averaged
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet

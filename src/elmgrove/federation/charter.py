@@ -1,0 +1,143 @@
+"""A charter: what all devices of a federation have in common."""
+
+import re
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.patterns import PatternDetector
+from elmgrove.errors import BadInput, NotAdmissible
+from elmgrove.federation.entries import Contribution, Entry
+from elmgrove.federation.ledger import Refused
+from elmgrove.federation.member import Member
+
+#: Sums over a whole fleet stay finite below this, whoever takes part.
+LARGEST = 1e200
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Charter:
+    """The layer, feature names and scaling (the basis), the ridge, and who may join.
+
+    Whoever joins gets this first, so a device needs to know where the federation is, and no
+    settings. ``members`` are patterns of device names (``fan-*``); None lets any name in.
+    """
+
+    name: str
+    basis: Basis
+    ridge: float = 1e-3
+    members: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise BadInput(
+                "a federation's name has 1 to 64 letters, digits, '.', '_' or '-', a letter or "
+                f"digit first: {self.name!r}"
+            )
+        if self.basis.outputs != self.basis.layer.inputs:
+            raise BadInput("a federation of detectors has as many outputs as inputs")
+        # A whole number may be larger than any float.
+        if not isinstance(self.ridge, (int, float)) or not 0 <= self.ridge <= sys.float_info.max:
+            raise BadInput(f"the ridge must be a finite number from 0 on, not {self.ridge!r}")
+        if self.members is not None:
+            object.__setattr__(self, "members", _patterns(self.members))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "name": self.name,
+            "basis": self.basis.fields,
+            "fingerprint": self.basis.fingerprint,
+            "ridge": self.ridge,
+            "members": None if self.members is None else list(self.members),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> "Charter":
+        """The inverse of ``fields``; ``BadInput`` for anything else."""
+        try:
+            made = cls(
+                fields["name"],
+                Basis.from_fields(fields["basis"]),
+                fields.get("ridge", 1e-3),
+                fields.get("members"),
+            )
+        except BadInput:
+            raise
+        except Exception as error:
+            # Fields from a stranger can make the constructors fail in any way there is.
+            raise BadInput(f"not a federation's definition: {error!r:.200}") from error
+        stated = fields.get("fingerprint", made.basis.fingerprint)
+        if stated != made.basis.fingerprint:
+            raise BadInput(f"fingerprint: {stated!r:.80} does not fit the basis")
+        return made
+
+    def admits(self, device: str) -> bool:
+        """Whether a device of this name may join."""
+        return self.members is None or any(fnmatchcase(device, pattern) for pattern in self.members)
+
+    def require(self, entry: Entry) -> None:
+        """Raises, with the reason, unless the entry can be one of this federation's.
+
+        ``Refused`` for a name, ``Mismatch`` for another basis, ``NotAdmissible`` for evidence that
+        no rows can have produced or that is too large to be added up.
+        """
+        if not self.admits(entry.origin):
+            raise Refused(f"{entry.origin!r} is not among those who may join {self.name!r}")
+        if isinstance(entry, Contribution):
+            for evidence in entry.kinds:
+                require_addable(self.basis, evidence, f"the evidence of {entry.origin!r}")
+
+    def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
+        """A member that has learned nothing yet; ``settings`` are the detector's other ones.
+
+        With a rule for ``patterns`` it has a model for each of several.
+        """
+        make = Detector if patterns is None else partial(PatternDetector, rule=patterns)
+        detector = make(
+            self.basis.layer,
+            features=self.basis.features,
+            scaling=self.basis.scaling,
+            ridge=self.ridge,
+            **settings,
+        )
+        return Member(device, detector)
+
+
+def require_addable(basis: Basis, evidence: Evidence, what: str) -> None:
+    """Raises ``Mismatch`` or ``NotAdmissible`` unless it can go into a sum with this basis."""
+    basis.require(evidence.basis)
+    evidence.require_admissible(what)
+    largest = max(np.abs(evidence.U).max(), np.abs(evidence.V).max())
+    if not max(largest, evidence.energy, evidence.count) < LARGEST:
+        raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
+
+
+def _patterns(members: Any) -> tuple[str, ...]:
+    # One string would be a pattern for each of its letters, and "*" lets everybody in.
+    is_list = isinstance(members, (list, tuple))
+    if not is_list or not all(isinstance(pattern, str) for pattern in members):
+        raise BadInput(f"members are a list of patterns of names, not {members!r}")
+    return tuple(members)
+
+
+def address_of(device: str) -> str:
+    """A device's name as part of a URL or of a file's name; ``BadInput`` if it can't be one."""
+    address = quote(device, safe="") if device.isprintable() else ""
+    if not 0 < len(address) <= 200 or device.startswith("."):
+        raise BadInput(
+            "a device's name is printable, does not begin with a dot, and has at most 200 "
+            f"characters when written in a URL: {device!r}"
+        )
+    return address

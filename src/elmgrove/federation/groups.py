@@ -1,0 +1,267 @@
+"""Groups: which patterns of which devices are of one kind (MLMG, multi-global)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import average
+from elmgrove.algebra.kmeans import cluster, k_means
+from elmgrove.algebra.similarity import Kind, Step, join
+from elmgrove.errors import BadInput, whole_number
+from elmgrove.federation.entries import Contribution
+
+Array = NDArray[Any]
+
+#: What Algorithm 1 tries unless a number of groups is asked for.
+MOST_GROUPS = 16
+#: A weaker structure than this is none; the paper's Algorithm 1 has no such limit for users (−1).
+SILHOUETTE = 0.1
+#: What the error on anybody's rows may grow by in one join.
+TOLERANCE = 0.02
+
+
+class Local(NamedTuple):
+    """A local model: the pattern of a device, by its place in the contribution."""
+
+    origin: str
+    pattern: int
+    evidence: Evidence
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """What tells it from all others."""
+        return self.origin, self.pattern
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which local model belongs to which group, and why.
+
+    ``labels`` has the group of each of ``models``; made afresh, groups are numbered in the order of
+    their first member. By ``parameters``: ``silhouettes`` of each number of groups that was tried.
+    By ``evidence``: ``steps`` are the joins (by places in ``models``) with the loss of each, and
+    ``refused`` is the next one, which was not made any more. Standing groups have no reasons.
+    """
+
+    distance: str
+    models: tuple[Local, ...]
+    labels: tuple[int, ...]
+    silhouettes: dict[int, float] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    refused: Step | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The groups that there are; of standing ones, some numbers may be nobody's."""
+        return sorted(set(self.labels))
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return len(self.numbers)
+
+    def members(self, group: int) -> tuple[Local, ...]:
+        """The local models of a group."""
+        pairs = zip(self.models, self.labels, strict=True)
+        return tuple(model for model, label in pairs if label == group)
+
+    def loss_within(self, group: int) -> float:
+        """The largest loss at which a part of this group was joined; 0 for one that is alone."""
+        inside = [s.loss for s in self.steps if self.labels[s.first[0]] == group]
+        return max(inside, default=0.0)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        models = [
+            {"origin": origin, "pattern": pattern, "rows": evidence.count, "group": label}
+            for (origin, pattern, evidence), label in zip(self.models, self.labels, strict=True)
+        ]
+        return {
+            "distance": self.distance,
+            "groups": self.count,
+            "models": models,
+            "silhouettes": {str(count): score for count, score in self.silhouettes.items()},
+            "steps": [step._asdict() for step in self.steps],
+            "refused": None if self.refused is None else self.refused._asdict(),
+        }
+
+
+def local_models(contributions: Iterable[Contribution]) -> list[Local]:
+    """All patterns with rows, in the order of the devices' names."""
+    ordered = sorted(contributions, key=lambda contribution: contribution.origin)
+    models = [
+        Local(held.origin, pattern, evidence)
+        for held in ordered
+        for pattern, evidence in enumerate(held.kinds)
+        if evidence.count > 0
+    ]
+    for model in models[1:]:
+        models[0].evidence.basis.require(model.evidence.basis)
+    return models
+
+
+def by_evidence(
+    contributions: Iterable[Contribution],
+    ridge: float,
+    count: int | None = None,
+    *,
+    tolerance: float = TOLERANCE,
+) -> Grouping:
+    """Groups of what one model explains as well as several, up to ``tolerance`` for each join.
+
+    With a ``count``, joins until so many are left, whatever is lost. Says what belongs together
+    where patterns have several times more rows than hidden units; with few rows they stay apart.
+    """
+    models = local_models(contributions)
+    limit, least = (tolerance, 1) if count is None else (np.inf, _wanted(count, models))
+    found = join([Kind(model.evidence, ridge) for model in models], limit, least)
+    labels = np.empty(len(models), np.intp)
+    for label, group in enumerate(found.groups):
+        labels[group] = label
+    return Grouping(
+        "evidence", tuple(models), _ordered(labels), {}, tuple(found.steps), found.refused
+    )
+
+
+def by_parameters(
+    contributions: Iterable[Contribution],
+    ridge: float,
+    count: int | None = None,
+    *,
+    silhouette: float = SILHOUETTE,
+) -> Grouping:
+    """MLMG's Algorithm 1, user clustering: K-means on the parameters β, groups by silhouette.
+
+    With a ``count``, so many groups. Close parameters do not mean that one model serves both:
+    the distance knows nothing of where the rows lie. ``by_evidence`` asks just that.
+    """
+    models = local_models(contributions)
+    X = _coordinates(np.array([parameters(model.evidence, ridge) for model in models]))
+    if count is not None:
+        labels = k_means(X, _wanted(count, models))
+        return Grouping("parameters", tuple(models), _ordered(labels))
+    if not models:
+        return Grouping("parameters", (), ())
+    found = cluster(X, MOST_GROUPS, silhouette)
+    return Grouping("parameters", tuple(models), _ordered(found.labels), found.scores)
+
+
+#: The way to tell groups apart unless another is asked for, and all ways, by name.
+EVIDENCE = "evidence"
+DISTANCES: dict[str, Callable[..., Grouping]] = {
+    EVIDENCE: by_evidence,
+    "parameters": by_parameters,
+}
+
+
+def group(
+    contributions: Iterable[Contribution],
+    ridge: float,
+    distance: str = EVIDENCE,
+    count: int | None = None,
+) -> Grouping:
+    """Groups by the ``distance`` of that name: so many, or as many as it finds."""
+    require_distance(distance)
+    return DISTANCES[distance](contributions, ridge, count)
+
+
+def require_distance(distance: object) -> None:
+    """Raises ``BadInput`` unless it is the name of one."""
+    if not isinstance(distance, str) or distance not in DISTANCES:
+        raise BadInput(f"distance must be one of {', '.join(DISTANCES)}, not {distance!r:.40}")
+
+
+def parameters(evidence: Evidence, ridge: float) -> Array:
+    """β as one vector: what the paper compares models by."""
+    beta: Array = np.asarray(evidence.solve(ridge), np.float64).ravel()
+    return beta
+
+
+def _wanted(count: int, models: Sequence[Local]) -> int:
+    whole_number("groups", count, 1)
+    if count > len(models):
+        raise BadInput(f"{len(models)} patterns with rows can't make {count} groups")
+    return count
+
+
+def _coordinates(X: Array) -> Array:
+    """Points that lie as far from each other, with as few numbers as there are points."""
+    if X.shape[0] >= X.shape[-1]:
+        return X
+    return np.asarray(np.linalg.qr(X.T, mode="r")).T
+
+
+def _ordered(labels: Array) -> tuple[int, ...]:
+    """The same groups, numbered in the order in which they first occur."""
+    names: dict[int, int] = {}
+    return tuple(names.setdefault(int(label), len(names)) for label in labels)
+
+
+#: Makes one global model's β of the evidence of its local models, given the ridge.
+Aggregation = Callable[[Sequence[Evidence], float], Array]
+
+
+def summed(parts: Sequence[Evidence], ridge: float) -> Array:
+    """E²LM, equation (5): β = U⁻¹V with U = Σ Uᵢ, V = Σ Vᵢ, and the ridge once."""
+    return Evidence.sum(parts).solve(ridge)
+
+
+def averaged(parts: Sequence[Evidence], ridge: float) -> Array:
+    """FedAvg, equation (4): the average of the β's, weighted by rows."""
+    return average(parts, ridge).beta
+
+
+def global_models(
+    grouping: Grouping, ridge: float, aggregation: Aggregation = summed
+) -> dict[int, Array]:
+    """Forward matching: each local model feeds the global model of its group. One β a group."""
+    return {
+        group: aggregation([model.evidence for model in grouping.members(group)], ridge)
+        for group in grouping.numbers
+    }
+
+
+def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
+    """Back matching: for each client, the group whose global model replaces each of its models.
+
+    A client with at least as many local models as there are groups gets all of them, the k-th in
+    the place of its k-th model, and keeps what it has beyond that (None). Another gets, for
+    each of its models, the one that this model belongs to. Where the rows of a device are of few
+    groups only, the first case replaces what it knew by what others know: that is the paper's.
+    """
+    own: dict[str, list[int]] = {}
+    for model, group in zip(grouping.models, grouping.labels, strict=True):
+        own.setdefault(model.origin, []).append(group)
+    return {origin: _places(groups, grouping.numbers) for origin, groups in own.items()}
+
+
+def matched(
+    grouping: Grouping, ridge: float, aggregation: Aggregation = summed
+) -> dict[str, list[Array]]:
+    """The models of each client after one exchange: Algorithm 3 as a whole.
+
+    One group and one local model each is ordinary federated learning; several groups and one
+    local model each is multi-global; several of both is MLMG.
+    """
+    models = global_models(grouping, ridge, aggregation)
+    own: dict[str, list[Evidence]] = {}
+    for model in grouping.models:
+        own.setdefault(model.origin, []).append(model.evidence)
+    return {
+        origin: [
+            np.asarray(evidence.solve(ridge) if group is None else models[group])
+            for evidence, group in zip(own[origin], groups, strict=True)
+        ]
+        for origin, groups in returned(grouping).items()
+    }
+
+
+def _places(groups: Sequence[int], numbers: Sequence[int]) -> tuple[int | None, ...]:
+    if len(groups) >= len(numbers):
+        return (*numbers, *[None] * (len(groups) - len(numbers)))
+    return tuple(groups)

@@ -1,0 +1,63 @@
+"""Who explains whom: how well each device's model fits each other's rows, without the rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.federation.entries import Contribution
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """``error[i, j]``: mean squared error of i's model on the rows behind j's evidence.
+
+    The diagonal is what each model leaves unexplained of its own rows. NaN where a device has
+    no rows to be judged on.
+    """
+
+    names: tuple[str, ...]
+    error: Matrix
+
+    @property
+    def strangeness(self) -> Matrix:
+        """For each model: how many times worse it explains the others than they do themselves.
+
+        The median over the others, so that a single strange device makes only itself strange.
+        """
+        own = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
+        # What is beyond range is infinitely worse, and says so below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = self.error / own
+        np.fill_diagonal(ratio, np.nan)
+        usable = ~np.isnan(ratio).all(axis=1)
+        strangeness = np.ones(len(ratio))
+        strangeness[usable] = np.nanmedian(ratio[usable], axis=1)
+        return strangeness
+
+
+def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
+    """Every model on every evidence: energy − 2 tr(βᵀV) + tr(βᵀUβ), for all pairs at once."""
+    evidences = [contribution.evidence for contribution in contributions]
+    for evidence in evidences[1:]:
+        evidences[0].basis.require(evidence.basis)
+    betas = [np.asarray(evidence.solve(ridge), np.float64) for evidence in evidences]
+    # tr(βᵀUβ) = ⟨ββᵀ, U⟩ makes one matrix product of all pairs.
+    energy = np.array([evidence.energy for evidence in evidences])
+    values = np.array([evidence.count * evidence.basis.outputs for evidence in evidences])
+    # Evidence that overflows here is a stranger's doing; its error is made infinite below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        fit = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
+        size = _rows([b @ b.T for b in betas]) @ _rows([evidence.U for evidence in evidences]).T
+        squared = np.maximum(energy - 2.0 * fit + size, 0.0)
+    # A model beyond the range of numbers explains nothing, rather than nobody knows what.
+    squared[np.isnan(squared)] = np.inf
+    error = np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
+    return Judgement(tuple(c.origin for c in contributions), error)
+
+
+def _rows(matrices: Sequence[Matrix]) -> Matrix:
+    return np.stack([np.asarray(matrix, np.float64).ravel() for matrix in matrices])

@@ -1,0 +1,140 @@
+"""The ledger: what is known of each device, the newest only."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.errors import ElmgroveError
+from elmgrove.federation.entries import Contribution, Departure, Entry
+
+
+class Refused(ElmgroveError):
+    """An exchange did not take an entry, and nothing changed; the text holds its reason."""
+
+
+class Outdated(Refused):
+    """The exchange holds a version of this device that what came can't replace.
+
+    ``held_epoch`` is the epoch to get past; with ``shrunk`` the device also has to leave first.
+    """
+
+    def __init__(self, message: str, held_epoch: int, shrunk: bool) -> None:
+        super().__init__(message)
+        self.held_epoch = held_epoch
+        self.shrunk = shrunk
+
+
+@dataclass(frozen=True)
+class Version:
+    """What the rule needs to know of an entry; ``count`` is None for a departure."""
+
+    epoch: int
+    count: float | None
+    digest: str
+
+
+def follows(held: Version | None, new: Version) -> bool:
+    """Whether ``new`` is to be stored; False if it is what is held already.
+
+    Raises ``Outdated`` if it is not newer, or if it stands for fewer rows than before though the
+    device did not leave in between: two devices under one name, or a state that was restored.
+    """
+    if held is None:
+        return True
+    if (new.epoch, new.digest) == (held.epoch, held.digest):
+        return False
+    if new.epoch <= held.epoch:
+        raise Outdated(
+            f"epoch {new.epoch} is not newer than epoch {held.epoch}, which is held",
+            held.epoch,
+            _shrinks(held, new),
+        )
+    if _shrinks(held, new):
+        raise Outdated(
+            f"{new.count:g} rows where {held.count:g} are held, and the device did not leave",
+            held.epoch,
+            True,
+        )
+    return True
+
+
+def _shrinks(held: Version, new: Version) -> bool:
+    if held.count is None or new.count is None:
+        return False
+    # Where old rows are forgotten, the count ends up at a constant, but for rounding.
+    return new.count < held.count * (1.0 - 1e-9)
+
+
+class Ledger:
+    """Origin → newest entry: what that device contributed, or that it left.
+
+    Joining keeps the newest of each origin, so hearing the same twice, in any order and by any
+    route, ends in the same ledger. The sum is taken afresh in the order of the names: equal
+    ledgers give equal sums to the last bit, and a device that left leaves no trace in them.
+    Iterating gives the contributions, in the order of the names.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._newest: dict[str, Entry] = {}
+        for entry in entries:
+            self.join(entry)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Contributions and departures, in the order of the names: all there is to pass on."""
+        return [self._newest[origin] for origin in sorted(self._newest)]
+
+    @property
+    def departures(self) -> list[Departure]:
+        """Who is known to have left."""
+        return [entry for entry in self.entries if isinstance(entry, Departure)]
+
+    def get(self, origin: str) -> Entry | None:
+        """What is known of a device."""
+        return self._newest.get(origin)
+
+    def join(self, entry: Entry) -> bool:
+        """Takes an entry in if it is newer than what is held; says whether it was."""
+        held = self._newest.get(entry.origin)
+        if held is not None and not _newer(entry, held):
+            return False
+        self._newest[entry.origin] = entry
+        return True
+
+    def forget(self, origin: str) -> bool:
+        """Takes a contribution out, until it is heard of again; says whether it was there."""
+        if origin not in self:
+            return False
+        del self._newest[origin]
+        return True
+
+    def __iter__(self) -> Iterator[Contribution]:
+        return (entry for entry in self.entries if isinstance(entry, Contribution))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, origin: str) -> bool:
+        return isinstance(self._newest.get(origin), Contribution)
+
+    @property
+    def kinds(self) -> list[Evidence]:
+        """The evidence of each pattern of each contribution, in the order of the names."""
+        return [kind for held in self for kind in held.kinds]
+
+    def total(self) -> Evidence | None:
+        """The sum of all contributions; None when there are none."""
+        return Evidence.sum(held.evidence for held in self) if len(self) else None
+
+
+def _newer(entry: Entry, held: Entry) -> bool:
+    """By epoch. Of equal ones any will do, as long as everybody takes the same one.
+
+    Equal epochs with different content come from a device whose state was restored and that
+    learned anew before it heard of its earlier self; it corrects that when it does.
+    """
+    if entry.epoch != held.epoch or entry == held:
+        return entry.epoch > held.epoch
+    if isinstance(entry, Departure) or isinstance(held, Departure):
+        return isinstance(entry, Departure) and not isinstance(held, Departure)
+    return entry.to_bytes() > held.to_bytes()

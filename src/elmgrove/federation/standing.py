@@ -1,0 +1,231 @@
+"""Standing groups: who is of one kind with whom while contributions come, change and go."""
+
+import copy
+from collections.abc import Mapping
+from itertools import chain, count
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.similarity import Kind
+from elmgrove.federation.entries import Contribution
+from elmgrove.federation.groups import (
+    TOLERANCE,
+    Grouping,
+    Local,
+    local_models,
+    parameters,
+    returned,
+)
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.running_sum import RunningSum
+
+Array = NDArray[Any]
+
+
+class Nearest(Protocol):
+    """Finds a pattern's group, and is told of all who join and leave one."""
+
+    def group_for(self, model: Local) -> int | None:
+        """The group that this belongs to; None if it is of none of those there are."""
+        ...
+
+    def joined(self, model: Local, group: int) -> None:
+        """A pattern is in this group now."""
+        ...
+
+    def left(self, model: Local, group: int) -> None:
+        """A pattern is in this group no more."""
+        ...
+
+
+class NearestCentre:
+    """MLMG's Algorithm 2, user clustering: the nearest centre (L2 of β), which moves.
+
+    A centre is the mean of its members' parameters, taken afresh, so that nothing is left of who
+    is gone. The number of groups stays: a centre whose last member left remains where it was.
+    """
+
+    def __init__(self, ridge: float) -> None:
+        self._ridge = ridge
+        self._members = dict[int, dict[tuple[str, int], Array]]()
+        self.centres = dict[int, Array]()
+
+    def group_for(self, model: Local) -> int | None:
+        """See ``Nearest``: None only where there are no centres yet."""
+        # Lines 13 to 16: the distance to each centre, and the nearest.
+        W = parameters(model.evidence, self._ridge)
+        distances = {k: float(np.linalg.norm(W - C)) for k, C in self.centres.items()}
+        return min(distances, key=lambda k: distances[k], default=None)
+
+    def joined(self, model: Local, group: int) -> None:
+        """See ``Nearest``."""
+        members = self._members.setdefault(group, {})
+        members[model.name] = parameters(model.evidence, self._ridge)
+        self._move(group)
+
+    def left(self, model: Local, group: int) -> None:
+        """See ``Nearest``."""
+        del self._members[group][model.name]
+        self._move(group)
+
+    def _move(self, group: int) -> None:
+        # Line 17, in the order of the names: equal members give an equal centre to the last bit.
+        members = self._members[group]
+        if members:
+            self.centres[group] = np.mean([members[name] for name in sorted(members)], axis=0)
+
+
+class NearestKind:
+    """The group of which one model explains both as well as two do, within a ``tolerance``.
+
+    Of several the one that loses least. Needs no fixed number of groups: what is of no kind that
+    is known is a new one. Takes a solution for each group.
+    """
+
+    def __init__(self, sums: Mapping[int, RunningSum], ridge: float, tolerance: float) -> None:
+        self._sums = sums
+        self._ridge = ridge
+        self._tolerance = tolerance
+        self._kinds = dict[int, Kind]()
+
+    def group_for(self, model: Local) -> int | None:
+        """See ``Nearest``."""
+        kind = Kind(model.evidence, self._ridge)
+        filled = [group for group, total in self._sums.items() if total.devices]
+        losses = {group: self._kind(group).loss_with(kind) for group in filled}
+        least = min(losses, key=lambda group: losses[group], default=None)
+        return least if least is not None and losses[least] <= self._tolerance else None
+
+    def joined(self, model: Local, group: int) -> None:
+        """See ``Nearest``."""
+        self._kinds.pop(group, None)
+
+    def left(self, model: Local, group: int) -> None:
+        """See ``Nearest``."""
+        self._kinds.pop(group, None)
+
+    def _kind(self, group: int) -> Kind:
+        if group not in self._kinds:
+            self._kinds[group] = Kind(self._sums[group].evidence(), self._ridge)
+        return self._kinds[group]
+
+
+class StandingGroups:
+    """Groups that devices join, change and leave one by one, and the sum of each.
+
+    Begins with a grouping (MLMG's Algorithm 1). Then each pattern of a contribution is assigned in
+    turn (Algorithm 2): by ``parameters`` to the nearest centre, by ``evidence`` to the group with
+    which it loses least, or to a new one. What a device contributed before leaves its place to
+    what it contributes now; the same twice is once. Groups keep their numbers; that of a group
+    which nobody is in any more may be given to a new one.
+
+    The order in which devices come matters, as it does in the paper: group anew when much has
+    changed. Sums are ``RunningSum``, so who leaves leaves no trace. Everything is held in memory.
+    """
+
+    def __init__(
+        self, basis: Basis, ridge: float, grouping: Grouping, tolerance: float = TOLERANCE
+    ) -> None:
+        self._basis = basis
+        self._distance = grouping.distance
+        self._places = dict[tuple[str, int], tuple[Local, int]]()
+        self._sums = dict[int, RunningSum]()
+        self._nearest: Nearest = (
+            NearestCentre(ridge)
+            if grouping.distance == "parameters"
+            else NearestKind(self._sums, ridge, tolerance)
+        )
+        for model, group in zip(grouping.models, grouping.labels, strict=True):
+            self._join(model, group)
+
+    @property
+    def grouping(self) -> Grouping:
+        """Who is where now, without reasons."""
+        places = [self._places[name] for name in sorted(self._places)]
+        models, labels = (tuple(side) for side in zip(*places, strict=True)) if places else ((), ())
+        return Grouping(self._distance, models, labels)
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds at the most: patterns with their parameters, and sums in two parts."""
+        units, outputs = self._basis.layer.units, self._basis.outputs
+        return 16 * units * (units + outputs) * (len(self._places) + len(self._sums))
+
+    def take(self, contribution: Contribution) -> tuple[int, ...]:
+        """Gives each pattern with rows its group; says which."""
+        self._basis.require(contribution.evidence.basis)
+        models, held = local_models([contribution]), self._held(contribution.origin)
+        if [model for model, _ in held] == models:
+            return tuple(group for _, group in held)
+        self.leave(contribution.origin)
+        former = {model.pattern: group for model, group in held}
+        return tuple(self._assign(model, former.get(model.pattern)) for model in models)
+
+    def leave(self, origin: str) -> None:
+        """Takes a device's patterns out; does nothing if there are none."""
+        for model, group in self._held(origin):
+            del self._places[model.name]
+            self._sums[group].remove(model.evidence)
+            self._changed(group)
+            self._nearest.left(model, group)
+
+    def returned(self, origin: str) -> tuple[Evidence, ...]:
+        """What comes back to a device (Algorithm 3): the sum of each such group.
+
+        All groups if it has as many patterns, else those that its patterns belong to; each without
+        the device's own part, and those that nobody else is in left out. Nothing for a
+        device that is in no group.
+        """
+        sums = list[Evidence]()
+        for group in self._coming_back(origin):
+            others = copy.copy(self._sums[group])
+            for model, its in self._held(origin):
+                if its == group:
+                    others.remove(model.evidence)
+            if others.devices:
+                sums.append(others.evidence())
+        return tuple(sums)
+
+    def partners(self, origin: str) -> frozenset[str]:
+        """The other devices that have a part in what comes back to this one."""
+        back = self._coming_back(origin)
+        found = {model.origin for model, group in self._places.values() if group in back}
+        return frozenset(found - {origin})
+
+    def merged(self, federation: str, revision: int, origin: str) -> Merged:
+        """What comes back to a device, as an exchange hands it out."""
+        groups = self.returned(origin)
+        evidence = Evidence.sum(groups) if groups else Evidence.zero(self._basis)
+        devices = len(self.partners(origin))
+        return Merged(federation, revision, devices, evidence, groups, self._distance)
+
+    def _coming_back(self, origin: str) -> list[int]:
+        groups = returned(self.grouping).get(origin, ())
+        return [group for group in dict.fromkeys(groups) if group is not None]
+
+    def _held(self, origin: str) -> list[tuple[Local, int]]:
+        names = sorted(name for name in self._places if name[0] == origin)
+        return [self._places[name] for name in names]
+
+    def _assign(self, model: Local, former: int | None) -> int:
+        group = self._nearest.group_for(model)
+        if group is None:
+            used = {its for _, its in self._places.values()}
+            numbers = count() if former is None else chain([former], count())
+            group = next(number for number in numbers if number not in used)
+        self._join(model, group)
+        return group
+
+    def _join(self, model: Local, group: int) -> None:
+        self._places[model.name] = model, group
+        self._sums.setdefault(group, RunningSum(self._basis)).add(model.evidence)
+        self._changed(group)
+        self._nearest.joined(model, group)
+
+    def _changed(self, group: int) -> None:
+        places = (self._places[name] for name in sorted(self._places))
+        self._sums[group].freshen(model.evidence for model, its in places if its == group)

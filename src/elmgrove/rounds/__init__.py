@@ -1,0 +1,1 @@
+"""Federations in rounds."""

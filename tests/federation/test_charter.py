@@ -1,0 +1,147 @@
+"""A charter says the same to everybody, and who and what may come in."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible, Scaling
+from elmgrove.federation import Charter, Contribution, Departure, Refused, address_of
+from elmgrove.federation.charter import LARGEST
+
+LAYER = HiddenLayer(3, 2, activation="tanh", seed=1)
+BASIS = Basis(LAYER, 3, ("a", "b", "ü"), Scaling.minmax([0, 0, 0], [1, 2, 3]))
+CHARTER = Charter("fans", BASIS, ridge=0.25, members=("fan-*", "pump"))
+
+
+def zero(origin: str, basis: Basis = BASIS) -> Contribution:
+    return Contribution(origin, 1, Evidence.zero(basis))
+
+
+@pytest.mark.parametrize(
+    "charter", [CHARTER, Charter("x", Basis(LAYER, 3)), replace(CHARTER, members=())]
+)
+def test_a_charter_is_the_same_after_its_journey(charter: Charter) -> None:
+    assert Charter.from_fields(json.loads(json.dumps(charter.fields))) == charter
+
+
+def test_what_is_not_stated_is_as_usual() -> None:
+    fields = {"name": "x", "basis": BASIS.fields}
+    assert Charter.from_fields(fields) == Charter("x", BASIS, 1e-3, None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"name": name} for name in ("", "a b", "-a", "a" * 65, "a/b", 5, None)),
+        *({"ridge": ridge} for ridge in (-1, float("nan"), float("inf"), "1", None)),
+        *({"members": members} for members in ("fan-*", 5, [5], [None], "")),
+        {"basis": {}},
+        {"basis": None},
+        {"basis": Basis(LAYER, 2).fields},
+        {"fingerprint": "0" * 64},
+        {"fingerprint": None},
+    ],
+    ids=repr,
+)
+def test_a_definition_with_a_wrong_part_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        Charter.from_fields({**CHARTER.fields, **wrong})
+
+
+@pytest.mark.parametrize("missing", ["name", "basis"])
+def test_a_definition_without_a_part_is_refused(missing: str) -> None:
+    with pytest.raises(BadInput, match=missing):
+        Charter.from_fields({n: value for n, value in CHARTER.fields.items() if n != missing})
+
+
+@pytest.mark.parametrize("nothing", [None, [], "x", 5])
+def test_what_is_no_definition_at_all_is_refused(nothing: Any) -> None:
+    with pytest.raises(BadInput):
+        Charter.from_fields(nothing)
+
+
+def test_one_string_is_no_list_of_patterns() -> None:
+    """Letter by letter, its star would let everybody in."""
+    with pytest.raises(BadInput, match="list of patterns"):
+        Charter("fans", BASIS, members="fan-*")
+
+
+def test_patterns_say_who_may_join() -> None:
+    assert [
+        name for name in ("fan-1", "fan-", "Fan-1", "pump", "pump-1") if CHARTER.admits(name)
+    ] == [
+        "fan-1",
+        "fan-",
+        "pump",
+    ]
+    assert replace(CHARTER, members=None).admits("anyone")
+    assert not replace(CHARTER, members=()).admits("anyone")
+
+
+@pytest.mark.parametrize("entry", [zero("pump-1"), Departure("pump-1", 1)])
+def test_who_may_not_join_is_refused_by_name(entry: Contribution | Departure) -> None:
+    with pytest.raises(Refused, match=r"'pump-1'.*'fans'"):
+        CHARTER.require(entry)
+
+
+def test_what_belongs_is_let_in() -> None:
+    CHARTER.require(zero("pump"))
+    CHARTER.require(Departure("fan-1", 5))
+
+
+def test_another_basis_is_a_mismatch() -> None:
+    with pytest.raises(Mismatch, match="features"):
+        CHARTER.require(zero("pump", Basis(LAYER, 3)))
+
+
+def test_what_no_rows_can_give_and_what_no_sum_can_hold_is_not_admissible() -> None:
+    with pytest.raises(NotAdmissible, match="'pump'"):
+        CHARTER.require(
+            Contribution("pump", 1, Evidence(BASIS, -np.eye(2), np.zeros((2, 3)), 1, 1))
+        )
+    for energy, count in ((LARGEST, 1), (1, LARGEST)):
+        large = Evidence(BASIS, np.eye(2), np.zeros((2, 3)), energy, count)
+        assert large.admissible()
+        with pytest.raises(NotAdmissible, match="added up"):
+            CHARTER.require(Contribution("pump", 1, large))
+
+
+def test_a_device_starts_as_the_charter_says_with_its_own_settings_beside() -> None:
+    member = CHARTER.start("fan-1", warmup=5, forgetting=0.5)
+    assert (member.name, member.detector.learned, member.shared) == ("fan-1", 0, None)
+    assert member.detector.basis == BASIS
+    assert (member.detector.model.ridge, member.detector.warmup) == (0.25, 5)
+
+
+# Names in URLs and files
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=30), st.text(max_size=30))
+def test_addresses_are_plain_and_each_devices_own(one: str, other: str) -> None:
+    try:
+        address = address_of(one)
+    except BadInput:
+        assert not one.isprintable() or one.startswith(".") or not one or len(one.encode()) > 66
+        return
+    assert address.isascii()
+    assert not set(address) & set('/\\:*?"<>| ')
+    try:
+        assert (address_of(other) == address) == (other == one)
+    except BadInput:
+        assert other != one
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a\n", "a\x00", "\ud800", "ü" * 34])
+def test_a_name_that_makes_no_address_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="device's name"):
+        address_of(name)
+
+
+@pytest.mark.parametrize(("name", "address"), [("fan-1", "fan-1"), ("a b/ü", "a%20b%2F%C3%BC")])
+def test_addresses_are_those_of_urls(name: str, address: str) -> None:
+    assert address_of(name) == address

@@ -1,0 +1,226 @@
+"""Evidence to give away: a file that anybody may have written."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Scaling
+from elmgrove.federation import Contribution
+from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.sealed import seal, unseal
+from support.places import ROOT
+
+# What tests/golden/fan-1.evidence holds, in full. All sums are exact in binary, so they are
+# the same on every machine. A new version of the format gets a new file beside it.
+GOLDEN = ROOT / "tests" / "golden" / "fan-1.evidence"
+LAYER = HiddenLayer(inputs=3, units=2, activation="relu", weights="binary", seed=35)
+SCALING = Scaling.minmax([0.0, 10.0, -4.0], [2.0, 14.0, 4.0])
+BASIS = Basis(LAYER, 3, ("Wärme [°C]", "load", "r/min"), SCALING)
+ROWS = np.array([[1.0, 12.0, 0.0], [0.5, 13.0, -2.0], [2.0, 10.0, 4.0], [0.0, 11.0, 2.0]])
+FIELDS: dict[str, Any] = {
+    "origin": "Lüfter 1",
+    "epoch": 4,
+    "basis": {
+        "layer": {
+            "inputs": 3,
+            "units": 2,
+            "activation": "relu",
+            "weights": "binary",
+            "seed": 35,
+        },
+        "outputs": 3,
+        "features": ["Wärme [°C]", "load", "r/min"],
+        "scaling": {"kind": "minmax", "shift": [0.0, 10.0, -4.0], "scale": [2.0, 4.0, 8.0]},
+    },
+    "fingerprint": "863d7330eecdb0f692971bc129e71e75",
+    "energy": 4.0625,
+    "count": 4.0,
+}
+ARRAYS = {
+    "U": np.array([2.0625, 1.3125, 3.5625]),
+    "V": np.array([[0.5625, 1.3125, 0.9375], [1.3125, 0.8125, 2.4375]]),
+}
+
+
+def resealed(fields: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """The golden file with other content and a checksum that fits: ``...`` leaves a part out."""
+    altered = json.loads(json.dumps(FIELDS))
+    for path, value in fields.items():
+        *parents, last = path.split(".")
+        target = altered
+        for parent in parents:
+            target = target[parent]
+        target.pop(last, None)
+        if value is not ...:
+            target[last] = value
+    parts = {**ARRAYS, **arrays}
+    return seal(
+        EVIDENCE_FORMAT, altered, {name: part for name, part in parts.items() if part is not ...}
+    )
+
+
+# The golden file
+
+
+def test_the_golden_file_holds_what_is_stated_here() -> None:
+    fields, arrays = unseal(EVIDENCE_FORMAT, GOLDEN.read_bytes())
+    assert fields == FIELDS
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array, strict=True)
+
+
+def test_the_golden_file_is_the_evidence_of_four_rows() -> None:
+    contribution = Contribution.from_bytes(GOLDEN.read_bytes())
+    H, X = LAYER(SCALING(ROWS)), SCALING(ROWS)
+    assert contribution.origin == "Lüfter 1"
+    assert contribution.epoch == 4
+    assert contribution.evidence.basis == BASIS
+    assert contribution.evidence == Evidence(BASIS, H.T @ H, H.T @ X, np.square(X).sum(), 4)
+    assert contribution.evidence.admissible()
+
+
+def test_the_golden_file_is_written_again_byte_by_byte() -> None:
+    blob = GOLDEN.read_bytes()
+    assert Contribution.from_bytes(blob).to_bytes() == blob
+    assert seal(EVIDENCE_FORMAT, FIELDS, ARRAYS) == blob
+
+
+def test_every_truncation_and_flipped_bit_of_the_golden_file_is_refused() -> None:
+    blob = GOLDEN.read_bytes()
+    for place in range(len(blob)):
+        flipped = bytearray(blob)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (blob[:place], bytes(flipped)):
+            with pytest.raises(BadFile):
+                Contribution.from_bytes(damaged)
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_contribution_comes_back_to_the_last_bit(dtype: Any) -> None:
+    X = np.random.default_rng(1).normal(size=(50, 3)).astype(dtype)
+    H = LAYER(X)
+    evidence = Evidence(BASIS, H.T @ H, H.T @ X, np.square(X).sum(), 31.7)
+    sent = Contribution("fan", 50, evidence)
+    read = Contribution.from_bytes(sent.to_bytes())
+    assert read == sent
+    assert read.evidence.U.dtype == read.evidence.V.dtype == dtype
+    assert sent.to_bytes() == Contribution("fan", 50, evidence).to_bytes()
+
+
+def test_a_contribution_of_no_rows_comes_back() -> None:
+    sent = Contribution("fan", 0, Evidence.zero(BASIS))
+    assert Contribution.from_bytes(sent.to_bytes()) == sent
+
+
+# Names and epochs
+
+
+@pytest.mark.parametrize("origin", ["", "a\nb", "\x1b[31m", "x" * 201, "\ud800"])
+def test_a_name_that_can_not_be_printed_is_refused(origin: str) -> None:
+    with pytest.raises(BadInput, match="printable"):
+        Contribution(origin, 1, Evidence.zero(BASIS))
+
+
+@pytest.mark.parametrize("epoch", [-1, 1.5, True, "3"])
+def test_an_epoch_is_a_number_of_rows(epoch: Any) -> None:
+    with pytest.raises(BadInput, match="epoch"):
+        Contribution("fan", epoch, Evidence.zero(BASIS))
+
+
+# Sealed by somebody who does not follow the rules
+
+WRONG_FIELDS = [
+    *(pytest.param({name: ...}, id=f"no {name}") for name in FIELDS),
+    *(pytest.param({f"basis.{name}": ...}, id=f"no {name}") for name in FIELDS["basis"]),
+    *(pytest.param({f"basis.layer.{name}": ...}, id=f"no {name}") for name in ("units", "inputs")),
+    *(
+        pytest.param({path: value}, id=f"{path} {str(value)[:12]}")
+        for path, value in [
+            ("origin", 5),
+            ("origin", ""),
+            ("origin", ["fan"]),
+            ("origin", "two\nlines"),
+            ("epoch", -1),
+            ("epoch", 1.5),
+            ("epoch", "4"),
+            ("epoch", None),
+            ("energy", None),
+            ("energy", "27.0"),
+            ("energy", 10**400),
+            ("count", 10**400),
+            ("count", []),
+            ("fingerprint", "0" * 32),
+            ("basis", []),
+            ("basis", None),
+            ("basis.outputs", 4),
+            ("basis.outputs", "3"),
+            ("basis.outputs", 10**30),
+            ("basis.features", "abc"),
+            ("basis.features", ["a", "b"]),
+            ("basis.features", 3),
+            ("basis.scaling", None),
+            ("basis.scaling.kind", "minmaxx"),
+            ("basis.scaling.shift", [0.0]),
+            ("basis.scaling.scale", [0.0, 4.0, 8.0]),
+            ("basis.scaling.scale", {"a": 1}),
+            ("basis.layer", {}),
+            ("basis.layer.units", 3),
+            ("basis.layer.units", -1),
+            ("basis.layer.units", 2.0),
+            ("basis.layer.units", 10**6),
+            ("basis.layer.units", 10**30),
+            ("basis.layer.activation", "identical"),
+            ("basis.layer.activation", []),
+            ("basis.layer.more", 1),
+        ]
+    ),
+]
+WRONG_ARRAYS = [
+    pytest.param({name: value}, id=f"{name} {getattr(value, 'shape', 'missing')}")
+    for name, value in [
+        ("U", ...),
+        ("V", ...),
+        ("U", np.ones(1)),
+        ("U", np.ones((1, 3))),
+        ("U", np.ones((3, 1))),
+        ("U", np.ones(4)),
+        ("U", np.ones((2, 2))),
+        ("U", np.ones(3, np.int64)),
+        ("U", np.ones(3, np.float16)),
+        ("V", np.ones((3, 2))),
+        ("V", np.ones(6)),
+        ("V", np.ones((2, 1))),
+        ("V", np.ones((2, 3), bool)),
+        ("W", np.ones(2)),
+    ]
+]
+
+
+@pytest.mark.parametrize("fields", WRONG_FIELDS)
+def test_a_sealed_file_with_a_wrong_field_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(BadFile, match="not as evidence should be"):
+        Contribution.from_bytes(resealed(fields, {}))
+
+
+@pytest.mark.parametrize("arrays", WRONG_ARRAYS)
+def test_a_sealed_file_with_a_wrong_array_is_refused(arrays: dict[str, Any]) -> None:
+    with pytest.raises(BadFile, match="not as evidence should be"):
+        Contribution.from_bytes(resealed({}, arrays))
+
+
+def test_sealing_again_what_was_not_altered_is_accepted() -> None:
+    assert Contribution.from_bytes(resealed({}, {})).to_bytes() == GOLDEN.read_bytes()
+
+
+def test_evidence_that_no_rows_can_have_is_read_but_not_called_admissible() -> None:
+    """So that ``inspect`` can show it; whoever merges asks first."""
+    lie = Contribution.from_bytes(resealed({"energy": 0.0}, {}))
+    assert "energy" in lie.evidence.admissible().reason
+    broken = Contribution.from_bytes(resealed({}, {"U": np.full(3, np.nan)}))
+    assert "not finite" in broken.evidence.admissible().reason

@@ -1,0 +1,168 @@
+"""The upload guard, and the attack it is against.
+
+Two uploads of one device differ by ΔU = HᵀH and ΔV = HᵀX of the k rows between them. While k is
+below the number of units, ΔU = GᵀG gives G = RH with an unknown rotation R, and ΔV = GᵀY gives
+Y = RX. Each row of H and X is then rᵀG and rᵀY for one unknown r of k numbers, and must satisfy
+rᵀG = g(rᵀYα + b): more equations than unknowns, solved by least squares from a few random starts.
+With g = identity the equations of three rows and more leave a rotation open, but not what the rows
+span, nor their mean.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import least_squares
+
+from elmgrove import Basis, Evidence, HiddenLayer
+from elmgrove.federation import Charter, Contribution, Member, least_new_rows
+
+CHARTER = Charter("fans", Basis(HiddenLayer(64, 32, activation="tanh", seed=3), 64))
+LEAST = least_new_rows(CHARTER.basis)
+
+
+def rows(seed: int, count: int) -> np.ndarray:
+    return 0.3 * np.random.default_rng(seed).normal(size=(count, 64))
+
+
+def factored(difference: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """G and Y: the hidden outputs and the rows, up to one rotation of both."""
+    k = min(round(difference.count), len(difference.U))
+    values, vectors = np.linalg.eigh(difference.U)
+    G = (vectors[:, -k:] * np.sqrt(values[-k:])).T
+    return G, np.linalg.solve(G @ G.T, G @ difference.V)
+
+
+def attacked(before: Contribution, after: Contribution) -> np.ndarray:
+    """What somebody who holds two uploads takes for the rows between them."""
+    difference = after.evidence - before.evidence
+    G, Y = factored(difference)
+    layer, rng = difference.basis.layer, np.random.default_rng(0)
+    A = Y @ layer.alpha
+    found = [
+        least_squares(
+            lambda r: np.tanh(r @ A + layer.b) - r @ G,
+            rng.normal(size=len(G)),
+            xtol=1e-15,
+            ftol=1e-15,
+            gtol=1e-15,
+            max_nfev=60,
+        )
+        for _ in range(60 if len(G) < 32 else 4)
+    ]
+    return np.array([solution.x @ Y for solution in found])
+
+
+def distances(X: np.ndarray, guesses: np.ndarray) -> np.ndarray:
+    """For each row, how far off the best guess at it is, in its worst value."""
+    return np.abs(X[:, None] - guesses[None]).max(axis=2).min(axis=1)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_without_the_guard_rows_can_be_computed_from_two_uploads(k: int) -> None:
+    member, X = CHARTER.start("fan"), rows(k, k)
+    member.detector.learn_many(rows(100, 200))
+    before = member.offer(guarded=False)
+    member.detector.learn_many(X)
+    after = member.offer(guarded=False)
+    assert before is not None
+    assert after is not None
+    assert distances(X, attacked(before, after)).max() < 1e-6
+
+
+def test_with_the_guard_the_attack_finds_nothing() -> None:
+    member, X = CHARTER.start("fan"), rows(1, LEAST)
+    member.detector.learn_many(rows(100, 200))
+    before = member.offer()
+    member.detector.learn_many(X[:-1])
+    assert member.offer() == before
+    member.detector.learn_one(X[-1])
+    after = member.offer()
+    assert before is not None
+    assert after is not None
+    guesses = attacked(before, after)
+    # No better than guessing rows of the right size and distribution.
+    assert distances(X, guesses).min() > 0.5 * distances(X, rows(7, len(guesses))).min()
+
+
+@pytest.mark.parametrize("k", [1, 2, 8])
+def test_of_a_linear_layer_the_span_and_the_mean_of_the_rows_show(k: int) -> None:
+    layer, X = HiddenLayer(64, 32, seed=3), rows(k, k)
+    H = layer(X)
+    G, Y = factored(Evidence(Basis(layer, 64), H.T @ H, H.T @ X, float(np.square(X).sum()), k))
+    inside = X @ np.linalg.pinv(Y) @ Y
+    np.testing.assert_allclose(inside, X, atol=1e-6)
+    # G − Yα = R·1·b, for H = Xα + 1·b
+    ones = (G - Y @ layer.alpha) @ layer.b / (layer.b @ layer.b)
+    np.testing.assert_allclose(ones @ Y / k, X.mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize(("units", "inputs"), [(1, 1), (2, 3), (16, 64), (32, 64), (128, 561)])
+def test_so_many_rows_have_as_many_unknowns_as_the_difference_shows_and_fewer_have_not(
+    units: int, inputs: int
+) -> None:
+    k = least_new_rows(Basis(HiddenLayer(inputs, units), inputs))
+    shown = units * (units + 1) // 2 + units * inputs
+    assert k * inputs >= shown > (k - 1) * inputs
+
+
+SMALL = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3))
+ENOUGH = least_new_rows(SMALL.basis)
+steps = st.lists(
+    st.one_of(
+        st.integers(1, ENOUGH + 1),
+        st.sampled_from(["offer", "offer", "save", "crash", "depart", "outrank", "observe"]),
+    ),
+    max_size=40,
+)
+
+
+class Life:
+    """One device through its days; saved before each upload, as a session does."""
+
+    def __init__(self) -> None:
+        self.member, self.rng = SMALL.start("fan"), np.random.default_rng(1)
+        self.uploads = [Evidence.zero(SMALL.basis)]
+        self.save()
+
+    def learn(self, count: int) -> None:
+        self.member.detector.learn_many(self.rng.normal(size=(count, 3)))
+
+    def observe(self) -> None:
+        self.member.detector.observe(self.rng.normal(size=3))
+
+    def save(self) -> None:
+        self.saved = self.member.to_bytes()
+
+    def crash(self) -> None:
+        self.member = Member.from_bytes(self.saved)
+
+    def depart(self) -> None:
+        self.member.depart()
+
+    def outrank(self) -> None:
+        self.member.outrank(int(self.rng.integers(100)))
+
+    def offer(self) -> None:
+        allowed = self.member.rows_missing() == 0
+        offer = self.member.offer()
+        self.save()
+        assert not allowed or offer is not None
+        if offer is not None and offer.evidence != self.uploads[-1]:
+            assert allowed
+            self.uploads.append(offer.evidence)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps)
+def test_no_two_uploads_are_ever_fewer_rows_apart(plan: list[int | str]) -> None:
+    life = Life()
+    for step in plan:
+        if isinstance(step, int):
+            life.learn(step)
+        else:
+            getattr(life, step)()
+    for before, after in pairwise(life.uploads):
+        assert after.count - before.count >= ENOUGH

@@ -1,0 +1,111 @@
+"""Errors that are computed from sums equal those of the rows."""
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.federation import Contribution, expected_error, judge
+from support.planes import BASIS, RIDGE, evidence, rows, said
+
+
+def literal_beta(X: np.ndarray) -> np.ndarray:
+    H = BASIS.layer(X)
+    return np.linalg.solve(H.T @ H + RIDGE * np.eye(4), H.T @ X)
+
+
+def test_each_model_on_each_others_rows() -> None:
+    X = [rows(seed, count) for seed, count in ((1, 40), (2, 25), (3, 3))]
+    parts = [said(name, part) for name, part in zip("abc", X, strict=True)]
+    judgement = judge(parts, RIDGE)
+    assert judgement.names == ("a", "b", "c")
+    for i, mine in enumerate(X):
+        for j, theirs in enumerate(X):
+            residual = theirs - BASIS.layer(theirs) @ literal_beta(mine)
+            from_sums = parts[j].evidence.error_of(parts[i].evidence.solve(RIDGE)) / theirs.size
+            assert judgement.error[i, j] == pytest.approx(np.square(residual).mean(), rel=1e-9)
+            assert judgement.error[i, j] == pytest.approx(from_sums, rel=1e-9)
+
+
+def test_who_has_no_rows_can_not_be_judged_on_them() -> None:
+    judgement = judge([said("a", rows(1)), said("b", rows(1, 0)), said("c", rows(2))], RIDGE)
+    assert np.isnan(judgement.error[:, 1]).all()
+    assert np.isfinite(np.delete(judgement.error, 1, axis=1)).all()
+    assert np.isfinite(judgement.strangeness).all()
+
+
+def test_strangeness_is_the_median_of_how_much_worse_others_are_explained() -> None:
+    judgement = judge([said(str(seed), rows(seed)) for seed in range(5)], RIDGE)
+    for i, strangeness in enumerate(judgement.strangeness):
+        ratios = [judgement.error[i, j] / judgement.error[j, j] for j in range(5) if j != i]
+        assert strangeness == pytest.approx(np.median(ratios), rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_alone_nobody_is_strange(count: int) -> None:
+    assert judge([said("a", rows(1, count))], RIDGE).strangeness.tolist() == [1.0]
+
+
+def test_of_devices_without_rows_nobody_is_strange() -> None:
+    silent = judge([said(name, rows(1, 0)) for name in "abc"], RIDGE)
+    assert silent.strangeness.tolist() == [1.0] * 3
+
+
+def test_rows_that_are_all_zero_leave_no_error_and_no_warning() -> None:
+    zeros = judge([said(name, np.zeros((5, 6))) for name in "abc"], RIDGE)
+    assert np.isfinite(zeros.strangeness).all()
+
+
+def test_a_model_beyond_all_numbers_is_strange_without_end() -> None:
+    """Admissible, each value finite, and its errors are not."""
+    linear = Basis(HiddenLayer(6, 4, seed=2), 6)
+    wild = Evidence(linear, 1e-100 * np.eye(4), 1e49 * np.eye(4, 6), 1e199, 10)
+    large = Evidence(linear, 1e150 * np.eye(4), np.zeros((4, 6)), 1e190, 10)
+    assert wild.admissible()
+    assert large.admissible()
+    honest = [Contribution(name, 40, evidence(rows(1), linear)) for name in "abc"]
+    parts = [*honest, Contribution("large", 10, large), Contribution("wild", 10, wild)]
+    judgement = judge(parts, 1e-30)
+    assert judgement.error[4, 3] == np.inf
+    assert judgement.strangeness[:3].tolist() == pytest.approx([1.0] * 3)
+    assert judgement.strangeness[4] > 1e100
+
+
+def test_parts_of_different_making_are_not_compared() -> None:
+    other = Contribution("b", 5, evidence(rows(1), Basis(HiddenLayer(6, 4, seed=3), 6)))
+    with pytest.raises(Mismatch):
+        judge([said("a", rows(1)), other], RIDGE)
+
+
+# Generalized cross-validation, from the rows: residuals over the freedom that the hat matrix leaves
+
+
+def literal_gcv(own: np.ndarray, others: np.ndarray) -> float:
+    H_own, H = BASIS.layer(own), BASIS.layer(np.vstack([own, others]))
+    P = np.linalg.inv(H.T @ H + RIDGE * np.eye(4))
+    hat = H_own @ P @ H_own.T
+    residual = own - H_own @ (P @ H.T @ np.vstack([own, others]))
+    return float(np.square(residual).mean() / (1 - np.trace(hat) / len(own)) ** 2)
+
+
+@pytest.mark.parametrize("count", [6, 40])
+@pytest.mark.parametrize("others", [0, 1, 30])
+def test_expected_error_is_generalized_cross_validation(count: int, others: int) -> None:
+    own, more = rows(1, count), rows(2, others)
+    part = evidence(more) if others else None
+    assert expected_error(evidence(own), part, RIDGE) == pytest.approx(
+        literal_gcv(own, more), rel=1e-9
+    )
+
+
+def test_expected_error_is_about_that_of_leaving_each_row_out() -> None:
+    own = rows(1, 60)
+    left_out = [
+        np.square(row - BASIS.layer(row) @ literal_beta(np.delete(own, n, axis=0))).mean()
+        for n, row in enumerate(own)
+    ]
+    assert expected_error(evidence(own), None, RIDGE) == pytest.approx(np.mean(left_out), rel=0.2)
+
+
+def test_no_rows_and_rows_that_are_remembered_promise_nothing() -> None:
+    assert expected_error(evidence(rows(1, 0)), evidence(rows(2)), RIDGE) == np.inf
+    assert expected_error(evidence(rows(1, 2)), None, 1e-9) == np.inf

@@ -1,0 +1,157 @@
+"""A ledger keeps the newest of each origin, however it came."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.federation import Contribution, Departure, Entry, Ledger
+
+BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
+
+
+def said(origin: str, epoch: int, basis: Basis = BASIS) -> Contribution:
+    """What a device says after ``epoch`` rows: each device has rows of its own."""
+    X = np.random.default_rng(ord(origin[0])).normal(size=(epoch, 3))
+    H = basis.layer(X)
+    return Contribution(origin, epoch, Evidence(basis, H.T @ H, H.T @ X, np.square(X).sum(), epoch))
+
+
+def otherwise(origin: str, epoch: int) -> Contribution:
+    """What the device says at that epoch after its state was restored and it learned anew."""
+    return Contribution(origin, epoch, said("x", epoch + 1).evidence)
+
+
+def content(ledger: Ledger) -> list[bytes]:
+    return [held.to_bytes() for held in ledger.entries]
+
+
+SAID = [said(origin, epoch) for origin in "abc" for epoch in (0, 1, 5)]
+LEFT = [Departure(origin, epoch) for origin in "abc" for epoch in (1, 5, 6)]
+ANEW = [otherwise(origin, epoch) for origin in "abc" for epoch in (1, 5)]
+newest_of_all = [said(origin, 5) for origin in "abc"]
+some = st.lists(st.sampled_from(SAID + LEFT + ANEW), max_size=12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(some, st.randoms())
+def test_order_and_repetition_do_not_show(heard: list[Entry], random: object) -> None:
+    shuffled = [*heard, *heard]
+    random.shuffle(shuffled)
+    ledger, other = Ledger(heard), Ledger(shuffled)
+    assert content(ledger) == content(other)
+    assert ledger.total() == other.total()
+
+
+@settings(max_examples=50, deadline=None)
+@given(some, some, some)
+def test_joining_ledgers_is_idempotent_commutative_and_associative(
+    a: list[Entry], b: list[Entry], c: list[Entry]
+) -> None:
+    def joined(*parts: list[Entry]) -> Ledger:
+        return Ledger(held for part in parts for held in Ledger(part).entries)
+
+    assert content(joined(a, a)) == content(Ledger(a))
+    assert content(joined(a, b)) == content(joined(b, a))
+    left, right = joined(joined(a, b).entries, c), joined(a, joined(b, c).entries)
+    assert content(left) == content(right) == content(Ledger([*a, *b, *c]))
+
+
+def test_the_newest_of_each_origin_is_kept() -> None:
+    assert content(Ledger(SAID)) == [held.to_bytes() for held in newest_of_all]
+
+
+def test_join_says_whether_there_was_news() -> None:
+    ledger = Ledger()
+    assert ledger.join(said("a", 1))
+    assert not ledger.join(said("a", 1))
+    assert not ledger.join(said("a", 0))
+    assert ledger.join(said("a", 5))
+    assert [held.epoch for held in ledger] == [5]
+
+
+def test_the_sum_is_the_same_to_the_last_bit_in_any_order() -> None:
+    first, *others = (Ledger(order).total() for order in permutations(newest_of_all))
+    assert first is not None
+    assert all(first == other for other in others)
+
+
+def test_who_left_leaves_no_trace() -> None:
+    ledger = Ledger(newest_of_all)
+    assert ledger.forget("b")
+    assert not ledger.forget("b")
+    assert "b" not in ledger
+    assert "a" in ledger
+    assert len(ledger) == 2
+    never = Ledger([said("c", 5), said("a", 5)])
+    assert content(ledger) == content(never)
+    assert ledger.total() == never.total()
+
+
+def test_who_left_may_come_back_with_less() -> None:
+    ledger = Ledger(newest_of_all)
+    ledger.forget("b")
+    assert ledger.join(said("b", 1))
+
+
+def test_nothing_has_no_sum() -> None:
+    assert Ledger().total() is None
+    assert len(Ledger()) == 0
+
+
+def test_parts_that_do_not_fit_each_other_have_no_sum() -> None:
+    other = Basis(HiddenLayer(3, 2, seed=2), 3)
+    with pytest.raises(Mismatch, match=r"layer\.seed: 1 here, 2 there"):
+        Ledger([said("a", 5), said("b", 5, other)]).total()
+
+
+# Departures
+
+
+def test_a_departure_takes_the_place_of_what_was_contributed() -> None:
+    ledger = Ledger(newest_of_all)
+    assert ledger.join(Departure("b", 6))
+    assert "b" not in ledger
+    assert [held.origin for held in ledger] == ["a", "c"]
+    assert len(ledger) == 2
+    assert ledger.total() == Ledger([said("a", 5), said("c", 5)]).total()
+    assert ledger.departures == [Departure("b", 6)]
+    assert ledger.entries == [said("a", 5), Departure("b", 6), said("c", 5)]
+    assert ledger.get("b") == Departure("b", 6)
+    assert ledger.get("z") is None
+
+
+def test_what_is_older_than_a_departure_does_not_come_back() -> None:
+    ledger = Ledger([Departure("b", 5)])
+    assert not ledger.join(said("b", 1))
+    assert not ledger.join(said("b", 5))
+    assert not ledger.join(Departure("b", 4))
+    assert not ledger.join(Departure("b", 5))
+    assert ledger.total() is None
+
+
+def test_a_newer_contribution_ends_a_departure() -> None:
+    ledger = Ledger([Departure("b", 4)])
+    assert ledger.join(said("b", 5))
+    assert ledger.departures == []
+    assert "b" in ledger
+
+
+def test_of_equal_epochs_a_departure_wins_whoever_came_first() -> None:
+    assert Ledger([said("b", 5), Departure("b", 5)]).entries == [Departure("b", 5)]
+    assert Ledger([Departure("b", 5), said("b", 5)]).entries == [Departure("b", 5)]
+
+
+def test_of_equal_epochs_and_different_content_all_keep_the_same() -> None:
+    one, other = said("b", 5), otherwise("b", 5)
+    assert one != other
+    assert Ledger([one, other]).entries == Ledger([other, one]).entries
+
+
+def test_a_departure_is_not_forgotten_with_what_was_contributed() -> None:
+    ledger = Ledger([Departure("b", 5)])
+    assert not ledger.forget("b")
+    assert ledger.departures == [Departure("b", 5)]

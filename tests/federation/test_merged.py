@@ -1,0 +1,76 @@
+"""A merged sum travels whole or not at all."""
+
+import numpy as np
+import pytest
+
+from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer
+from elmgrove.federation import Merged
+from elmgrove.federation.merged import KIND
+from elmgrove.federation.sealed import seal, unseal
+
+BASIS = Basis(HiddenLayer(3, 2, activation="relu", seed=1), 3, ("a", "b", "c"))
+
+
+def merged(dtype: type = np.float64) -> Merged:
+    X = np.random.default_rng(1).normal(size=(5, 3)).astype(dtype)
+    H = BASIS.layer(X)
+    evidence = Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), 5)
+    return Merged("fans", 12, 3, evidence)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sum_is_the_same_after_its_journey(dtype: type) -> None:
+    arrived = Merged.from_bytes(merged(dtype).to_bytes())
+    assert arrived == merged(dtype)
+    assert arrived.evidence.resolution == np.finfo(dtype).eps
+    nobody = Merged("fans", 0, 0, Evidence.zero(BASIS))
+    assert Merged.from_bytes(nobody.to_bytes()) == nobody
+
+
+@pytest.mark.parametrize("grouped", ["evidence", "parameters"])
+def test_groups_are_the_same_after_their_journey(grouped: str) -> None:
+    evidence = merged().evidence
+    for groups in ((), (evidence,), (evidence, evidence)):
+        total = Evidence.sum(groups) if groups else Evidence.zero(BASIS)
+        sent = Merged("fans", 12, len(groups), total, groups, grouped)
+        arrived = Merged.from_bytes(sent.to_bytes())
+        assert arrived == sent
+        assert arrived != Merged("fans", 12, len(groups), total, groups)
+
+
+def test_a_sum_that_is_not_grouped_is_written_as_ever() -> None:
+    """So that who knows nothing of groups can read it."""
+    assert "grouped" not in unseal(KIND, merged().to_bytes())[0]
+
+
+def test_truncations_and_flipped_bits_are_refused() -> None:
+    blob = merged().to_bytes()
+    for place in range(0, len(blob), 3):
+        flipped = bytearray(blob)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (blob[:place], bytes(flipped)):
+            with pytest.raises(BadFile):
+                Merged.from_bytes(damaged)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("federation", wrong) for wrong in ("", 5, None)),
+        *(("revision", wrong) for wrong in (-1, 1.0, 2**63)),
+        *(("devices", wrong) for wrong in (-1, "3")),
+        ("basis", {}),
+        *(("grouped", wrong) for wrong in (None, "", "looks", 1, ["evidence"])),
+        ("more", 1),
+    ],
+)
+def test_a_sealed_sum_with_a_wrong_field_is_refused(name: str, value: object) -> None:
+    fields, arrays = unseal(KIND, merged().to_bytes())
+    with pytest.raises(BadFile, match="not as a merged sum should be"):
+        Merged.from_bytes(seal(KIND, {**fields, name: value}, arrays))
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    for revision, devices in ((-1, 0), (0, -1)):
+        with pytest.raises(BadInput):
+            Merged("fans", revision, devices, Evidence.zero(BASIS))

@@ -1,0 +1,184 @@
+"""Whom to merge: each rule against what it promises, on real data where that is the question."""
+
+import math
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from elmgrove import BadInput, Basis, Evidence, HiddenLayer
+from elmgrove.federation import Contribution, Cost, benefit, everyone, named, quality, within
+
+BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)
+RIDGE = 0.01
+DIGITS, LABELS = load_digits(return_X_y=True)
+
+
+def images(digit: int, start: int = 0, count: int = 40) -> np.ndarray:
+    """Some images of one digit, each value from 0 to 1."""
+    found = DIGITS[digit == LABELS][start : start + count] / 16.0
+    assert len(found) == count
+    return found
+
+
+def evidence(X: np.ndarray) -> Evidence:
+    H = BASIS.layer(X)
+    return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
+
+
+def said(origin: str, X: np.ndarray) -> Contribution:
+    return Contribution(origin, len(X), evidence(X))
+
+
+def names(chosen: list[Contribution]) -> list[str]:
+    return [one.origin for one in chosen]
+
+
+OWN = said("own", images(0, 160, 10))
+ZEROS = [said(f"zero-{n}", images(0, 30 * n, 30)) for n in range(5)]
+ODD = said("odd", np.random.default_rng(1).uniform(size=(30, 64)))
+
+
+def test_everyone_and_those_who_are_named() -> None:
+    assert everyone(OWN, RIDGE, ZEROS) == ZEROS
+    assert names(named(["zero-3", "zero-1", "nobody"])(OWN, RIDGE, ZEROS)) == ["zero-1", "zero-3"]
+    with pytest.raises(BadInput, match="at least one"):
+        named([])
+
+
+# By quality
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_quality_leaves_the_odd_one_out_and_nobody_else(place: int) -> None:
+    others = [*ZEROS[:place], ODD, *ZEROS[place:]]
+    assert quality()(OWN, RIDGE, others) == ZEROS
+
+
+def test_quality_leaves_poison_out() -> None:
+    """Rows of the right kind, but their targets belong to other rows."""
+    X = images(0, 0, 30)
+    H = BASIS.layer(X)
+    mixed = np.random.default_rng(1).permutation(X)[:, ::-1]
+    poison = Evidence(BASIS, H.T @ H, H.T @ mixed, float(np.square(X).sum()), 30)
+    assert poison.admissible()
+    assert quality()(OWN, RIDGE, [*ZEROS, Contribution("poison", 30, poison)]) == ZEROS
+
+
+def test_quality_keeps_all_of_a_fleet_that_is_alike() -> None:
+    assert quality()(OWN, RIDGE, ZEROS) == ZEROS
+    same = [Contribution(name, 30, ZEROS[0].evidence) for name in "abcdef"]
+    assert quality()(OWN, RIDGE, same) == same
+
+
+@pytest.mark.parametrize("strict", [0.5, 1.0])
+def test_a_lower_limit_leaves_more_out(strict: float) -> None:
+    kept = quality(strict)(OWN, RIDGE, [*ZEROS, ODD])
+    assert "odd" not in names(kept)
+    assert set(names(kept)) <= set(names(quality()(OWN, RIDGE, [*ZEROS, ODD])))
+
+
+def test_of_three_nobody_is_the_odd_one_out() -> None:
+    assert len(quality()(OWN, RIDGE, [*ZEROS[:2], ODD])) == 3
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan])
+def test_a_limit_that_leaves_nobody_is_refused(limit: float) -> None:
+    with pytest.raises(BadInput, match="above 0"):
+        quality(limit)
+
+
+# By benefit
+
+
+def error_on(held_out: np.ndarray, parts: list[Contribution]) -> float:
+    beta = Evidence.sum(part.evidence for part in parts).solve(RIDGE)
+    return float(np.square(held_out - BASIS.layer(held_out) @ beta).mean())
+
+
+def test_with_few_rows_ones_like_is_taken_and_helps_on_rows_never_seen() -> None:
+    """An estimate from ten rows, so not always: for eight digits of ten at the least."""
+    taken = 0
+    for digit in range(10):
+        own, like = said("own", images(digit, 0, 10)), said("like", images(digit, 20, 60))
+        taken += benefit(own, RIDGE, [like]) == [like]
+        held_out = images(digit, 100, 70)
+        assert error_on(held_out, [own, like]) < error_on(held_out, [own])
+    assert taken >= 8
+
+
+def test_with_many_rows_a_stranger_is_left_out_and_would_mostly_have_done_harm() -> None:
+    harmful = []
+    for digit, other in permutations(range(10), 2):
+        own, stranger = said("own", images(digit, 0, 80)), said("stranger", images(other, 0, 120))
+        assert benefit(own, RIDGE, [stranger]) == []
+        held_out = images(digit, 100, 70)
+        merged = error_on(held_out, [own, stranger])
+        harmful.append(merged > error_on(held_out, [own]))
+    assert np.mean(harmful) > 0.8
+
+
+def test_of_a_mixed_fleet_the_choice_is_better_than_all_and_than_none() -> None:
+    errors = []
+    for digit in range(10):
+        own, held_out = said("own", images(digit, 0, 15)), images(digit, 100, 70)
+        others = [said("like", images(digit, 30, 60))]
+        others += [said(f"other-{n}", images((digit + n) % 10, 0, 100)) for n in (1, 4, 7)]
+        groups = ([], benefit(own, RIDGE, others), others)
+        errors.append([error_on(held_out, [own, *chosen]) for chosen in groups])
+    none, chosen, all_of_them = np.mean(errors, axis=0)
+    assert chosen < none
+    assert chosen < all_of_them
+
+
+def test_who_has_no_rows_takes_everyone() -> None:
+    assert benefit(said("own", images(0, 0, 0)), RIDGE, [*ZEROS, ODD]) == [*ZEROS, ODD]
+
+
+# Within a budget
+
+whole_costs = st.lists(st.integers(0, 12), max_size=7)
+
+
+@pytest.mark.parametrize("kind", ["seconds", "bytes"])
+@settings(max_examples=200, deadline=None)
+@given(whole_costs, st.integers(0, 30))
+def test_no_choice_within_one_limit_has_more_devices(
+    kind: str, costs: list[int], limit: int
+) -> None:
+    priced = {f"d{n}": Cost(**{kind: cost}) for n, cost in enumerate(costs)}
+    chosen = within(Cost(**{kind: limit}), priced)
+    assert sum(costs[int(name[1:])] for name in chosen) <= limit
+    best = max(
+        size
+        for size in range(len(costs) + 1)
+        for some in combinations(costs, size)
+        if sum(some) <= limit
+    )
+    assert len(chosen) == best
+    assert chosen == sorted(chosen)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7))
+def test_both_limits_are_kept_and_whoever_still_fits_is_taken(pairs: list[tuple[int, int]]) -> None:
+    costs = {f"d{n}": Cost(*pair) for n, pair in enumerate(pairs)}
+    budget = Cost(20, 15)
+    chosen = within(budget, costs)
+    spent = sum((costs[name] for name in chosen), Cost(0, 0))
+    assert spent.share(budget) <= 1
+    assert all((spent + costs[name]).share(budget) > 1 for name in costs if name not in chosen)
+
+
+def test_without_limits_everything_is_affordable() -> None:
+    assert within(Cost(), {"a": Cost(), "b": Cost(5, 5)}) == ["a", "b"]
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.nan])
+def test_a_negative_cost_is_refused(wrong: float) -> None:
+    for cost in ({"seconds": wrong}, {"bytes": wrong}):
+        with pytest.raises(BadInput, match="negative"):
+            Cost(**cost)
