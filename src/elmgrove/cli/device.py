@@ -16,8 +16,8 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import PREFIX, Settings, help_of, read_settings, type_of
 from elmgrove.device.verdicts import NobodyReads
 from elmgrove.exchange import Session
-from elmgrove.exchange.connection import keyfile, open_exchange
 from elmgrove.exchange.peers import pull as pull_from
+from elmgrove.exchange.session import keyfile, open_exchange
 from elmgrove.storage.disk import load_member, locked, save
 
 device = typer.Typer(

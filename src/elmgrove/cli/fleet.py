@@ -14,7 +14,7 @@ from elmgrove.cli.grouping import draw, grid_of, reason_of, standing_of
 from elmgrove.cli.options import bar, notes
 from elmgrove.errors import BadInput, extra
 from elmgrove.exchange import Exchange, FolderExchange
-from elmgrove.exchange.connection import open_exchange
+from elmgrove.exchange.session import open_exchange
 from elmgrove.federation import Contribution, Judgement, group, judge
 from elmgrove.storage.disk import load_contribution
 

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from elmgrove.cli.demo.processes import Processes, Server
 from elmgrove.errors import extra
+from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.http import HttpExchange, client, request
-from elmgrove.exchange.interface import Exchange
 from elmgrove.federation import Charter
 from elmgrove.papers.fleet import Meeting, in_memory
 

@@ -16,7 +16,7 @@ from elmgrove.device.verdicts import NobodyReads
 from elmgrove.device.work import SOURCE, Work, require_width
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
-from elmgrove.exchange.connection import keyfile, open_exchange
+from elmgrove.exchange.session import keyfile, open_exchange
 from elmgrove.federation import Member
 from elmgrove.storage.disk import locked
 

@@ -8,8 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
-from elmgrove.exchange.interface import Listing, Unreachable
-from elmgrove.exchange.memory import listing_of, merged_of, returned_of, version_of
+from elmgrove.exchange.base import (
+    Listing,
+    Unreachable,
+    listing_of,
+    merged_of,
+    returned_of,
+    version_of,
+)
 from elmgrove.federation import (
     Charter,
     Entry,

@@ -12,7 +12,7 @@ import httpx
 
 from elmgrove import __version__
 from elmgrove.errors import BadInput
-from elmgrove.exchange.interface import Listing, Unauthorized, Unreachable
+from elmgrove.exchange.base import Listing, Unauthorized, Unreachable
 from elmgrove.federation import (
     Charter,
     Contribution,

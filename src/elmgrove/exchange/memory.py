@@ -1,23 +1,14 @@
 """An exchange in memory: for devices in one process, and the model for all others."""
 
-import hashlib
 from collections.abc import Collection
 
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.similarity import Kind, groups
-from elmgrove.exchange.interface import Listing
+from elmgrove.exchange.base import Listing, listing_of, merged_of, returned_of, version_of
 from elmgrove.federation import (
     Charter,
-    Contribution,
-    Cost,
     Entry,
-    Ledger,
     Merged,
-    StandingGroups,
-    Version,
     entry_from_bytes,
     follows,
-    group,
 )
 
 
@@ -70,43 +61,3 @@ class MemoryExchange:
 
     def close(self) -> None:
         """See ``Exchange``."""
-
-
-def version_of(blob: bytes) -> Version:
-    """What the rule of succession needs to know of an entry."""
-    entry = entry_from_bytes(blob)
-    count = entry.evidence.count if isinstance(entry, Contribution) else None
-    return Version(entry.epoch, count, hashlib.sha256(blob).hexdigest())
-
-
-def listing_of(entry: Entry, size: int, seconds: float = 0.0) -> Listing:
-    """An entry as a listing shows it."""
-    left = not isinstance(entry, Contribution)
-    return Listing(entry.origin, entry.epoch, left, Cost(seconds, size))
-
-
-def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Merged:
-    """The sum over entries, in the order of their names."""
-    ledger = Ledger(entries)
-    total = ledger.total()
-    evidence = Evidence.zero(charter.basis) if total is None else total
-    return Merged(charter.name, revision, len(ledger), evidence)
-
-
-def returned_of(
-    charter: Charter, revision: int, entries: Collection[Entry], origin: str, distance: str
-) -> Merged:
-    """What comes back to a device when all entries are grouped afresh."""
-    grouping = group(Ledger(entries), charter.ridge, distance)
-    standing = StandingGroups(charter.basis, charter.ridge, grouping)
-    return standing.merged(charter.name, revision, origin)
-
-
-def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
-    """The sum by kind: what one model explains as well as several is one group."""
-    ledger = Ledger(entries)
-    kinds = [kind for kind in ledger.kinds if kind.count > 0]
-    found = groups([Kind(kind, charter.ridge) for kind in kinds], tolerance)
-    sums = tuple(Evidence.sum(kinds[index] for index in one) for one in found)
-    evidence = Evidence.sum(sums) if sums else Evidence.zero(charter.basis)
-    return Merged(charter.name, 0, len(ledger), evidence, sums)

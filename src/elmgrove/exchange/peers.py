@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elmgrove.errors import ElmgroveError
+from elmgrove.exchange.base import Unreachable
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.interface import Unreachable
 from elmgrove.exchange.session import Report, offered
 from elmgrove.federation import (
     Cost,

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from elmgrove.detector.patterns import PatternDetector
 from elmgrove.detector.watcher import Watcher
-from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.interface import Exchange, Unauthorized, Unreachable
-from elmgrove.exchange.memory import grouped_of, merged_of
+from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.exchange.base import Exchange, Unauthorized, Unreachable, grouped_of, merged_of
+from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation import (
     Contribution,
     Cost,
@@ -21,6 +22,7 @@ from elmgrove.federation import (
     everyone,
     within,
 )
+from elmgrove.storage.disk import load_member, save
 
 
 @dataclass(frozen=True)
@@ -212,3 +214,76 @@ def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Co
     if member.published is not before:
         save(member)
     return offer
+
+
+def connect(
+    url: str,
+    name: str,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+    state: str | Path | None = None,
+    ca: str | None = None,
+    rule: Rule = everyone,
+    budget: Cost | None = None,
+    guarded: bool = True,
+    **settings: Any,
+) -> Session:
+    """A session with the exchange at ``url``, for the device of this name.
+
+    ``url`` is a server's with the federation's name at its end (``https://host:8470/fans``) or a
+    folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
+    beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
+    ``key``. With ``state``, the device goes on from that file and is saved to it before anything
+    leaves it and when the session is closed; without, it lives in memory. ``settings`` are the
+    detector's, for a new device: layer, scaling and ridge are the federation's.
+    """
+    path = None if state is None else Path(state)
+    exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
+    try:
+        member = _member(path, name, exchange, settings)
+        return Session(
+            member,
+            exchange,
+            rule=rule,
+            budget=budget,
+            guarded=guarded,
+            save=(lambda member: None) if path is None else (lambda member: save(path, member)),
+        )
+    except BaseException:  # interrupted as well: nobody else can close it
+        exchange.close()
+        raise
+
+
+def keyfile(state: Path | None) -> Path | None:
+    """Where a device keeps its key."""
+    if state is None:
+        return None
+    return state.with_name(f"{state.name if state.suffix == '.key' else state.stem}.key")
+
+
+def open_exchange(
+    url: str,
+    name: str,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+    keyfile: Path | None = None,
+    ca: str | None = None,
+) -> Exchange:
+    """The exchange behind a URL or a path. It is not spoken to before it is needed."""
+    if not url.startswith(("http://", "https://")):
+        return FolderExchange(Path(url.removeprefix("folder:")))
+    # httpx takes a while to load, and a folder needs none of it.
+    from elmgrove.exchange.http import HttpExchange
+
+    return HttpExchange(url, name, key=key, token=token, keyfile=keyfile, ca=ca)
+
+
+def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:
+    if path is None or not path.exists():
+        return exchange.charter.start(name, **settings)
+    member = load_member(path)
+    if member.name != name:
+        raise BadInput(f"{path} is the state of {member.name!r}, not of {name!r}")
+    return member

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.watcher import Watcher
-from elmgrove.exchange.interface import Exchange
+from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation import Charter, Contribution, Member
