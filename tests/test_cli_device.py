@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.listener import Listener
+from elmgrove.device.peer_server import Listener
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Departure
 from elmgrove.storage.disk import load_member, save

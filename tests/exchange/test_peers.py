@@ -10,7 +10,7 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
-from elmgrove.device.listener import Listener
+from elmgrove.device.peer_server import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession, pull

@@ -13,8 +13,8 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import SavedState, notes
 from elmgrove.device.agent import Agent
+from elmgrove.device.output import NobodyReads
 from elmgrove.device.settings import PREFIX, Settings, help_of, read_settings, type_of
-from elmgrove.device.verdicts import NobodyReads
 from elmgrove.exchange import Session
 from elmgrove.exchange.peers import pull as pull_from
 from elmgrove.exchange.session import keyfile, open_exchange

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmgrove.device.sources.file import File, FollowedFile
+from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
+from elmgrove.device.sources.file import File, FollowedFile, StandardInput
 from elmgrove.device.sources.folder import Folder
 from elmgrove.device.sources.records import Bad, Records
-from elmgrove.device.sources.source import Bookmark, Item, Reading, Source
-from elmgrove.device.sources.stdin import StandardInput
 
 __all__ = ["Bad", "Bookmark", "Item", "Reading", "Source", "open_source"]
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
+from elmgrove.device.sources.base import Bookmark, Item, Reading, Source, pause
+from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
-from elmgrove.device.sources.source import Bookmark, Item, Reading, Source, pause
-from elmgrove.device.sources.text import Line, Text
-from elmgrove.device.sources.textfile import TextFile
 from elmgrove.errors import BadInput
 
 logger = logging.getLogger("elmgrove.device")

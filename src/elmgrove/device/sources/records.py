@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from elmgrove.device.sources.text import Line
+from elmgrove.device.sources.lines import Line
 from elmgrove.errors import BadInput
 from elmgrove.storage.tables import NOT_TEXT, Columns, Head
 

@@ -14,7 +14,7 @@ import pytest
 from elmgrove import Detector, HiddenLayer
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device import verdicts
-from elmgrove.device.verdicts import Verdicts, message
+from elmgrove.device.output import Verdicts, message
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_place_that_can_not_be_written_is_named_at_once(tmp_path: Path) -> Non
 
 
 WRITER = """
-from elmgrove.device.verdicts import NobodyReads, Verdicts
+from elmgrove.device.output import NobodyReads, Verdicts
 import sys
 out = Verdicts("-")
 out.write({"n": 0})

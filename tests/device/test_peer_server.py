@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from elmgrove.device.listener import Listener
+from elmgrove.device.peer_server import Listener
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized, Unreachable
 from elmgrove.exchange.peers import PATH, pull

@@ -11,8 +11,8 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.thresholds import FalseAlarmRate
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
+from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.courier import Courier
+from elmgrove.device.sync import Courier
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import Unreachable
 from elmgrove.exchange.session import Answer, Report

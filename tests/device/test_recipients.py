@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.device.alarms import Alarms, command, courier, webhook
-from elmgrove.device.backoff import Backoff
+from elmgrove.device import recipients
+from elmgrove.device.recipients import Alarms
+from elmgrove.device.sync import Backoff
 
 PATIENCE = 20.0
 
@@ -62,7 +63,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook, "Backoff", lambda: Backoff(first=0.01))
+    monkeypatch.setattr(recipients, "Backoff", lambda: Backoff(first=0.01))
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -157,7 +158,7 @@ def test_what_is_no_json_is_logged_and_does_not_stop_the_next(
 def test_the_oldest_are_dropped_when_too_many_wait(
     server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(courier, "CAPACITY", 3)
+    monkeypatch.setattr(recipients, "CAPACITY", 3)
     server.may_answer.clear()
     alarms = Alarms(server.url, None)
     for n in range(10):
@@ -214,7 +215,7 @@ def test_a_command_that_fails_is_logged_with_its_complaint(
 def test_a_command_that_hangs_is_stopped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "SECONDS", 0.5)
+    monkeypatch.setattr(recipients, "COMMAND_SECONDS", 0.5)
     alarms = Alarms(None, "sh -c 'sleep 600; true'")
     alarms.raise_({})
     alarms.close(PATIENCE)

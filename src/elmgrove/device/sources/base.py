@@ -5,9 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
-from elmgrove.device.sources.text import Line, Text
-from elmgrove.device.sources.textfile import TextFile
 
 #: Seconds between two looks for something new.
 POLL = 0.1

@@ -2,7 +2,7 @@
 
 import random
 
-from elmgrove.device.backoff import Backoff
+from elmgrove.device.sync import Backoff
 
 
 def test_waits_double_up_to_the_longest_and_start_again() -> None:

@@ -1,0 +1,196 @@
+"""Recipients of alarms: a web address, a command, or both, told without holding up the detector."""
+
+import json
+import logging
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from elmgrove.device.sync import Backoff
+from elmgrove.errors import BadInput
+
+logger = logging.getLogger("elmgrove.device")
+
+Message = dict[str, Any]
+#: Called with the seconds between two attempts; returns early when there is no time left.
+Wait = Callable[[float], Any]
+#: Alarms that wait for a recipient; of more, the oldest are dropped.
+CAPACITY = 100
+
+
+class Courier:
+    """Hands messages to ``tell`` one by one, in a thread that ends with the program."""
+
+    def __init__(self, tell: Callable[[Message, Wait], None]) -> None:
+        self._tell = tell
+        self._waiting: deque[Message] = deque()
+        self._changed = threading.Condition()
+        self._hurry = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="elmgrove-alarms", daemon=True)
+        self._thread.start()
+
+    def take(self, message: Message) -> None:
+        """Puts a message at the end of the queue; never waits for a delivery."""
+        with self._changed:
+            full = len(self._waiting) == CAPACITY
+            if full:
+                self._waiting.popleft()
+            self._waiting.append(message)
+            self._changed.notify()
+        if full:
+            logger.warning("alarms come faster than they are delivered: dropped the oldest")
+
+    def hurry(self) -> None:
+        """From now on no pauses between attempts, and an end once nothing waits."""
+        with self._changed:
+            self._hurry.set()
+            self._changed.notify()
+
+    def finish(self, timeout: float) -> None:
+        """Waits for the end; says what is left when there is no time for it."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            logger.warning("gave up on %d undelivered alarms", len(self._waiting) + 1)
+
+    def _run(self) -> None:
+        while (message := self._next()) is not None:
+            try:
+                self._tell(message, self._hurry.wait)
+            except Exception:  # whatever it was, the next alarm must not go unheard for it
+                logger.exception("an alarm could not be delivered")
+
+    def _next(self) -> Message | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._hurry.is_set())
+            return self._waiting.popleft() if self._waiting else None
+
+
+#: Seconds that a command may take.
+COMMAND_SECONDS = 30.0
+_ENOUGH = 1000
+
+
+class Command:
+    """A program that is run for each alarm, without a shell, with JSON on its standard input.
+
+    What it prints is dropped, since standard output may be where verdicts go. One that fails is
+    logged with its complaint and not run again; one that takes too long is stopped.
+    """
+
+    def __init__(self, command: str) -> None:
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise BadInput(f"the alarm command {command!r}: {error}") from error
+        if not self._words or shutil.which(self._words[0]) is None:
+            raise BadInput(f"the alarm command {command!r}: there is no such program here")
+
+    def tell(self, message: Message, wait: Wait) -> None:
+        """Runs it once; ``wait`` is for those who try again."""
+        # Not a pipe: a grandchild that holds it open would hold up the next alarm.
+        with tempfile.TemporaryFile() as complaint:
+            failure = self._failure(json.dumps(message).encode(), complaint)
+            complaint.seek(0)
+            said = complaint.read(_ENOUGH).decode(errors="replace").strip()
+        if failure is not None:
+            logger.warning("alarm command %s: %s. %s", self._words[0], failure, said)
+
+    def _failure(self, text: bytes, complaint: IO[bytes]) -> str | None:
+        # In a session of its own: Ctrl-C for the agent does not stop an alarm under way.
+        with subprocess.Popen(
+            self._words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=complaint,
+            start_new_session=True,
+        ) as process:
+            try:
+                process.communicate(text, timeout=COMMAND_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return f"stopped after {COMMAND_SECONDS:g} s"
+        return f"exit code {process.returncode}" if process.returncode else None
+
+
+#: Times that an address is tried, and seconds that each may take.
+ATTEMPTS, POST_SECONDS = 5, 10.0
+
+
+class Webhook:
+    """A web address that takes a POST of JSON. Redirects are not followed.
+
+    Messages name its host alone: the rest of such an address is often a secret.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput("the webhook must be an address that starts with http:// or https://")
+        self._url, self._host = url, parts.hostname
+
+    def tell(self, message: Message, wait: Wait) -> None:
+        """Posts the alarm, again after a wait while that may help."""
+        backoff, trouble = Backoff(), self._trouble(message)
+        for _ in range(ATTEMPTS - 1):
+            if trouble is None:
+                return
+            wait(backoff.failed())
+            trouble = self._trouble(message)
+        if trouble is not None:
+            logger.warning("alarm not delivered to %s: %s", self._host, trouble)
+
+    def _trouble(self, message: Message) -> str | None:
+        """Why to try again; None when the server has spoken for good."""
+        # Here, since importing httpx takes time that most devices need not spend.
+        import httpx
+
+        try:
+            answer = httpx.post(self._url, json=message, timeout=POST_SECONDS)
+        except httpx.TransportError as error:
+            return f"{type(error).__name__} {error}"
+        if answer.status_code >= 500:
+            return f"it answered {answer.status_code}"
+        if not answer.is_success:
+            logger.warning("alarm refused by %s: it answered %d", self._host, answer.status_code)
+        return None
+
+
+class Alarms:
+    """Passes alarms on, in the background and in order.
+
+    An address gets each as a POST of JSON; a server's failure or a lost connection is tried
+    again, a refusal (4xx) is not. A command gets it as JSON on its standard input and is run
+    without a shell. While a recipient can't be reached the newest alarms wait in memory: a
+    restart loses them, the file of verdicts does not.
+    """
+
+    def __init__(self, webhook: str | None, command: str | None) -> None:
+        # Both are looked at before a thread starts, so that a refusal leaves none behind.
+        tells: list[Callable[[Message, Wait], None]] = []
+        if webhook is not None:
+            tells.append(Webhook(webhook).tell)
+        if command is not None:
+            tells.append(Command(command).tell)
+        self._couriers = [Courier(tell) for tell in tells]
+
+    def raise_(self, message: Message) -> None:
+        """Takes an alarm to deliver; returns at once, and never fails."""
+        for courier in self._couriers:
+            courier.take(message)
+
+    def close(self, timeout: float) -> None:
+        """Delivers what waits, as far as that goes within ``timeout`` seconds."""
+        end = time.monotonic() + timeout
+        for courier in self._couriers:
+            courier.hurry()
+        for courier in self._couriers:
+            courier.finish(max(0.0, end - time.monotonic()))
