@@ -7,9 +7,9 @@ from typing import NamedTuple
 from benchmarks.rows import INPUTS, SEED, rows
 from elmgrove import Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution
-from elmgrove.server import secrets
-from elmgrove.server.records import Device, Entry, Federation
-from elmgrove.server.store import Store, open_store
+from elmgrove.server.auth import hashed
+from elmgrove.server.store.records import Device, Entry, Federation
+from elmgrove.server.store.store import Store, open_store
 
 FEDERATION = "fleet"
 TOKEN = "elm-join-of-the-benchmarks"
@@ -77,7 +77,7 @@ class Fleet:
 
     async def _found(self, store: Store) -> None:
         basis, ridge = self.charter.basis.fields, self.charter.ridge
-        token_hash = secrets.hashed(TOKEN)
+        token_hash = hashed(TOKEN)
         made = Federation(FEDERATION, basis, ridge, None, token_hash, time.time())
         await store.create_federation(made)
 
@@ -115,7 +115,7 @@ def key_of(device: int) -> str:
 
 
 async def _enrol(store: Store, device: int) -> None:
-    entry = Device(name_of(device), secrets.hashed(key_of(device)), False, time.time())
+    entry = Device(name_of(device), hashed(key_of(device)), False, time.time())
     await store.enrol(FEDERATION, entry, again=False)
 
 

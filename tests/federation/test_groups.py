@@ -18,7 +18,7 @@ from elmgrove.federation import (
     by_parameters,
     group,
 )
-from elmgrove.server import groupings
+from elmgrove.server import live_groups
 from support.kinds_of_groups import KINDS, SAID, TRUTH, betas, literal_loss
 from support.planes import RIDGE, evidence, near, said
 from support.serving import (
@@ -256,7 +256,7 @@ def test_what_is_made_afresh_is_kept_until_somebody_contributes_or_leaves(
         computed.append(arguments[2:])
         return group(*arguments)
 
-    monkeypatch.setattr(groupings, "group", counted)
+    monkeypatch.setattr(live_groups, "group", counted)
     published(fans, *FANS[:2])
     first = shown(fans, anew="true")
     assert shown(fans, anew="true") == first
@@ -281,7 +281,7 @@ def same_as(standing: StandingGroups, told: dict[str, Any]) -> None:
 def test_the_server_follows_each_change_by_algorithm_2(
     fans: Federation, distance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groupings, "FEW", 0)
+    monkeypatch.setattr(live_groups, "FEW", 0)
     basis, ridge = fans.charter.basis, fans.charter.ridge
     published(fans, *FANS[:2])
     first = shown(fans, distance=distance)
@@ -323,7 +323,7 @@ def test_by_parameters_a_few_patterns_are_grouped_afresh(fans: Federation) -> No
 def test_two_servers_on_one_data_base_follow_alike(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groupings, "FEW", 0)
+    monkeypatch.setattr(live_groups, "FEW", 0)
     with serving(database) as first, serving(database) as second:
         here = first.found(Charter("fans", Basis(LAYER, LAYER.inputs)))
         here.enrol("fan-1", "fan-2", "fan 3/ü")
@@ -344,7 +344,7 @@ def test_groups_that_have_become_too_large_are_not_kept(
 ) -> None:
     published(fans, *FANS[:2])
     assert shown(fans)["revision"] == 2
-    monkeypatch.setattr(groupings, "MOST_PATTERNS", 5)
+    monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
     published(fans, FANS[2])
     assert "more than 5 patterns" in refused(fans, "refused")
     answer = fans.ask("GET", "/merged", fans.keys["fan-1"], params={"grouped": "evidence"})
@@ -352,7 +352,7 @@ def test_groups_that_have_become_too_large_are_not_kept(
     assert fans.merged("fan-1").devices == 2, "the sum over all is there as ever"
     monkeypatch.undo()
     assert (shown(fans)["revision"], shown(fans)["since"]) == (3, 3)
-    monkeypatch.setattr(groupings, "MOST_BYTES", 100)
+    monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
     published(fans, fan("fan-1", near(1, 1), near(1, 7)))
     assert "more than 100" in refused(fans, "refused")
 
@@ -390,9 +390,9 @@ def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.Mo
     assert "anew" in refused(fans, "malformed", anew="yes")
     for count in ("0", "7"):
         assert "groups" in refused(fans, "malformed", groups=count)
-    monkeypatch.setattr(groupings, "MOST_PATTERNS", 5)
+    monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
     assert "more than 5 patterns" in refused(fans, "refused", distance="parameters", groups=2)
-    monkeypatch.setattr(groupings, "MOST_BYTES", 100)
+    monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
     assert "more than 100" in refused(fans, "refused")
     assert fans.ask("GET", "/groups", "guessed").status_code == 401
     assert fans.ask("GET", "/groups", fans.token).status_code == 401

@@ -157,7 +157,7 @@ def process(
     """A server as a process of its own, ended like a service is; a test may kill it before."""
     options = {"port": port or free_port(), "log_level": "error", **more}
     code = (
-        "import json, sys; from elmgrove.server.listen import listen;"
+        "import json, sys; from elmgrove.server.app import listen;"
         "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
     )
     command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]

@@ -40,8 +40,8 @@ def serve(
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
     extra("starlette", "server")
-    listen = extra("elmgrove.server.listen", "server")
-    secrets = extra("elmgrove.server.secrets", "server")
+    listen = extra("elmgrove.server.app", "server")
+    secrets = extra("elmgrove.server.auth", "server")
     listen.require_both(certificate, private_key)
     if admin_token is None:
         admin_token = secrets.admin_token(admin_token_file)

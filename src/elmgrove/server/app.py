@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -12,13 +14,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from threadpoolctl import threadpool_limits
 
-from elmgrove.errors import ElmgroveError
-from elmgrove.server import secrets
+from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.server.auth import hashed
 from elmgrove.server.openapi import document
 from elmgrove.server.problems import Problem, answer
 from elmgrove.server.routes import OFFERS, Handler
 from elmgrove.server.service import Service
-from elmgrove.server.store import open_store
+from elmgrove.server.store.store import open_store
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
@@ -30,7 +32,7 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
-        app.state.service = Service(store, secrets.hashed(admin_token), max_body)
+        app.state.service = Service(store, hashed(admin_token), max_body)
         kept = (app.state.service.sums, app.state.service.groupings)
         following = asyncio.gather(*(followers.run() for followers in kept))
         try:
@@ -63,3 +65,37 @@ async def _handled(handlers: Mapping[str, Handler], request: Request) -> Respons
 
 async def _openapi(request: Request) -> Response:
     return JSONResponse(document())
+
+
+def listen(
+    store_url: str,
+    admin_token: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8470,
+    certificate: Path | None = None,
+    private_key: Path | None = None,
+    max_body: int = MAX_BODY,
+    log_level: str = "info",
+) -> None:
+    """Serves until SIGINT or SIGTERM; what was begun is finished first."""
+    require_both(certificate, private_key)
+    uvicorn.run(
+        make_app(store_url, admin_token, max_body=max_body),
+        host=host,
+        port=port,
+        # The parser with limits on headers.
+        http="h11",
+        ssl_certfile=certificate,
+        ssl_keyfile=private_key,
+        log_level=log_level,
+        access_log=log_level == "debug",
+        timeout_graceful_shutdown=10,
+        server_header=False,
+    )
+
+
+def require_both(certificate: Path | None, private_key: Path | None) -> None:
+    """Raises ``BadInput`` for a certificate without its key, or a key without its certificate."""
+    if (certificate is None) != (private_key is None):
+        raise BadInput("TLS needs both: --certificate and --private-key")

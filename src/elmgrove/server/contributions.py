@@ -11,11 +11,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from elmgrove.detector.mixture.pattern import MOST_PARTS
 from elmgrove.federation import DISTANCES, Contribution, Departure, Version, follows
 from elmgrove.federation.entries import framed
-from elmgrove.server.callers import Caller, caller_of
-from elmgrove.server.federations import content_limit
+from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
-from elmgrove.server.records import Entry, Federation
-from elmgrove.server.service import body_of
+from elmgrove.server.service import body_of, content_limit
+from elmgrove.server.store.records import Entry, Federation
 
 BLOB = "application/octet-stream"
 #: Seconds that a body may take to arrive.
@@ -201,3 +200,23 @@ async def _bundled(caller: Caller, wanted: list[str]) -> AsyncIterator[bytes]:
     async with store.snapshot(federation) as snapshot:
         async for _, blob in snapshot.blobs:
             yield framed(blob)
+
+
+async def groups(request: Request) -> Response:
+    """Which patterns of which devices are of one kind: the standing groups, or grouped anew."""
+    caller, query = await caller_of(request), request.query_params
+    distance, anew, count = (
+        query.get("distance", "evidence"),
+        query.get("anew"),
+        query.get("groups"),
+    )
+    if distance not in DISTANCES:
+        raise Problem("malformed", f"distance: {distance!r:.40} is not {' or '.join(DISTANCES)}")
+    if anew not in (None, "true", "false"):
+        raise Problem("malformed", f"anew: {anew!r:.40} is not true or false")
+    if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
+        raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
+    groupings, asked = caller.service.groupings, (caller.federation, caller.charter, distance)
+    if anew != "true" and count is None:
+        return JSONResponse(await groupings.standing(*asked).fields())
+    return JSONResponse(await groupings.anew(*asked, None if count is None else int(count)))

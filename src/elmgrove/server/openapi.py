@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
 def _operation(offer: Offer) -> dict[str, Any]:
     said = inspect.getdoc(offer.handler) or ""
     operation: dict[str, Any] = {
-        "operationId": f"{offer.handler.__module__.rpartition('.')[2]}_{offer.handler.__name__}",
+        "operationId": offer.name,
         "summary": said.splitlines()[0],
         "parameters": _parameters(offer),
         "responses": {

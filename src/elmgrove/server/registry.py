@@ -1,81 +1,109 @@
-"""Federations and the devices that were let in, as operations."""
+"""Federations and their devices over HTTP: made, let in, shown, revoked and deleted."""
 
-import json
+import time
 
-from elmgrove.server.operations import Operation, known
-from elmgrove.server.records import Device, Federation
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-FEDERATION = "SELECT name, basis, ridge, members, token_hash, created FROM federation"
-DEVICE = "SELECT name, key_hash, revoked, enrolled FROM device WHERE federation = $1"
-
-
-def create_federation(made: Federation) -> Operation[bool]:
-    if (yield from federation(made.name)) is not None:
-        return False
-    members = None if made.members is None else json.dumps(made.members)
-    insert = "INSERT INTO federation VALUES ($1, $2, $3, $4, $5, $6)"
-    basis = json.dumps(made.basis)
-    yield (insert, made.name, basis, made.ridge, members, made.token_hash, made.created)
-    return True
+from elmgrove.federation import Charter, address_of
+from elmgrove.server.auth import Caller, caller_of, hashed, joiner_of, new_secret, require_admin
+from elmgrove.server.contributions import depart
+from elmgrove.server.problems import Problem
+from elmgrove.server.service import content_limit, json_of
+from elmgrove.server.store.records import Device, Federation
 
 
-def federation(name: str) -> Operation[Federation | None]:
-    rows = yield (f"{FEDERATION} WHERE name = $1", name)
-    return _federation(*rows[0]) if rows else None
+async def create_federation(request: Request) -> Response:
+    """Makes a federation; the answer holds the token with which devices join, once."""
+    service = require_admin(request)
+    charter = Charter.from_fields(await json_of(request))
+    if content_limit(charter) > service.max_body:
+        raise Problem(
+            "too-large",
+            f"contributions of this many units and inputs are longer than the {service.max_body} "
+            "bytes that this server takes; see serve --max-body",
+        )
+    token = new_secret("join")
+    made = Federation(
+        charter.name,
+        charter.basis.fields,
+        float(charter.ridge),
+        charter.members,
+        hashed(token),
+        time.time(),
+    )
+    if not await service.store.create_federation(made):
+        raise Problem("taken", f"there is a federation {charter.name!r} already")
+    return JSONResponse({**charter.fields, "token": token}, 201)
 
 
-def federations() -> Operation[list[Federation]]:
-    rows = yield (f"{FEDERATION} ORDER BY name",)
-    return [_federation(*row) for row in rows]
+async def list_federations(request: Request) -> Response:
+    """The names of all federations."""
+    service = require_admin(request)
+    names = [federation.name for federation in await service.store.federations()]
+    return JSONResponse({"federations": names})
 
 
-def _federation(
-    name: str, basis: str, ridge: float, members: str | None, token_hash: str, created: float
-) -> Federation:
-    patterns = None if members is None else tuple(json.loads(members))
-    return Federation(name, json.loads(basis), ridge, patterns, token_hash, created)
+async def show_federation(request: Request) -> Response:
+    """A federation's charter: all that a device needs to know in order to take part."""
+    caller = await _anybody(request)
+    return JSONResponse(caller.charter.fields)
 
 
-def delete_federation(name: str) -> Operation[bool]:
-    if (yield from federation(name)) is None:
-        return False
-    yield ("DELETE FROM federation WHERE name = $1", name)
-    return True
+async def delete_federation(request: Request) -> Response:
+    """Deletes a federation with all that belongs to it."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    await caller.service.store.delete_federation(caller.charter.name)
+    return Response(status_code=204)
 
 
-def set_token(name: str, token_hash: str) -> Operation[None]:
-    yield from known(name)
-    yield ("UPDATE federation SET token_hash = $2 WHERE name = $1", name, token_hash)
+async def renew_token(request: Request) -> Response:
+    """Gives a new join token; the old one is worth nothing from then on. Keys stay valid."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    token = new_secret("join")
+    await caller.service.store.set_token(caller.charter.name, hashed(token))
+    return JSONResponse({"token": token})
 
 
-def enrol(federation: str, device: Device, again: bool) -> Operation[bool]:
-    yield from known(federation)
-    if (yield (f"{DEVICE} AND name = $2", federation, device.name)):
-        if not again:
-            return False
-        yield ("DELETE FROM device WHERE federation = $1 AND name = $2", federation, device.name)
-    insert = "INSERT INTO device VALUES ($1, $2, $3, FALSE, $4)"
-    yield (insert, federation, device.name, device.key_hash, device.enrolled)
-    return True
+async def _anybody(request: Request) -> Caller:
+    try:
+        return (await joiner_of(request))[0]
+    except Problem:
+        return await caller_of(request)
 
 
-def device_of(federation: str, key_hash: str) -> Operation[Device | None]:
-    rows = yield (f"{DEVICE} AND key_hash = $2", federation, key_hash)
-    return _device(*rows[0]) if rows else None
+async def enrol_device(request: Request) -> Response:
+    """Gives a device its key, once. The administrator may give a device a new one."""
+    caller, is_admin = await joiner_of(request)
+    name = (await json_of(request)).get("name")
+    if not isinstance(name, str):
+        raise Problem("malformed", "name: the device's name is missing")
+    address_of(name)
+    if not caller.charter.admits(name):
+        raise Problem("forbidden", f"{name!r} is not among those who may join")
+    key = new_secret("key")
+    device = Device(name, hashed(key), False, time.time())
+    if not await caller.service.store.enrol(caller.charter.name, device, again=is_admin):
+        raise Problem("taken", f"{name!r} has joined already; only the administrator can renew it")
+    return JSONResponse({"name": name, "key": key}, 201)
 
 
-def devices(federation: str) -> Operation[list[Device]]:
-    rows = yield (f"{DEVICE} ORDER BY name", federation)
-    return [_device(*row) for row in rows]
+async def list_devices(request: Request) -> Response:
+    """All devices that joined, and whether their keys are valid."""
+    caller = await caller_of(request)
+    devices = await caller.service.store.devices(caller.charter.name)
+    known = [{"name": d.name, "revoked": d.revoked, "enrolled": d.enrolled} for d in devices]
+    return JSONResponse({"devices": known})
 
 
-def _device(name: str, key_hash: str, revoked: int, enrolled: float) -> Device:
-    return Device(name, key_hash, bool(revoked), enrolled)
-
-
-def revoke(federation: str, name: str) -> Operation[bool]:
-    if not (yield (f"{DEVICE} AND name = $2", federation, name)):
-        return False
-    revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
-    yield (revoking, federation, name)
-    return True
+async def revoke_device(request: Request) -> Response:
+    """Makes a device's key worthless and takes its part out of the sum."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    name = request.path_params["device"]
+    if not await caller.service.store.revoke(caller.charter.name, name):
+        raise Problem("not-found", f"{name!r} has not joined")
+    await depart(caller, name, None)
+    return Response(status_code=204)

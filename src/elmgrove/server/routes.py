@@ -4,9 +4,23 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from elmgrove.server import contributions, devices, federations, groups, status
+from elmgrove import __version__
+from elmgrove.server import contributions, registry
+from elmgrove.server.service import service_of
+
+
+async def health(request: Request) -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+async def ready(request: Request) -> Response:
+    """The data base answers as well."""
+    await service_of(request).store.ready()
+    return JSONResponse({"status": "ready", "version": __version__})
+
 
 FEDERATION = "/v1/federations/{federation}"
 DEVICE = f"{FEDERATION}/devices/{{device:path}}"
@@ -19,8 +33,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Offer(NamedTuple):
-    """One thing that can be asked for. The handler's docstring says what it does."""
+    """One thing that can be asked for; the handler's docstring says what it does."""
 
+    name: str
     method: str
     path: str
     handler: Handler
@@ -33,18 +48,79 @@ class Offer(NamedTuple):
 
 JSON, BLOB, PLAIN = "application/json", contributions.BLOB, None
 OFFERS = (
-    Offer("GET", "/health", status.health, (), 200, JSON),
-    Offer("GET", "/ready", status.ready, (), 200, JSON),
-    Offer("POST", "/v1/federations", federations.create, (ADMIN,), 201, JSON, body=JSON),
-    Offer("GET", "/v1/federations", federations.index, (ADMIN,), 200, JSON),
-    Offer("GET", FEDERATION, federations.show, (ADMIN, JOIN, KEY), 200, JSON),
-    Offer("DELETE", FEDERATION, federations.delete, (ADMIN,), 204, PLAIN),
-    Offer("POST", f"{FEDERATION}/token", federations.renew_token, (ADMIN,), 200, JSON),
-    Offer("POST", f"{FEDERATION}/devices", devices.enrol, (ADMIN, JOIN), 201, JSON, body=JSON),
-    Offer("GET", f"{FEDERATION}/devices", devices.index, (ADMIN, KEY), 200, JSON),
-    Offer("DELETE", DEVICE, devices.revoke, (ADMIN,), 204, PLAIN),
-    Offer("GET", f"{FEDERATION}/entries", contributions.index, (ADMIN, KEY), 200, JSON),
+    Offer("status_health", "GET", "/health", health, (), 200, JSON),
+    Offer("status_ready", "GET", "/ready", ready, (), 200, JSON),
     Offer(
+        "federations_create",
+        "POST",
+        "/v1/federations",
+        registry.create_federation,
+        (ADMIN,),
+        201,
+        JSON,
+        body=JSON,
+    ),
+    Offer(
+        "federations_index",
+        "GET",
+        "/v1/federations",
+        registry.list_federations,
+        (ADMIN,),
+        200,
+        JSON,
+    ),
+    Offer(
+        "federations_show",
+        "GET",
+        FEDERATION,
+        registry.show_federation,
+        (ADMIN, JOIN, KEY),
+        200,
+        JSON,
+    ),
+    Offer(
+        "federations_delete", "DELETE", FEDERATION, registry.delete_federation, (ADMIN,), 204, PLAIN
+    ),
+    Offer(
+        "federations_renew_token",
+        "POST",
+        f"{FEDERATION}/token",
+        registry.renew_token,
+        (ADMIN,),
+        200,
+        JSON,
+    ),
+    Offer(
+        "devices_enrol",
+        "POST",
+        f"{FEDERATION}/devices",
+        registry.enrol_device,
+        (ADMIN, JOIN),
+        201,
+        JSON,
+        body=JSON,
+    ),
+    Offer(
+        "devices_index",
+        "GET",
+        f"{FEDERATION}/devices",
+        registry.list_devices,
+        (ADMIN, KEY),
+        200,
+        JSON,
+    ),
+    Offer("devices_revoke", "DELETE", DEVICE, registry.revoke_device, (ADMIN,), 204, PLAIN),
+    Offer(
+        "contributions_index",
+        "GET",
+        f"{FEDERATION}/entries",
+        contributions.index,
+        (ADMIN, KEY),
+        200,
+        JSON,
+    ),
+    Offer(
+        "contributions_some",
         "GET",
         f"{FEDERATION}/contributions",
         contributions.some,
@@ -53,10 +129,22 @@ OFFERS = (
         BLOB,
         query=("origin",),
     ),
-    Offer("GET", CONTRIBUTION, contributions.get, (ADMIN, KEY), 200, BLOB),
-    Offer("PUT", CONTRIBUTION, contributions.put, (KEY,), 200, JSON, body=BLOB),
-    Offer("DELETE", CONTRIBUTION, contributions.leave, (ADMIN, KEY), 204, PLAIN, query=("epoch",)),
+    Offer("contributions_get", "GET", CONTRIBUTION, contributions.get, (ADMIN, KEY), 200, BLOB),
     Offer(
+        "contributions_put", "PUT", CONTRIBUTION, contributions.put, (KEY,), 200, JSON, body=BLOB
+    ),
+    Offer(
+        "contributions_leave",
+        "DELETE",
+        CONTRIBUTION,
+        contributions.leave,
+        (ADMIN, KEY),
+        204,
+        PLAIN,
+        query=("epoch",),
+    ),
+    Offer(
+        "contributions_merged",
         "GET",
         f"{FEDERATION}/merged",
         contributions.merged,
@@ -66,9 +154,10 @@ OFFERS = (
         query=("without", "grouped"),
     ),
     Offer(
+        "groups_show",
         "GET",
         f"{FEDERATION}/groups",
-        groups.show,
+        contributions.groups,
         (ADMIN, KEY),
         200,
         JSON,

@@ -1,15 +1,20 @@
 """The service: what all requests share."""
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
-from elmgrove.server.groupings import Groupings
+from elmgrove.server.live_groups import Groupings
+from elmgrove.server.live_sums import Sums
 from elmgrove.server.problems import Problem
-from elmgrove.server.records import Federation
-from elmgrove.server.store import Store
-from elmgrove.server.sums import Sums
+from elmgrove.server.store.records import Federation
+from elmgrove.server.store.store import Store
+
+#: Longest JSON document that is read: names and scaling of some 50,000 features.
+MAX_JSON = 4 * 2**20
 
 
 @dataclass
@@ -60,3 +65,23 @@ async def body_of(request: Request, limit: int) -> bytes:
     except ClientDisconnect:
         raise Problem("malformed", "the body broke off") from None
     return b"".join(chunks)
+
+
+async def json_of(request: Request) -> dict[str, Any]:
+    """The object in the request's body."""
+    try:
+        found = json.loads(await body_of(request, MAX_JSON))
+    except (ValueError, RecursionError) as error:
+        raise Problem("malformed", f"the body is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Problem("malformed", "the body must be a JSON object")
+    return found
+
+
+def content_limit(charter: Charter, patterns: int = 1) -> int:
+    """The longest that an honest contribution can be: its numbers, its basis, and some air."""
+    units, outputs = charter.basis.layer.units, charter.basis.outputs
+    numbers = 8 * (units * (units + 1) // 2 + units * outputs)
+    # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.
+    basis = 2 * len(json.dumps(json.dumps(charter.basis.fields)))
+    return patterns * (numbers + 512) + basis + 8192

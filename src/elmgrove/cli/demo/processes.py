@@ -1,6 +1,7 @@
 """The demo's processes: a real server and real agents, all of which end with the demo."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -14,7 +15,6 @@ from typing import Self
 import httpx
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.server import secrets
 
 COMMAND = (sys.executable, "-m", "elmgrove")
 #: Seconds after which something that should have happened is taken to have failed.
@@ -116,7 +116,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self.admin_token = secrets.make("admin")
+        self.admin_token = secrets.token_urlsafe(32)
         processes.start(
             "server",
             *("serve", "--store", "fleet.db", "--port", str(port), "--log-level", "warning"),

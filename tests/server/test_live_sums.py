@@ -13,7 +13,8 @@ from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Departure, Merged, address_of, unbundle
 from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
-from elmgrove.server import entries, following
+from elmgrove.server import live
+from elmgrove.server.store import statements
 from support.serving import (  # noqa: F401 (fixtures)
     ADMIN,
     LAYER,
@@ -363,7 +364,7 @@ def test_two_servers_on_one_data_base_give_one_sum(database: str) -> None:
 def test_what_came_and_went_unseen_leaves_no_rounding_behind(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(live, "SECONDS_BETWEEN_LOOKS", 3600.0)
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())
         here.enrol(ME, YOU, THIRD)
@@ -379,9 +380,9 @@ def test_what_came_and_went_unseen_leaves_no_rounding_behind(
 def test_a_server_that_lagged_behind_sums_afresh(
     database: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "KEEP", 40)
+    monkeypatch.setattr(statements, "KEEP", 40)
     # So that the second server does not look by itself in the meantime.
-    monkeypatch.setattr(following, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(live, "SECONDS_BETWEEN_LOOKS", 3600.0)
     caplog.set_level("INFO", "elmgrove.server")
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())

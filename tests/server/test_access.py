@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from elmgrove.server import secrets
+from elmgrove.server import auth
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
@@ -34,8 +34,8 @@ class World:
             "none": None,
             "garbage": "garbage",
             "blank": "\u00a0",
-            "hash of the key": secrets.hashed(self.mine.keys["me"]),
-            "hash of the admin's": secrets.hashed(ADMIN),
+            "hash of the key": auth.hashed(self.mine.keys["me"]),
+            "hash of the admin's": auth.hashed(ADMIN),
             "token elsewhere": self.other.token,
             "key elsewhere": self.other.keys["me"],
             "revoked key": self.mine.keys["gone"],

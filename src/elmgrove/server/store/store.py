@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from elmgrove.errors import BadInput
-from elmgrove.server import entries, registry, schema
-from elmgrove.server.operations import Operation, Statement, T
-from elmgrove.server.records import Change, Device, Entry, Federation, Snapshot
-from elmgrove.server.sqlite import open_sqlite
+from elmgrove.server.store import statements
+from elmgrove.server.store.records import Change, Device, Entry, Federation, Snapshot
+from elmgrove.server.store.sqlite import open_sqlite
+from elmgrove.server.store.statements import Operation, Statement, T
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
 
@@ -55,44 +55,44 @@ class Store:
 
     async def ready(self) -> None:
         """MUST raise ``StoreUnavailable``, within a minute, when the data base can't answer."""
-        await self._engine.read(schema.check())
+        await self._engine.read(statements.check())
 
     async def create_federation(self, made: Federation) -> bool:
         """MUST return False and change nothing when the name is taken."""
-        return await self._engine.write(made.name, registry.create_federation(made))
+        return await self._engine.write(made.name, statements.create_federation(made))
 
     async def federation(self, name: str) -> Federation | None:
-        return await self._engine.read(registry.federation(name))
+        return await self._engine.read(statements.federation(name))
 
     async def federations(self) -> list[Federation]:
         """MUST be in the order of the names."""
-        return await self._engine.read(registry.federations())
+        return await self._engine.read(statements.federations())
 
     async def delete_federation(self, name: str) -> bool:
         """MUST delete all that belongs to it; says whether it was there."""
-        return await self._engine.write(name, registry.delete_federation(name))
+        return await self._engine.write(name, statements.delete_federation(name))
 
     async def set_token(self, name: str, token_hash: str) -> None:
-        await self._engine.write(name, registry.set_token(name, token_hash))
+        await self._engine.write(name, statements.set_token(name, token_hash))
 
     async def enrol(self, federation: str, device: Device, *, again: bool) -> bool:
         """Lets a device in, not revoked. MUST return False and change nothing when it is in.
 
         ``again`` replaces the key of a device that is in and lets a revoked one back in.
         """
-        return await self._engine.write(federation, registry.enrol(federation, device, again))
+        return await self._engine.write(federation, statements.enrol(federation, device, again))
 
     async def device_of(self, federation: str, key_hash: str) -> Device | None:
         """MUST find revoked devices too: what they may do is for the caller to decide."""
-        return await self._engine.read(registry.device_of(federation, key_hash))
+        return await self._engine.read(statements.device_of(federation, key_hash))
 
     async def devices(self, federation: str) -> list[Device]:
         """MUST be in the order of the names."""
-        return await self._engine.read(registry.devices(federation))
+        return await self._engine.read(statements.devices(federation))
 
     async def revoke(self, federation: str, name: str) -> bool:
         """Says whether there is such a device; what it published stays."""
-        return await self._engine.write(federation, registry.revoke(federation, name))
+        return await self._engine.write(federation, statements.revoke(federation, name))
 
     async def put(
         self,
@@ -114,7 +114,7 @@ class Store:
         """
         digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
         made = Entry(origin, 0, epoch, count, digest, size, received, blob is None)
-        put = entries.put(federation, made, blob, successor)
+        put = statements.put(federation, made, blob, successor)
         outcome = await self._engine.write(federation, put)
         if isinstance(outcome, Exception):
             raise outcome
@@ -122,19 +122,21 @@ class Store:
 
     async def entry(self, federation: str, origin: str) -> Entry | None:
         """The newest of that origin, a departure too."""
-        return await self._engine.read(entries.entry(federation, origin))
+        return await self._engine.read(statements.entry(federation, origin))
 
     async def entries(self, federation: str) -> list[Entry]:
         """MUST be the newest of each origin, departures included, in the order of the origins."""
-        return await self._engine.read(entries.entries(federation))
+        return await self._engine.read(statements.entries(federation))
 
     async def blob(self, federation: str, origin: str) -> tuple[Entry, bytes] | None:
         """The newest of that origin; None where there is none or it left."""
-        return await self._engine.read(entries.blob(federation, origin))
+        return await self._engine.read(statements.blob(federation, origin))
 
     async def revision(self, federation: str, besides: str | None = None) -> int:
         """The newest that is not by ``besides``; 0 if none. MUST be quick with many devices."""
-        return await self._engine.read(entries.revision(federation, besides or entries.NOBODY))
+        return await self._engine.read(
+            statements.revision(federation, besides or statements.NOBODY)
+        )
 
     async def changes(self, federation: str, since: int, limit: int) -> list[Change] | None:
         """The revisions since + 1, since + 2, ... in order, at most ``limit``.
@@ -143,7 +145,7 @@ class Store:
         ``KEEP`` revisions after it was superseded), ``since`` is 0, or is a revision that this
         federation never had. Then take a snapshot. An unknown federation is a ``KeyError``.
         """
-        return await self._engine.read(entries.changes(federation, since, limit))
+        return await self._engine.read(statements.changes(federation, since, limit))
 
     @asynccontextmanager
     async def snapshot(self, federation: str) -> AsyncIterator[Snapshot]:
@@ -152,8 +154,8 @@ class Store:
         Holds a connection while it is open, and a few blobs at a time in memory. An unknown
         federation is a ``KeyError``.
         """
-        revision = entries.snapshot_revision(federation)
-        blobs = entries.snapshot_blobs(federation)
+        revision = statements.snapshot_revision(federation)
+        blobs = statements.snapshot_blobs(federation)
         async with self._engine.stream(revision, blobs) as (found, rows):
             yield Snapshot(found, rows)
 
@@ -166,7 +168,7 @@ async def open_store(url: str) -> Store:
     scheme, mark, rest = url.partition("://")
     if scheme in ("postgresql", "postgres") and mark:
         # Here, because asyncpg is an extra.
-        from elmgrove.server.postgres import open_postgres
+        from elmgrove.server.store.postgres import open_postgres
 
         return Store(await open_postgres(url))
     path = rest.removeprefix("/") if mark else url

@@ -9,9 +9,9 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.federation import Charter, Merged, RunningSum
 from elmgrove.federation.entries import evidence_of
-from elmgrove.server.following import Follower, Followers
-from elmgrove.server.records import Change, Federation
-from elmgrove.server.store import Store
+from elmgrove.server.live import Follower, Followers
+from elmgrove.server.store.records import Change, Federation
+from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from elmgrove.server.problems import Problem
-from elmgrove.server.records import Change, Federation
-from elmgrove.server.store import Store
+from elmgrove.server.store.records import Change, Federation
+from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 

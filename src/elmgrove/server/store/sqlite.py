@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmgrove.server.operations import Operation, Statement, StoreUnavailable, T
-from elmgrove.server.schema import prepare
+from elmgrove.server.store.statements import Operation, Statement, StoreUnavailable, T, prepare
 
 Job = tuple[Operation[Any], Future[Any]]
 

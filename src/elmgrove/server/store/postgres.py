@@ -7,8 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from elmgrove.errors import extra
-from elmgrove.server.operations import Operation, Statement, StoreUnavailable, T
-from elmgrove.server.schema import prepare
+from elmgrove.server.store.statements import Operation, Statement, StoreUnavailable, T, prepare
 
 asyncpg: Any = extra("asyncpg", "server")
 

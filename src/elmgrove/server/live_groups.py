@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
-from elmgrove.server.following import Follower, Followers
+from elmgrove.server.live import Follower, Followers
 from elmgrove.server.problems import Problem
-from elmgrove.server.records import Change, Federation
-from elmgrove.server.store import Store
+from elmgrove.server.store.records import Change, Federation
+from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import httpx
 
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.federation import Contribution, Merged
-from elmgrove.server.listen import listen
+from elmgrove.server.app import listen
 from support.serving import (
     ADMIN,
     Federation,
@@ -32,7 +32,7 @@ KILLS = int(os.environ.get("ELMGROVE_TEST_KILLS", "8"))
 EVIDENCE = [evidence(rows(seed, 5)) for seed in range(17)]
 # A process that has everything imported and is forked for each server: 200 starts in a minute.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["__main__", "elmgrove.server.listen"])
+CONTEXT.set_forkserver_preload(["__main__", "elmgrove.server.app"])
 
 
 @dataclass

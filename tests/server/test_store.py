@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.server import entries
-from elmgrove.server.operations import StoreUnavailable
-from elmgrove.server.records import Change, Device, Entry, Federation
-from elmgrove.server.store import Store, open_store
+from elmgrove.server.store import statements
+from elmgrove.server.store.records import Change, Device, Entry, Federation
+from elmgrove.server.store.statements import StoreUnavailable
+from elmgrove.server.store.store import Store, open_store
 from support.services import execute
 
 pytestmark = pytest.mark.anyio
@@ -276,9 +276,9 @@ async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
     await put(store, "a", b"1")
     assert (await store.revision("fans"), await store.revision("fans", "a")) == (1, 0)
     await put(store, "b", b"1")
-    for _ in range(entries.KEEP + 20):
+    for _ in range(statements.KEEP + 20):
         await put(store, "a", b"2")
-    last = entries.KEEP + 22
+    last = statements.KEEP + 22
     assert [await store.revision("fans", name) for name in (None, "a", "b")] == [last, 2, last]
     await put(store, "b", None)
     assert await store.revision("fans", "a") == last + 1
@@ -315,7 +315,7 @@ async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
     await put(store, "old", b"0")
     await put(store, "a", b"first")
     second = await put(store, "a", b"second")
-    for n in range(entries.KEEP - 1):
+    for n in range(statements.KEEP - 1):
         await put(store, "b", b"%d" % n)
     assert await store.changes("fans", 1, 2) == [
         Change(2, "a", b"first", None),
@@ -324,13 +324,13 @@ async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
     await put(store, "b", b"one more")
     assert await store.changes("fans", 1, 1) is None, "its own blob is gone"
     assert await store.changes("fans", 2, 1) is None, "the blob it replaced is gone"
-    assert len(await store.changes("fans", 3, 1000)) == entries.KEEP
+    assert len(await store.changes("fans", 3, 1000)) == statements.KEEP
     assert await store.blob("fans", "a") == (second, b"second")
     assert [origin for origin, _ in (await content(store))[1]] == ["a", "b", "old"]
 
 
 async def test_old_changes_are_told_as_long_as_nothing_was_replaced(store: Store) -> None:
-    for n in range(entries.KEEP + 10):
+    for n in range(statements.KEEP + 10):
         await put(store, f"{n}", b"x")
     assert await store.changes("fans", 1, 1) == [Change(2, "1", b"x", None)]
 
@@ -374,7 +374,7 @@ async def test_random_histories_agree_with_a_model(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sum that follows the changes, or is rebuilt when told so, is always the newest blobs."""
-    monkeypatch.setattr(entries, "KEEP", 5)
+    monkeypatch.setattr(statements, "KEEP", 5)
     chance = random.Random(20_26)
     newest: dict[str, bytes] = {}
     summed: list[bytes] = []
@@ -511,7 +511,7 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
 
 WRITER = textwrap.dedent("""
     import asyncio, sys
-    from elmgrove.server.store import open_store
+    from elmgrove.server.store.store import open_store
 
     async def write(store, origin):
         while True:
@@ -552,7 +552,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
             assert revision == max(entry.revision for entry in held.values())
             for origin, blob in blobs:
                 assert sha256(blob).hexdigest() == held[origin].digest
-            since = max(1, revision - entries.KEEP)
+            since = max(1, revision - statements.KEEP)
             changes = await store.changes("fans", since, 10_000)
             assert changes is not None
             assert [change.revision for change in changes] == list(range(since + 1, revision + 1))
