@@ -21,7 +21,7 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --doctest-modules src/elmgrove --ignore src/elmgrove/engines/flower
+	$(BIN)/python -m pytest --doctest-modules src/elmgrove --ignore src/elmgrove/rounds/flower
 
 test-flower: ## Run Flower's tests and its example, in an environment of its own (.venv-flower)
 	.ci/flower

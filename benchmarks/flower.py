@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.exchange.output import Output, progress
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.engines import Delivery, Plan, Report, run
-from elmgrove.engines.flower.simulation import simulate
 from elmgrove.federation import Merged
+from elmgrove.rounds import Delivery, Plan, Report, run
+from elmgrove.rounds.flower.simulation import simulate
 
 ROWS = 24
 ROUNDS = 3

@@ -13,7 +13,7 @@ import pytest
 
 from elmgrove import Detector, Evidence, HiddenLayer, __version__
 from elmgrove.federation import Contribution, Member
-from elmgrove.storage.disk import load_contribution, load_member, save
+from elmgrove.storage.disk import load, save
 from support.commands import (  # noqa: F401 (fixtures)
     Elmgrove,
     Ran,
@@ -74,7 +74,7 @@ def test_learn_says_what_it_did_and_goes_on_from_there(elmgrove: Elmgrove) -> No
     second = elmgrove("learn", "b.csv", "-s", "fan.elm")
     assert "fan: learned 90 rows, 150 in all." in second.err
     assert "Watching: scores above" in second.err
-    detector = load_member(Path("fan.elm")).detector
+    detector = load(Path("fan.elm"), Member.from_bytes).detector
     at_once = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
     at_once.learn_many(np.vstack([rows(1, 60), rows(2, 90)]))
     assert detector.model.beta == pytest.approx(at_once.model.beta, rel=1e-9)
@@ -83,7 +83,7 @@ def test_learn_says_what_it_did_and_goes_on_from_there(elmgrove: Elmgrove) -> No
 def test_scores_are_the_same_in_all_formats(elmgrove: Elmgrove, fan_1: Path) -> None:
     data = np.vstack([rows(5, 20), rows(6, 3, shift=9.0)])
     write("new.csv", data)
-    detector = load_member(fan_1).detector
+    detector = load(fan_1, Member.from_bytes).detector
     expected, limit = detector.score_many(data), detector.threshold
     before = fan_1.read_bytes()
 
@@ -138,7 +138,7 @@ def test_the_gate_leaves_strange_rows_out(elmgrove: Elmgrove, fan_1: Path) -> No
     write("mixed.csv", np.vstack([np.zeros((10, 6)), rows(6, 5, shift=9.0)]))
     ran = elmgrove("learn", "mixed.csv", "--state", fan_1, "--gate")
     assert "learned 10 rows (5 strange ones left out), 310 in all" in ran.err
-    assert len(load_member(fan_1).detector.quarantine) == 5
+    assert len(load(fan_1, Member.from_bytes).detector.quarantine) == 5
     assert "learned 15 rows, 315 in all" in elmgrove("learn", "mixed.csv", "-s", "trusting.elm").err
 
 
@@ -173,7 +173,7 @@ def test_columns_can_be_dropped_for_good(elmgrove: Elmgrove) -> None:
     write("timed.csv", data, names)
     ran = elmgrove("learn", "timed.csv", "-s", "fan.elm", "--drop", "time", "--drop", "hum")
     assert ran.code == 0
-    kept = load_member(Path("fan.elm")).detector.basis.features
+    kept = load(Path("fan.elm"), Member.from_bytes).detector.basis.features
     assert kept == ("load [%]", "speed [m/s]", "current", "draft")
     assert elmgrove("score", "timed.csv", "-s", "fan.elm").code == 0
 
@@ -193,7 +193,7 @@ def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
     }
     given = [part for option in options.items() for part in option]
     assert elmgrove("learn", "a.csv", "--state", "x.elm", *given).code == 0
-    member = load_member(Path("x.elm"))
+    member = load(Path("x.elm"), Member.from_bytes)
     assert member.name == "Lüfter 7"
     assert member.detector.basis.layer == HiddenLayer(6, 4, "tanh", "normal", 12)
     assert member.detector.basis.scaling.kind == "minmax"
@@ -216,7 +216,7 @@ def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
     assert scored_merged != scored_alone
 
     # As if all rows had been learned in one place.
-    detector = load_member(fan_2).detector
+    detector = load(fan_2, Member.from_bytes).detector
     central = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
     central.learn_many(np.vstack([rows(1, 300), rows(2, 200)]))
     lines = csv.DictReader(io.StringIO(scored_merged))
@@ -231,7 +231,7 @@ def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
     # What is shared is one's own. (From a copy: a state remembers what it gave away.)
     shutil.copy(fan_2, "copy.elm")
     elmgrove("share", "--state", "copy.elm")
-    shared = load_contribution(Path("fan-2.evidence"))
+    shared = load(Path("fan-2.evidence"), Contribution.from_bytes)
     assert (shared.origin, shared.epoch, shared.evidence.count) == ("fan-2", 200, 200)
 
     # Newer takes the place of older, whether the older was there or not.
@@ -278,8 +278,12 @@ def test_like_works_with_a_state_and_with_evidence(
     assert (
         elmgrove("learn", "normal-2.csv", "-s", "x.elm", "--like", fan_1, "--rate", 0.05).code == 0
     )
-    made = load_member(Path("x.elm")).detector
-    assert made.basis == load_member(fan_2).detector.basis == load_member(fan_1).detector.basis
+    made = load(Path("x.elm"), Member.from_bytes).detector
+    assert (
+        made.basis
+        == load(fan_2, Member.from_bytes).detector.basis
+        == load(fan_1, Member.from_bytes).detector.basis
+    )
     assert made.policy.rate == 0.05
 
 
@@ -297,7 +301,7 @@ def test_too_few_rows_are_not_shared(elmgrove: Elmgrove, tmp_path: Path) -> None
 
     ran = elmgrove("share", "--state", "fan.elm", "--no-guard")
     assert (ran.code, "fan, 3 rows." in ran.err) == (0, True)
-    assert load_contribution(Path("fan.evidence")).evidence.count == 3
+    assert load(Path("fan.evidence"), Contribution.from_bytes).evidence.count == 3
 
 
 def test_few_new_rows_wait_for_more(elmgrove: Elmgrove) -> None:
@@ -315,7 +319,7 @@ def test_few_new_rows_wait_for_more(elmgrove: Elmgrove) -> None:
     elmgrove("learn", "c.csv", "--state", "fan.elm")
     ran = elmgrove("share", "--state", "fan.elm", "-o", "third.evidence")
     assert "fan, 24 rows.\n" in ran.err
-    assert load_contribution(Path("third.evidence")).epoch == 24
+    assert load(Path("third.evidence"), Contribution.from_bytes).epoch == 24
 
 
 # Inspecting
@@ -356,7 +360,7 @@ def test_inspect_shows_compact_files(elmgrove: Elmgrove) -> None:
 
 
 def test_inspect_says_why_evidence_would_be_refused(elmgrove: Elmgrove, fan_1: Path) -> None:
-    honest = load_contribution(Path("fan-1.evidence")).evidence
+    honest = load(Path("fan-1.evidence"), Contribution.from_bytes).evidence
     lie = Evidence(honest.basis, honest.U, honest.V, 0.0, honest.count)
     save(Path("lie.evidence"), Contribution("liar", 300, lie))
     assert "energy" in json.loads(elmgrove("inspect", "lie.evidence", "--json").out)["admissible"]

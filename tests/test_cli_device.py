@@ -6,8 +6,8 @@ import pytest
 
 from elmgrove.device.peer_server import Listener
 from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Departure
-from elmgrove.storage.disk import load_member, save
+from elmgrove.federation import Departure, Member
+from elmgrove.storage.disk import load, save
 from support.agents import (  # noqa: F401 (fixtures)
     address,
     federation_fixture,
@@ -63,7 +63,7 @@ def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Fe
     Path("fan.key").write_text("guessed")
     for where in (nobody, address(federation), "nowhere"):
         one_clear_line(elmgrove("device", "leave", where, "--state", "fan.elm"))
-    assert load_member(Path("fan.elm")).detector.learned == 20
+    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == 20
 
 
 def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
@@ -81,7 +81,7 @@ def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
         assert "fan now rests on its own rows and those of pump." in ran.err
     finally:
         listener.close()
-    received = load_member(Path("fan.elm")).detector.received
+    received = load(Path("fan.elm"), Member.from_bytes).detector.received
     assert received is not None
     assert received.close_to(evidence(rows(2, 20)), 1e-12)
 

@@ -10,7 +10,8 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.storage.disk import load_member, save
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load, save
 from support.agents import NAMES, address, server_fixture, write_rows  # noqa: F401 (fixtures)
 from support.commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
 from support.serving import ADMIN, Federation, Server, charter, free_port, rows, said
@@ -136,7 +137,7 @@ def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> 
     assert "revoked" in next(line for line in ask("show", name).out.splitlines() if "fan-a" in line)
     write_rows(Path("fan-b.csv"), rows(2, 30))
     run_device(running_server, name, "fan-b", 2)
-    merged = load_member(Path("fan-b.elm")).merged
+    merged = load(Path("fan-b.elm"), Member.from_bytes).merged
     assert merged is not None
     assert merged.devices == 0, "its part is gone"
 
@@ -153,7 +154,7 @@ def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> 
         )
     ).run()
     run_device(running_server, name, "fan-b", 2)
-    merged = load_member(Path("fan-b.elm")).merged
+    merged = load(Path("fan-b.elm"), Member.from_bytes).merged
     assert merged is not None
     assert (merged.devices, merged.evidence.count) == (1, 40)
 

@@ -17,10 +17,10 @@ import pytest
 import typer
 
 import elmgrove
-import elmgrove.compact
-import elmgrove.engines
 import elmgrove.exchange
 import elmgrove.federation
+import elmgrove.rounds
+import elmgrove.rounds.compact
 from elmgrove.cli.app import app
 from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings, help_of, type_of
@@ -55,7 +55,7 @@ def test_each_public_name_has_a_docstring_and_a_row(name: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [elmgrove.compact, elmgrove.federation, elmgrove.engines, elmgrove.exchange],
+    [elmgrove.federation, elmgrove.rounds, elmgrove.exchange],
 )
 def test_each_name_of_a_package_has_a_docstring_and_a_row(module: ModuleType) -> None:
     for name in module.__all__:

@@ -17,7 +17,8 @@ from benchmarks.exchange.output import Output, progress
 from benchmarks.exchange.process import Running, started
 from benchmarks.exchange.server import serving
 from benchmarks.rows import Matrix, rows
-from elmgrove.storage.disk import load_member, save
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load, save
 
 _PATIENCE = 600.0
 _OTHERS = 10
@@ -86,7 +87,7 @@ def _at_work(agent: Running, source: Path, verdicts: Path, X: Matrix) -> dict[st
 
 
 def _saving(state: Path) -> dict[str, Any]:
-    member = load_member(state)
+    member = load(state, Member.from_bytes)
     case = Case(lambda: member, partial(save, state))
     milliseconds = [time / 1e3 for time in batch(case, _SAVING_SECONDS)]
     return {"state kB": state.stat().st_size / 1e3, "ms a save": asdict(Timing.of(milliseconds))}

@@ -20,11 +20,12 @@ from fans.rows import made_up
 from fans.server import federation
 
 from elmgrove import Evidence
-from elmgrove.engines import local
-from elmgrove.engines.flower.processes import Processes
-from elmgrove.engines.flower.simulation import free_port, superlink
-from elmgrove.engines.worker import Loss, Worker
-from elmgrove.storage.disk import load_member
+from elmgrove.federation import Member
+from elmgrove.rounds import local
+from elmgrove.rounds.clients import Loss, Worker
+from elmgrove.rounds.flower.processes import Processes
+from elmgrove.rounds.flower.simulation import free_port, superlink
+from elmgrove.storage.disk import load
 
 APP = Path(__file__).parent
 ROUNDS = 2
@@ -99,7 +100,7 @@ def run(processes: Processes, config: list[str], *options: str, kill: str | None
 
 def check(what: str, output: Path, wanted: Evidence) -> None:
     """The model is the local engine's."""
-    found = load_member(output).merged
+    found = load(output, Member.from_bytes).merged
     assert found is not None
     if not found.evidence.close_to(wanted, EXACT):
         sys.exit(f"{what}: the model is not the local engine's")

@@ -13,7 +13,7 @@ from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.patterns import PatternDetector
 from elmgrove.federation import Contribution, Member
-from elmgrove.federation.member import KIND
+from elmgrove.federation.member import STATE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 from support.kinds import INPUTS, mixed, rows_of
 from support.places import GOLDEN
@@ -128,10 +128,10 @@ def test_what_was_joined_or_put_aside_is_undone_after_loading() -> None:
 
 
 def altered(change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> bytes:
-    fields, arrays = unseal(KIND, foreign().to_bytes())
+    fields, arrays = unseal(STATE_FORMAT, foreign().to_bytes())
     fields = json.loads(json.dumps(fields))
     change(fields["detector"]["patterns"], arrays)
-    return seal(KIND, fields, arrays)
+    return seal(STATE_FORMAT, fields, arrays)
 
 
 def test_unaltered_it_is_read() -> None:

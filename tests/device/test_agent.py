@@ -20,8 +20,8 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized
-from elmgrove.federation import Charter, Merged
-from elmgrove.storage.disk import load_member, save
+from elmgrove.federation import Charter, Member, Merged
+from elmgrove.storage.disk import load, save
 from support.agents import (  # noqa: F401 (fixtures)
     COMMAND,
     NAMES,
@@ -77,7 +77,7 @@ def at_work(**settings: Any) -> Iterator[Agent]:
 
 
 def learned(path: Path) -> int:
-    return load_member(path).detector.learned if path.exists() else 0
+    return load(path, Member.from_bytes).detector.learned if path.exists() else 0
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ LIKE = {"like": "like.evidence", "state": "fan.elm", "verdicts": "fan.jsonl", "n
 
 def expect_learned(X: np.ndarray) -> None:
     """Rows that were all learned in their order, one verdict each."""
-    member = load_member(Path("fan.elm"))
+    member = load(Path("fan.elm"), Member.from_bytes)
     assert member.detector.learned == len(X)
     assert member.detector.evidence.close_to(evidence(X), 1e-12)
     assert [one["learned"] for one in verdicts(Path("fan.jsonl"))] == [True] * len(X)
@@ -158,11 +158,11 @@ def test_columns_by_name_and_without_some(tmp_path: Path) -> None:
     X = rows(1, 50)
     write_rows(Path("a.csv"), np.hstack([np.arange(50)[:, None], X]), ["time", *NAMES])
     Agent(Settings(state="fan.elm", source="a.csv", drop=["time"], verdicts="")).run()
-    assert load_member(Path("fan.elm")).detector.basis.features == tuple(NAMES)
+    assert load(Path("fan.elm"), Member.from_bytes).detector.basis.features == tuple(NAMES)
     order = [3, 0, 5, 1, 4, 2]
     write_rows(Path("b.csv"), X[:, order], [NAMES[i] for i in order])
     Agent(Settings(state="fan.elm", source="b.csv", verdicts="")).run()
-    detector = load_member(Path("fan.elm")).detector
+    detector = load(Path("fan.elm"), Member.from_bytes).detector
     twice = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
     twice.learn_many(np.vstack([X, X]))
     assert detector.evidence.close_to(twice.evidence, 1e-12)
@@ -177,7 +177,7 @@ def test_the_first_rows_decide_where_nothing_else_does(start_rows: int, fitted: 
     write_rows(Path("fan.csv"), X)
     chosen = {"units": 4, "seed": 8, "rate": 0.05, "forgetting": 0.999, "scaling": "minmax"}
     Agent(Settings(**LIKE | chosen | {"like": ""}, source="fan.csv", start_rows=start_rows)).run()
-    detector = load_member(Path("fan.elm")).detector
+    detector = load(Path("fan.elm"), Member.from_bytes).detector
     assert detector.basis == Basis.fitted(X[:fitted], None, scaling="minmax", units=4, seed=8)
     assert (detector.policy.rate, detector.model.forgetting) == (0.05, 0.999)
     assert len(verdicts(Path("fan.jsonl"))) == 50
@@ -345,7 +345,7 @@ def test_a_file_that_ends_is_published_to_its_end(federation: Federation) -> Non
         write_rows(Path(f"{name}.csv"), part)
         Agent(Settings(**joined(federation, name, sync_seconds=0))).run()
     assert counts(federation) == {"fan": 40, "pump": 40}
-    member = load_member(Path("pump.elm"))
+    member = load(Path("pump.elm"), Member.from_bytes)
     whole = Detector(federation.charter.basis.layer, ridge=federation.charter.ridge)
     whole.learn_many(np.vstack(list(X.values())))
     assert member.detector.model.beta == pytest.approx(whole.model.beta, rel=1e-9)
@@ -374,7 +374,7 @@ def test_with_a_rule_only_those_are_merged(federation: Federation) -> None:
     for seed, name in enumerate(("fan-1", "fan-2", "pump")):
         write_rows(Path(f"{name}.csv"), rows(seed, 40))
         Agent(Settings(**joined(federation, name, merge="fan-1,nobody"))).run()
-    merged = load_member(Path("pump.elm")).merged
+    merged = load(Path("pump.elm"), Member.from_bytes).merged
     assert merged is not None
     assert merged.devices == 1
     assert merged.evidence.close_to(evidence(rows(0, 40)), 1e-12)

@@ -15,7 +15,8 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.storage.disk import load_member, save
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load, save
 from support.agents import (  # noqa: F401 (fixtures)
     Start,
     device_fixture,
@@ -86,7 +87,7 @@ def kill_at_random(settings: dict[str, Any], times: int, seed: int) -> int:
             os.kill(child, signal.SIGKILL)
             hit += ended(place) == signal.SIGKILL
             if Path(settings["state"]).exists():
-                load_member(Path(settings["state"]))
+                load(Path(settings["state"]), Member.from_bytes)
         begin(place, settings)
         assert ended(place) == 0
     return hit
@@ -104,7 +105,10 @@ def size_of(log: Path) -> int:
 
 def expect_the_same(one: str, other: str) -> None:
     """Equal models, but for the last bits: sums over rows are taken up anew after a restart."""
-    found, expected = load_member(Path(one)).detector, load_member(Path(other)).detector
+    found, expected = (
+        load(Path(one), Member.from_bytes).detector,
+        load(Path(other), Member.from_bytes).detector,
+    )
     assert found.learned == expected.learned
     assert found.evidence.count == expected.evidence.count
     assert found.evidence.close_to(expected.evidence, 1e-12)
@@ -141,7 +145,7 @@ def test_of_standard_input_no_more_is_lost_than_said(device: Start, tmp_path: Pa
     fan.process.stdin.flush()
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 40)
     fan.kill()
-    kept = load_member(Path("fan.elm")).detector.learned
+    kept = load(Path("fan.elm"), Member.from_bytes).detector.learned
     assert 40 - 7 <= kept <= 40
 
     fan = device("fan", stdin=subprocess.PIPE, source="-")
@@ -149,7 +153,7 @@ def test_of_standard_input_no_more_is_lost_than_said(device: Start, tmp_path: Pa
     fan.process.stdin.writelines(lines[40:])
     fan.process.stdin.close()
     assert fan.end() == 0
-    assert load_member(Path("fan.elm")).detector.learned == kept + 50
+    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == kept + 50
 
 
 def test_a_folder_loses_no_row_and_reads_none_twice(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from elmgrove import PatternDetector
-from elmgrove.storage.disk import load_member
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
 from support.agents import Start, device_fixture, start_fixture, verdicts, write_rows
 from support.serving import LAYER, charter, serving
 
@@ -38,7 +39,7 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
             ran = device(name, **known)
             assert ran.end() == 0, ran.log
     for name, others in (("a", 1), ("b", 1)):
-        member = load_member(tmp_path / f"{name}.elm")
+        member = load(tmp_path / f"{name}.elm", Member.from_bytes)
         assert isinstance(member.detector, PatternDetector)
         assert len(member.detector.model.own) == 2
         assert len(member.detector.model.foreign) == 2
@@ -46,8 +47,8 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
         assert member.merged.devices == others
         told = verdicts(tmp_path / f"{name}.jsonl")
         assert len({one["pattern"] for one in told[300:] if one["learned"]}) == 2
-    a = load_member(tmp_path / "a.elm").detector
-    alone = load_member(tmp_path / "a.elm").detector
+    a = load(tmp_path / "a.elm", Member.from_bytes).detector
+    alone = load(tmp_path / "a.elm", Member.from_bytes).detector
     alone.stand_on([])
     theirs = kinds(40.0, 60.0)[-50:]
     assert a.score_many(theirs).mean() < 0.5 * alone.score_many(theirs).mean()

@@ -15,7 +15,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession, pull
 from elmgrove.federation import Contribution, Cost, Member, bundle, named
-from elmgrove.storage.disk import load_member, save
+from elmgrove.storage.disk import load, save
 from support.agents import (  # noqa: F401 (fixtures)
     Start,
     address,
@@ -174,7 +174,7 @@ def test_agents_that_listen_end_as_with_a_server(
         through_server = {"name": name, "source": f"{name}.csv", "verdicts": ""}
         through_server |= {"exchange": address(federation), "token": federation.token}
         Agent(Settings(**through_server, state=f"{name}-served.elm")).run()
-    served = load_member(Path("c-served.elm")).detector.model.beta
+    served = load(Path("c-served.elm"), Member.from_bytes).detector.model.beta
 
     ports = {name: free_port() for name in X}
     usual = {"like": "like.evidence", "follow": True, "sync_seconds": 0.1, "save_seconds": 0.1}
@@ -193,13 +193,13 @@ def test_agents_that_listen_end_as_with_a_server(
 
     def total(name: str) -> float:
         path = Path(f"{name}.elm")
-        received = load_member(path).detector.received if path.exists() else None
+        received = load(path, Member.from_bytes).detector.received if path.exists() else None
         return 0 if received is None else received.count
 
     for name, agent in started.items():
         agent.until(lambda name=name: total(name) == 80)
     assert started["c"].stop() == 0
-    c = load_member(Path("c.elm"))
+    c = load(Path("c.elm"), Member.from_bytes)
     assert c.detector.model.beta == pytest.approx(central(*X.values()), rel=1e-9)
     assert c.detector.model.beta == pytest.approx(served, rel=1e-9)
 
@@ -212,7 +212,7 @@ def test_agents_that_listen_end_as_with_a_server(
     pulled = start("device", "pull", url, "--state", "d.elm", "--token", "sesame")
     assert pulled.end() == 0, pulled.log
     assert "d now rests on its own rows and those of a, b, c." in pulled.log
-    found = load_member(Path("d.elm")).detector
+    found = load(Path("d.elm"), Member.from_bytes).detector
     assert found.received is not None
     assert found.received.close_to(evidence(np.vstack(list(X.values()))), 1e-9)
     assert [agent.stop() for name, agent in started.items() if name != "c"] == [0, 0]
@@ -263,12 +263,12 @@ def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
         write_rows(Path(f"{name}.csv"), part)
         settings = {"name": name, "source": f"{name}.csv", "state": f"{name}.elm"}
         Agent(Settings(**settings, exchange="shared", verdicts="")).run()
-    assert load_member(Path("b.elm")).detector.model.beta == pytest.approx(
+    assert load(Path("b.elm"), Member.from_bytes).detector.model.beta == pytest.approx(
         central(*X.values()), rel=1e-9
     )
     write_rows(Path("a.csv"), rows(0, 60))
     again = {"name": "a", "source": "a.csv", "state": "a.elm", "verdicts": ""}
     Agent(Settings(**again, exchange="shared")).run()
-    assert load_member(Path("a.elm")).detector.model.beta == pytest.approx(
+    assert load(Path("a.elm"), Member.from_bytes).detector.model.beta == pytest.approx(
         central(rows(0, 60), X["b"]), rel=1e-9
     )

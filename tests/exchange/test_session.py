@@ -27,7 +27,7 @@ from elmgrove.federation import (
     least_new_rows,
     named,
 )
-from elmgrove.storage.disk import load_member, save
+from elmgrove.storage.disk import load, save
 
 CHARTER = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), 0.1, ("fan-*",))
 LEAST = least_new_rows(CHARTER.basis)
@@ -305,7 +305,7 @@ def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path
         assert not state.exists()
         session.detector.learn_many(rows(1))
         session.sync()
-    assert load_member(state).shared == session.member.shared
+    assert load(state, Member.from_bytes).shared == session.member.shared
     with connect(str(folder), "fan-1", state=str(state)) as again:
         assert again.detector.learned == LEAST
         assert again.sync() == Report(LEAST, 0, 0, False, None)

@@ -29,7 +29,7 @@ from elmgrove.federation import (
     bundle,
     everyone,
 )
-from elmgrove.storage.disk import load_member, save
+from elmgrove.storage.disk import load, save
 from support.agents import Start, device_fixture, start_fixture, write_rows
 from support.kinds import INPUTS, rows_of
 from support.peers import answering, sync
@@ -258,7 +258,7 @@ def ran(device: Start, machines: dict[str, np.ndarray], **settings: Any) -> Memb
         write_rows(Path(f"{name}.csv"), rows)
         one = device(name, **settings)
         assert one.end() == 0, one.log
-    return load_member(Path(f"{name}.elm"))
+    return load(Path(f"{name}.elm"), Member.from_bytes)
 
 
 @pytest.fixture(autouse=True)
@@ -317,10 +317,10 @@ def test_agents_in_a_folder_by_parameters() -> None:
     for name, rows in MACHINES.items():
         write_rows(Path(f"{name}.csv"), rows)
         Agent(Settings(name=name, source=f"{name}.csv", state=f"{name}.elm", **told)).run()
-    member = load_member(Path("d.elm"))
+    member = load(Path("d.elm"), Member.from_bytes)
     assert member.merged is not None
     assert (member.merged.devices, member.merged.grouped) == (1, "parameters")
-    shared = load_member(Path("c.elm")).shared
+    shared = load(Path("c.elm"), Member.from_bytes).shared
     assert shared is not None
     assert member.merged.evidence.close_to(shared.evidence, 1e-12)
 
@@ -336,5 +336,5 @@ def test_agents_that_are_peers(device: Start, tmp_path: Path) -> None:
     for name, expected in (("a", 1), ("c", 0)):
         one = device(name, **usual, peers=[f"http://127.0.0.1:{port}"])
         assert one.end() == 0, one.log
-        assert len(load_member(tmp_path / f"{name}.elm").ledger) == expected
+        assert len(load(tmp_path / f"{name}.elm", Member.from_bytes).ledger) == expected
     assert listener.stop() == 0

@@ -27,7 +27,7 @@ from elmgrove.federation import (
     Merged,
     least_new_rows,
 )
-from elmgrove.federation.member import KIND
+from elmgrove.federation.member import STATE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 from support.places import ROOT
 
@@ -293,7 +293,7 @@ def test_what_one_model_gave_away_is_written_without_patterns() -> None:
     """As it was before there were patterns, so that files of both ages are the same."""
     me = member("me", LEAST)
     me.offer()
-    fields, arrays = unseal(KIND, me.to_bytes())
+    fields, arrays = unseal(STATE_FORMAT, me.to_bytes())
     assert fields["published"].keys() == {"learned", "energy", "count"}
     assert {"published.U", "published.V"} <= arrays.keys()
     assert reloaded(me).published == me.published
@@ -472,11 +472,11 @@ def test_a_state_with_a_wrong_part_is_refused(name: str, value: Any) -> None:
     me = member("me", LEAST)
     me.offer()
     me.depart()
-    fields, arrays = unseal(KIND, me.to_bytes())
+    fields, arrays = unseal(STATE_FORMAT, me.to_bytes())
     if name == "published" and value:
         value = {**fields["published"], **value}
     with pytest.raises(BadFile, match="not as a state should be"):
-        Member.from_bytes(seal(KIND, {**fields, name: value}, arrays))
+        Member.from_bytes(seal(STATE_FORMAT, {**fields, name: value}, arrays))
 
 
 # Made by hand
@@ -580,7 +580,7 @@ ARRAYS = {
 
 
 def test_the_golden_file_holds_what_is_stated_here() -> None:
-    fields, arrays = unseal(KIND, GOLDEN.read_bytes())
+    fields, arrays = unseal(STATE_FORMAT, GOLDEN.read_bytes())
     assert fields == FIELDS
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
@@ -619,7 +619,7 @@ def test_the_golden_device_goes_on() -> None:
 def test_the_golden_file_is_written_again_byte_by_byte() -> None:
     blob = GOLDEN.read_bytes()
     assert Member.from_bytes(blob).to_bytes() == blob
-    assert seal(KIND, FIELDS, ARRAYS) == blob
+    assert seal(STATE_FORMAT, FIELDS, ARRAYS) == blob
 
 
 def test_every_truncation_and_flipped_bit_of_the_golden_file_is_refused() -> None:
@@ -654,7 +654,9 @@ def resealed(fields: dict[str, Any], arrays: dict[str, Any]) -> bytes:
         if value is not ...:
             target[last] = value
     parts = {**ARRAYS, **arrays}
-    return seal(KIND, altered, {name: part for name, part in parts.items() if part is not ...})
+    return seal(
+        STATE_FORMAT, altered, {name: part for name, part in parts.items() if part is not ...}
+    )
 
 
 WRONG_FIELDS = [

@@ -5,7 +5,7 @@ import pytest
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer
 from elmgrove.federation import Merged
-from elmgrove.federation.merged import KIND
+from elmgrove.federation.merged import MERGED_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 
 BASIS = Basis(HiddenLayer(3, 2, activation="relu", seed=1), 3, ("a", "b", "c"))
@@ -40,7 +40,7 @@ def test_groups_are_the_same_after_their_journey(grouped: str) -> None:
 
 def test_a_sum_that_is_not_grouped_is_written_as_ever() -> None:
     """So that who knows nothing of groups can read it."""
-    assert "grouped" not in unseal(KIND, merged().to_bytes())[0]
+    assert "grouped" not in unseal(MERGED_FORMAT, merged().to_bytes())[0]
 
 
 def test_truncations_and_flipped_bits_are_refused() -> None:
@@ -65,9 +65,9 @@ def test_truncations_and_flipped_bits_are_refused() -> None:
     ],
 )
 def test_a_sealed_sum_with_a_wrong_field_is_refused(name: str, value: object) -> None:
-    fields, arrays = unseal(KIND, merged().to_bytes())
+    fields, arrays = unseal(MERGED_FORMAT, merged().to_bytes())
     with pytest.raises(BadFile, match="not as a merged sum should be"):
-        Merged.from_bytes(seal(KIND, {**fields, name: value}, arrays))
+        Merged.from_bytes(seal(MERGED_FORMAT, {**fields, name: value}, arrays))
 
 
 def test_a_number_that_is_none_is_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from elmgrove import BadFile
-from elmgrove.federation.sealed import VERSION, kind_of, seal, unseal
+from elmgrove.federation.sealed import VERSION, format_of, seal, unseal
 from support.places import GOLDEN
 
 FIELDS = {"name": "Lüfter", "small": 1e-05, "count": 3, "none": None, "list": [1, [2.5, "x"]]}
@@ -54,7 +54,7 @@ def header(**changes: Any) -> str:
 
 def test_what_was_sealed_comes_back_to_the_last_bit() -> None:
     assert as_one(*unseal("kind", BLOB)) == as_one(FIELDS, ARRAYS)
-    assert kind_of(BLOB) == "kind"
+    assert format_of(BLOB) == "kind"
 
 
 @settings(max_examples=40, deadline=None)
@@ -170,7 +170,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_foreign_files_are_refused_by_name(name: str) -> None:
-    for read in (lambda: unseal("kind", FOREIGN[name]), lambda: kind_of(FOREIGN[name])):
+    for read in (lambda: unseal("kind", FOREIGN[name]), lambda: format_of(FOREIGN[name])):
         with pytest.raises(BadFile, match="not a file of Elmgrove's"):
             read()
 

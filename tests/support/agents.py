@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load_member
+from elmgrove.storage.disk import load
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
@@ -171,7 +171,7 @@ def verdicts(path: Path) -> list[dict[str, Any]]:
 def state(folder: Path, name: str) -> Member | None:
     """What a device last saved; None before it did."""
     path = folder / f"{name}.elm"
-    return load_member(path) if path.exists() else None
+    return load(path, Member.from_bytes) if path.exists() else None
 
 
 def sessions() -> set[int]:

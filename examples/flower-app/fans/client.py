@@ -6,8 +6,8 @@ from typing import Any
 from flwr.app import Context
 from numpy.typing import NDArray
 
-from elmgrove.engines import Device
-from elmgrove.engines.flower import client_app
+from elmgrove.rounds import Device
+from elmgrove.rounds.flower import client_app
 from fans.rows import name_of, rows_of
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from flwr.app import Context
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.engines import Report, Summing
-from elmgrove.engines.flower import Outcome, server_app
 from elmgrove.federation import Charter
+from elmgrove.rounds import Report, Summing
+from elmgrove.rounds.flower import Outcome, server_app
 from elmgrove.storage.disk import save
 from fans.rows import SENSORS
 

@@ -1,7 +1,7 @@
 """Fed-ELMS: models that are averaged in rounds, for comparison with sums of evidence.
 
 The paper is Fed-ELMS: a federated extreme learning machine system; its equations (7) to (13) are
-here, without a loop (``rounds``) and without a message (``elmgrove.compact``). The exact rule
+here, without a loop (``rounds.loop``) and without a message (``rounds.compact``). The exact rule
 beside it, E²LM, needs nothing of its own: it is ``Evidence.sum``.
 """
 

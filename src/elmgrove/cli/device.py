@@ -18,7 +18,8 @@ from elmgrove.device.settings import PREFIX, Settings, help_of, read_settings, t
 from elmgrove.exchange import Session
 from elmgrove.exchange.peers import pull as pull_from
 from elmgrove.exchange.session import keyfile, open_exchange
-from elmgrove.storage.disk import load_member, locked, save
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load, locked, save
 
 device = typer.Typer(
     name="device",
@@ -73,7 +74,7 @@ def pull(
     Example: [bold]elmgrove device pull http://10.0.0.7:8471 --state fan-2.elm[/]
     """
     with locked(state):
-        member = load_member(state)
+        member = load(state, Member.from_bytes)
         for error in member.meet(pull_from(url, token=token)):
             notes.print(f"Left out: {error}")
         save(state, member)
@@ -94,7 +95,7 @@ def leave(
     Example: [bold]elmgrove device leave http://127.0.0.1:8470/fans --state fan-2.elm[/]
     """
     with locked(state):
-        member = load_member(state)
+        member = load(state, Member.from_bytes)
         opened = open_exchange(exchange, member.name, keyfile=keyfile(state), ca=ca)
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()

@@ -7,7 +7,8 @@ import typer
 
 from elmgrove.cli.options import SavedState, notes
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.storage.disk import load_contribution, load_member, locked, save
+from elmgrove.federation import Contribution, Member
+from elmgrove.storage.disk import load, locked, save
 
 
 def share(
@@ -30,7 +31,7 @@ def share(
     Example: [bold]elmgrove share --state fan-1.elm -o fan-1.evidence[/]
     """
     with locked(state):
-        member = load_member(state)
+        member = load(state, Member.from_bytes)
         path = output or Path(f"{member.name}.evidence")
         if path.exists() and path.samefile(state):
             raise BadInput(f"{path} is the state itself; evidence in its place would destroy it")
@@ -62,9 +63,9 @@ def merge(
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
-    heard = [load_contribution(path) for path in evidence]
+    heard = [load(path, Contribution.from_bytes) for path in evidence]
     with locked(state):
-        member = load_member(state)
+        member = load(state, Member.from_bytes)
         try:
             news = [member.hear(contribution) for contribution in heard]
         except Mismatch as error:
@@ -91,7 +92,7 @@ def forget(
     Example: [bold]elmgrove forget --state fan-2.elm --origin fan-1[/]
     """
     with locked(state):
-        member = load_member(state)
+        member = load(state, Member.from_bytes)
         if member.merged is not None and origin == member.merged.federation:
             member.rest_on(None)
         elif not member.forget(origin):

@@ -11,12 +11,12 @@ from rich.console import Console
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.round_table import grid_of, left_out, listed
-from elmgrove.engines import Delivery, Plan, Report
-from elmgrove.engines import run as run_here
-from elmgrove.engines.plan import Rule
 from elmgrove.errors import extra
 from elmgrove.federation import Merged
 from elmgrove.federation.groups import EVIDENCE
+from elmgrove.rounds import Delivery, Plan, Report
+from elmgrove.rounds import run as run_here
+from elmgrove.rounds.plan import Rule
 from elmgrove.storage.disk import save
 
 
@@ -127,7 +127,7 @@ Run = Callable[[Plan, Callable[[Report], None]], tuple[Merged, Delivery]]
 def _simulated() -> Run:
     extra("flwr", "flower")
     # Only now: it needs Flower, and whoever lacks it shall read how to get it.
-    from elmgrove.engines.flower.simulation import simulate
+    from elmgrove.rounds.flower.simulation import simulate
 
     return simulate
 

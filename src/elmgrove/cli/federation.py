@@ -24,8 +24,8 @@ from elmgrove.cli.settings import (
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange
 from elmgrove.exchange.http import client, request
-from elmgrove.federation import Charter, address_of
-from elmgrove.storage.disk import load_basis
+from elmgrove.federation import Charter, address_of, basis_of
+from elmgrove.storage.disk import load
 
 federation = typer.Typer(
     name="federation",
@@ -116,7 +116,7 @@ def create(
         raise BadInput("how rows look comes from --like or from --data: give one of them")
     if like is not None:
         refuse_settings(context, f"--like takes this from {like}", ("name", "like", "ridge"))
-        basis = load_basis(like)
+        basis = load(like, basis_of)
     else:
         assert data is not None
         table = read(data, None, drop or (), skip_bad=False)

@@ -16,7 +16,7 @@ from elmgrove.errors import BadInput, extra
 from elmgrove.exchange import Exchange, FolderExchange
 from elmgrove.exchange.session import open_exchange
 from elmgrove.federation import Contribution, Judgement, group, judge
-from elmgrove.storage.disk import load_contribution
+from elmgrove.storage.disk import load
 
 fleet = typer.Typer(
     name="fleet",
@@ -156,7 +156,7 @@ def _contributions(
     where: list[str], key: str | None, ca: str | None
 ) -> tuple[list[Contribution], float]:
     if all(Path(one).is_file() for one in where):
-        return [load_contribution(Path(one)) for one in where], 1e-3
+        return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3
     if len(where) > 1:
         raise BadInput("give one exchange, or files that all exist")
     exchange = open_exchange(where[0], "fleet", key=key, ca=ca)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.options import read
-from elmgrove.engines import Plan
 from elmgrove.errors import BadInput
+from elmgrove.rounds import Plan
 from elmgrove.storage.tables import read_table
 
 Array = NDArray[Any]

@@ -10,10 +10,22 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.compact import CompactClassifier, CompactModel
-from elmgrove.compact.quantized import LARGEST
 from elmgrove.federation import Contribution, Member
-from elmgrove.storage.disk import Content, load
+from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.member import STATE_FORMAT
+from elmgrove.federation.sealed import format_of
+from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
+from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel
+from elmgrove.storage.disk import load
+
+#: What a file of ours may hold.
+Content = Member | Contribution | CompactModel | CompactClassifier
+_FORMATS: dict[str, type[Content]] = {
+    STATE_FORMAT: Member,
+    EVIDENCE_FORMAT: Contribution,
+    COMPACT_FORMAT: CompactModel,
+    CLASSIFIER_FORMAT: CompactClassifier,
+}
 
 
 def inspect(
@@ -29,7 +41,7 @@ def inspect(
 
     Example: [bold]elmgrove inspect fan-1.elm[/]
     """
-    facts = _facts(load(file))
+    facts = _facts(load(file, _content))
     if as_json:
         Console().print_json(json.dumps(facts))
         return
@@ -37,6 +49,10 @@ def inspect(
     for name, value in facts.items():
         grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
     Console(markup=False, emoji=False).print(grid)
+
+
+def _content(blob: bytes) -> Content:
+    return _FORMATS.get(format_of(blob), Contribution).from_bytes(blob)
 
 
 def _facts(held: Content) -> dict[str, Any]:

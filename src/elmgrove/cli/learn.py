@@ -9,7 +9,7 @@ from elmgrove.cli import settings
 from elmgrove.cli.options import Data, SkipBad, State, notes, read, tracked
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load_member, locked, save
+from elmgrove.storage.disk import load, locked, save
 from elmgrove.storage.tables import Table
 
 # A row of ``--gate`` takes some 100 µs, so a block of these some 0.1 s.
@@ -51,7 +51,7 @@ def learn(
             settings.refuse_settings(
                 context, f"{state} exists and keeps the settings it was made with"
             )
-            member = load_member(state)
+            member = load(state, Member.from_bytes)
             table = read(data, member.detector.basis, (), skip_bad)
         else:
             if like is not None:

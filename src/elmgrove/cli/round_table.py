@@ -2,7 +2,7 @@
 
 from rich.table import Table as Grid
 
-from elmgrove.engines import Delivery, Report
+from elmgrove.rounds import Delivery, Report
 
 #: Clients that are named where many have the same fate.
 _NAMED = 5

@@ -17,7 +17,8 @@ from rich.table import Table as Grid
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
 from elmgrove.detector.verdict import Cause
 from elmgrove.detector.watcher import Watcher
-from elmgrove.storage.disk import load_member
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
 from elmgrove.storage.tables import Table
 
 Array = NDArray[Any]
@@ -66,7 +67,7 @@ def score(
 
     Example: [bold]elmgrove score new.csv --state fan-1.elm[/]
     """
-    detector = load_member(state).detector
+    detector = load(state, Member.from_bytes).detector
     table = read(data, detector.basis, (), skip_bad)
     scores = detector.score_many(table.rows)
     shown = np.argsort(-scores)[:worst] if style is Format.table else np.arange(len(scores))

@@ -13,8 +13,8 @@ from elmgrove.algebra.scaling import KINDS
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.storage.disk import load_basis
+from elmgrove.federation import Member, basis_of
+from elmgrove.storage.disk import load
 from elmgrove.storage.tables import Table
 
 
@@ -85,7 +85,7 @@ class Settings:
     @cached_property
     def given(self) -> Basis | None:
         """The basis that another file fixes."""
-        return None if self.like is None else load_basis(self.like)
+        return None if self.like is None else load(self.like, basis_of)
 
     def _basis(self, table: Table) -> Basis:
         return Basis.fitted(

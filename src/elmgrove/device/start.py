@@ -15,8 +15,8 @@ from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
-from elmgrove.federation import Charter, Member
-from elmgrove.storage.disk import load_basis, load_member
+from elmgrove.federation import Charter, Member, basis_of
+from elmgrove.storage.disk import load
 
 log = logging.getLogger("elmgrove.device")
 
@@ -25,7 +25,7 @@ def member_from_state(settings: Settings) -> Member | None:
     """The member that was saved; None the first time."""
     if not settings.path.exists():
         return None
-    member = load_member(settings.path)
+    member = load(settings.path, Member.from_bytes)
     if settings.name not in ("", member.name):
         raise BadInput(
             f"{settings.path} is the state of {member.name!r}, not of {settings.name!r}: leave the "
@@ -57,7 +57,7 @@ def member_from_federation(
 
 def member_like(settings: Settings) -> Member:
     """A new member with the basis of a state or an evidence file."""
-    return _member(settings, load_basis(Path(settings.like)))
+    return _member(settings, load(Path(settings.like), basis_of))
 
 
 def member_for_rows(

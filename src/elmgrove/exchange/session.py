@@ -22,7 +22,7 @@ from elmgrove.federation import (
     everyone,
     within,
 )
-from elmgrove.storage.disk import load_member, save
+from elmgrove.storage.disk import load, save
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def open_exchange(
 def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:
     if path is None or not path.exists():
         return exchange.charter.start(name, **settings)
-    member = load_member(path)
+    member = load(path, Member.from_bytes)
     if member.name != name:
         raise BadInput(f"{path} is the state of {member.name!r}, not of {name!r}")
     return member

@@ -2,7 +2,7 @@
 
 from elmgrove.algebra.crossval import expected_error
 from elmgrove.algebra.fed_elms import average
-from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.charter import Charter, address_of, basis_of
 from elmgrove.federation.entries import (
     Contribution,
     Departure,
@@ -64,6 +64,7 @@ __all__ = [
     "address_of",
     "average",
     "averaged",
+    "basis_of",
     "benefit",
     "bundle",
     "by_evidence",

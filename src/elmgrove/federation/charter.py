@@ -18,7 +18,8 @@ from elmgrove.detector.patterns import PatternDetector
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import STATE_FORMAT, Member
+from elmgrove.federation.sealed import format_of
 
 #: Sums over a whole fleet stay finite below this, whoever takes part.
 LARGEST = 1e200
@@ -141,3 +142,13 @@ def address_of(device: str) -> str:
             f"characters when written in a URL: {device!r}"
         )
     return address
+
+
+def basis_of(blob: bytes) -> Basis:
+    """The basis of a device's state or of evidence: what another device needs in order to merge.
+
+    ``BadFile`` for anything else, such as a compact model, with which nothing can be merged.
+    """
+    if format_of(blob) == STATE_FORMAT:
+        return Member.from_bytes(blob).detector.basis
+    return Contribution.from_bytes(blob).evidence.basis

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
@@ -16,7 +16,7 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.detector.mixture.pattern import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.federation.sealed import kind_of, require_written_as, seal, unpacking, unseal
+from elmgrove.federation.sealed import format_of, require_written_as, seal, unpacking, unseal
 
 
 def require_origin(origin: str) -> None:
@@ -70,6 +70,9 @@ class Contribution:
     A device with several patterns contributes one evidence for each, in one message, so that
     all are replaced at once; ``evidence`` is their sum.
     """
+
+    #: Whether a new file is for its owner's eyes only.
+    private: ClassVar[bool] = False
 
     origin: str
     epoch: int
@@ -177,4 +180,4 @@ Entry = Contribution | Departure
 
 def entry_from_bytes(blob: bytes) -> Entry:
     """Whichever of the two a blob holds; ``BadFile`` for anything else."""
-    return (Departure if kind_of(blob) == DEPARTURE_FORMAT else Contribution).from_bytes(blob)
+    return (Departure if format_of(blob) == DEPARTURE_FORMAT else Contribution).from_bytes(blob)

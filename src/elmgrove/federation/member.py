@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
@@ -38,7 +38,7 @@ def least_new_rows(basis: Basis) -> int:
     return math.ceil(units + units * (units + 1) / (2 * inputs))
 
 
-KIND = "elmgrove.state"
+STATE_FORMAT = "elmgrove.state"
 #: Epochs from here on are nobody's rows; below, there is room to go on for ever.
 LAST_EPOCH = 2**62
 
@@ -65,6 +65,9 @@ class Member:
     ``offer`` keeps the upload guard: what is given away covers enough new rows that they can't be
     computed from the difference. ``notes`` are for whoever keeps the member, and saved with it.
     """
+
+    #: A state holds recent rows: a new file is for its owner's eyes only.
+    private: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -261,7 +264,7 @@ class Member:
 
     def to_bytes(self) -> bytes:
         """The file format of a device's full state."""
-        return seal(KIND, *self._packed())
+        return seal(STATE_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
         fields, arrays = pack_detector(self.detector)
@@ -285,7 +288,7 @@ class Member:
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Member":
         """The inverse of ``to_bytes``; ``BadFile`` for anything else, never half a model."""
-        fields, arrays = unseal(KIND, blob)
+        fields, arrays = unseal(STATE_FORMAT, blob)
         with unpacking("a state"):
             basis = Basis.from_fields(fields["detector"]["basis"])
             ledger = unpack_ledger(basis, fields, arrays)

@@ -16,7 +16,7 @@ from elmgrove.federation.entries import require_epoch, require_origin
 from elmgrove.federation.groups import require_distance
 from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
-KIND = "elmgrove.merged"
+MERGED_FORMAT = "elmgrove.merged"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Merged:
 
     def to_bytes(self) -> bytes:
         """The format in which a server sends it."""
-        return seal(KIND, *self._packed())
+        return seal(MERGED_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
         fields = {
@@ -71,7 +71,7 @@ class Merged:
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Merged":
         """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
-        fields, arrays = unseal(KIND, blob)
+        fields, arrays = unseal(MERGED_FORMAT, blob)
         with unpacking("a merged sum"):
             basis = Basis.from_fields(fields["basis"])
             if "groups" in fields:

@@ -52,7 +52,7 @@ def unseal(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     return header["fields"], arrays
 
 
-def kind_of(blob: bytes) -> str:
+def format_of(blob: bytes) -> str:
     """What a blob says it holds."""
     return str(_header(blob)["format"])
 

@@ -1,42 +1,32 @@
-"""Members, contributions and compact models on disk: whole or not at all."""
+"""Files on disk, whole or not at all; what they hold is for their readers to know."""
 
 import importlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol, TypeVar
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.compact import CompactClassifier, CompactModel
-from elmgrove.compact.classifier import KIND as CLASSIFIER
-from elmgrove.compact.model import KIND as MODEL
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.federation import Contribution, Member
-from elmgrove.federation.entries import EVIDENCE_FORMAT as EVIDENCE
-from elmgrove.federation.member import KIND as STATE
-from elmgrove.federation.sealed import kind_of
 
 # Only POSIX has it.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+T = TypeVar("T")
 
 
-#: What a file may hold.
-Content = Member | Contribution | CompactModel | CompactClassifier
-_KINDS: dict[str, type[Content]] = {
-    STATE: Member,
-    EVIDENCE: Contribution,
-    MODEL: CompactModel,
-    CLASSIFIER: CompactClassifier,
-}
+class Content(Protocol):
+    """What can be saved: its bytes, and whether they are for their owner's eyes only."""
+
+    @property
+    def private(self) -> bool: ...
+    def to_bytes(self) -> bytes: ...
 
 
 def save(path: Path, content: Content) -> None:
     """Writes atomically: after a crash at any point the file is the old one or the new one."""
-    # A state holds rows.
-    write(path, content.to_bytes(), private=isinstance(content, Member))
+    write(path, content.to_bytes(), private=content.private)
 
 
 def write(path: Path, blob: bytes, *, private: bool = False) -> None:
@@ -81,33 +71,10 @@ def _held(lock: Path, path: Path) -> BinaryIO:
         file.close()
 
 
-def load_member(path: Path) -> Member:
-    """A device's state; an error names the file."""
+def load(path: Path, read: Callable[[bytes], T]) -> T:
+    """What ``read`` (as ``Member.from_bytes``) makes of a file's bytes; an error names the file."""
     with _naming(path):
-        return Member.from_bytes(path.read_bytes())
-
-
-def load_contribution(path: Path) -> Contribution:
-    """Evidence that somebody gave away; an error names the file."""
-    with _naming(path):
-        return Contribution.from_bytes(path.read_bytes())
-
-
-def load(path: Path) -> Content:
-    """Whatever of these the file holds; an error names the file."""
-    with _naming(path):
-        blob = path.read_bytes()
-        return _KINDS.get(kind_of(blob), Contribution).from_bytes(blob)
-
-
-def load_basis(path: Path) -> Basis:
-    """The basis of a state or of evidence: what another device needs in order to merge."""
-    held = load(path)
-    if isinstance(held, Member):
-        return held.detector.basis
-    if isinstance(held, Contribution):
-        return held.evidence.basis
-    raise BadFile(f"{path}: a compact model, with which nothing can be merged")
+        return read(path.read_bytes())
 
 
 @contextmanager

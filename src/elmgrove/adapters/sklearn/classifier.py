@@ -32,7 +32,7 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
     For small machines the same in whole numbers, saved by ``elmgrove.files.save``; outputs have the
     order of ``classes_``, and inputs here reach from 0 to 1:
 
-    >>> from elmgrove.compact import CompactClassifier
+    >>> from elmgrove.rounds.classifier import CompactClassifier
     >>> plain = OSELMClassifier(units=512, activation="relu", weights="binary")
     >>> learned = plain.fit(X[:1200] / 16, y[:1200]).model_
     >>> small = CompactClassifier.of(learned.basis, learned.beta, largest=1.0)

@@ -13,7 +13,7 @@ from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.processes import Processes, Server
 from elmgrove.exchange.http import client, request
 from elmgrove.federation import Charter, Member
-from elmgrove.storage.disk import load_member
+from elmgrove.storage.disk import load
 
 Array = NDArray[Any]
 NAME = "digits"
@@ -54,7 +54,7 @@ class Fleet:
 
     def member(self, name: str) -> Member:
         """A device as its state file has it now."""
-        return load_member(self._folder / f"{name}.elm")
+        return load(self._folder / f"{name}.elm", Member.from_bytes)
 
     def learned_rows(self, name: str) -> Array:
         """The rows that a device found normal and learned, by its verdicts."""

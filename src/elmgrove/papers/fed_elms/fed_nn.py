@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra.fed_elms import weighted_mean
-from elmgrove.compact import Quantized
 from elmgrove.errors import extra
 from elmgrove.federation.sealed import seal, unseal
 from elmgrove.papers.fed_elms.digits import Array, Digits
 from elmgrove.papers.fed_elms.settings import SEED
 from elmgrove.papers.fed_elms.trial import Tried, Wire, federated, on_one_thread
+from elmgrove.rounds.compact import Quantized
 from elmgrove.rounds.loop import Client
 
 BATCH, EPOCHS, RATE, MOMENTUM = 10, 5, 0.01, 0.5

@@ -12,10 +12,11 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.oselm import OSELM
-from elmgrove.compact import CompactClassifier, CompactModel
 from elmgrove.federation import Contribution, Merged
 from elmgrove.papers.fed_elms.digits import Array, Digits
 from elmgrove.papers.fed_elms.settings import FRACTION, SEED
+from elmgrove.rounds.classifier import CompactClassifier
+from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.loop import Client, Round, run
 
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from flwr.app import ArrayRecord, Message, RecordDict
 
-from elmgrove.engines.flower.nodes import Nodes
-from elmgrove.engines.flower.records import blob_of, content, notes_of
+from elmgrove.rounds.flower.nodes import Nodes
+from elmgrove.rounds.flower.records import blob_of, content, notes_of
 from elmgrove.rounds.loop import NOTHING_NEW, reason
 
 T = TypeVar("T")

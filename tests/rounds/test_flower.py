@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.engines import local
-from elmgrove.engines.federation import Federation
-from elmgrove.engines.plan import Plan, Rule
-from elmgrove.engines.report import Report
-from elmgrove.engines.worker import Loss, Worker
-from elmgrove.storage.disk import load_member
+from elmgrove.federation import Member
+from elmgrove.rounds import local
+from elmgrove.rounds.clients import Loss, Worker
+from elmgrove.rounds.plan import Plan, Rule
+from elmgrove.rounds.report import Report
+from elmgrove.rounds.rules import Federation
+from elmgrove.storage.disk import load
 from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
 from support.kinds import INPUTS, rows_of
 from support.places import ROOT
@@ -56,7 +57,7 @@ class Nodes:
         from flwr.app import Context, RecordDict
         from flwr.supercore.task_identity import TaskIdentity
 
-        from elmgrove.engines.flower import client_app
+        from elmgrove.rounds.flower import client_app
 
         # Who sends a message; Flower's processes set it when they start.
         TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
@@ -109,7 +110,7 @@ def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6, **more: Any) -> P
 def strategy_run(
     federation: Federation[Any], nodes: Nodes, **chosen: Any
 ) -> tuple[list[Report], Any]:
-    from elmgrove.engines.flower import RoundsStrategy
+    from elmgrove.rounds.flower import RoundsStrategy
 
     reports: list[Report] = []
     settings = {"clients": len(nodes.workers), "timeout": 1.0} | chosen
@@ -171,7 +172,7 @@ def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
     plan = plan_of("e2lm", rounds=3, fraction=1.0)
     nodes = Nodes(plan, (plan.worker(name) for name in ("c1", "c2", "c3")))
     numbers = {worker.name: node for node, worker in nodes.workers.items()}
-    from elmgrove.engines.flower import RoundsStrategy
+    from elmgrove.rounds.flower import RoundsStrategy
 
     reports: list[Report] = []
 
@@ -211,7 +212,7 @@ def test_who_says_no_name_is_asked_again_but_not_waited_for_as_long() -> None:
     nodes = Nodes(plan, [plan.worker("c1"), Broken("", "raises"), plan.worker("c2")])
     late = list(nodes.workers)[2]
     nodes.gone.add(late)
-    from elmgrove.engines.flower import RoundsStrategy
+    from elmgrove.rounds.flower import RoundsStrategy
 
     def told(report: Report) -> None:
         nodes.gone.clear()
@@ -227,7 +228,7 @@ def test_who_says_no_name_is_asked_again_but_not_waited_for_as_long() -> None:
 def test_a_path_that_is_too_long_for_sockets_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from elmgrove.engines.flower.simulation import simulate
+    from elmgrove.rounds.flower.simulation import simulate
 
     (tmp_path / "long").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "long"))
@@ -263,7 +264,7 @@ def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> No
     nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c2"), plan.worker("c1")])
     first, _, again = nodes.workers
     nodes.gone.add(again)
-    from elmgrove.engines.flower import RoundsStrategy
+    from elmgrove.rounds.flower import RoundsStrategy
 
     reports: list[Report] = []
 
@@ -286,7 +287,7 @@ def test_too_few_clients_are_not_waited_for_without_end() -> None:
 
 
 def test_bytes_are_the_same_after_the_records() -> None:
-    from elmgrove.engines.flower.records import array_of, blob_of
+    from elmgrove.rounds.flower.records import array_of, blob_of
 
     for blob in (b"", b"\x00", secrets.token_bytes(100_000)):
         assert blob_of(array_of(blob)) == blob
@@ -305,7 +306,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def running(scratch: Path) -> list[int]:
-    from elmgrove.engines.flower.processes import working_in
+    from elmgrove.rounds.flower.processes import working_in
 
     return working_in(scratch)
 
@@ -320,7 +321,9 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     assert running(scratch) == []
     assert list(scratch.iterdir()) == []
     assert elmgrove(*chosen, "--engine", "local", "-o", "local.elm").code == 0
-    one, other = (load_member(Path(f"{name}.elm")).merged for name in ("flower", "local"))
+    one, other = (
+        load(Path(f"{name}.elm"), Member.from_bytes).merged for name in ("flower", "local")
+    )
     assert one is not None
     assert other is not None
     assert one.evidence.close_to(other.evidence, EXACT)
@@ -357,9 +360,9 @@ def test_what_is_interrupted_leaves_nothing(
 
 
 def test_each_public_name_has_a_docstring_and_a_row() -> None:
-    from elmgrove.engines import flower
+    from elmgrove.rounds import flower
 
     reference = (ROOT / "docs" / "reference.md").read_text()
     for name in flower.__all__:
         assert getattr(flower, name).__doc__
-        assert f"| `elmgrove.engines.flower.{name}` |" in reference
+        assert f"| `elmgrove.rounds.flower.{name}` |" in reference

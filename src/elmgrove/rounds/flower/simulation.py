@@ -9,13 +9,12 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from elmgrove.engines.delivery import Delivery
-from elmgrove.engines.flower.app import DELIVERY, FAILURE, REPORTS, RESULT
-from elmgrove.engines.flower.processes import Processes
-from elmgrove.engines.plan import Plan
-from elmgrove.engines.report import Report
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation import Merged
+from elmgrove.rounds.flower.app import DELIVERY, FAILURE, REPORTS, RESULT
+from elmgrove.rounds.flower.processes import Processes
+from elmgrove.rounds.plan import Plan
+from elmgrove.rounds.report import Delivery, Report
 
 #: Seconds in which a SuperLink must answer.
 START = 60.0
@@ -43,7 +42,7 @@ seed = 0
 timeout = 3600.0
 """
 _MODULE = (
-    "from elmgrove.engines.flower.app import client, server\n\n__all__ = ['client', 'server']\n"
+    "from elmgrove.rounds.flower.app import client, server\n\n__all__ = ['client', 'server']\n"
 )
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.engines.delivery import Delivery
-from elmgrove.engines.federation import Federation
-from elmgrove.engines.report import Report
-from elmgrove.engines.worker import Loss, Worker
 from elmgrove.rounds import loop
+from elmgrove.rounds.clients import Loss, Worker
+from elmgrove.rounds.report import Delivery, Report
+from elmgrove.rounds.rules import Federation
 
 
 def run(

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSystem
 from elmgrove.algebra.fed_elms import State, Update, begin, trained
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.compact import CompactClassifier, CompactModel, Quantized
 from elmgrove.federation.sealed import seal, unseal
+from elmgrove.rounds.classifier import CompactClassifier
+from elmgrove.rounds.compact import CompactModel, Quantized
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=6, units=10, activation="relu", weights="binary", seed=2)

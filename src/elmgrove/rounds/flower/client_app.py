@@ -5,8 +5,8 @@ from collections.abc import Callable
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from elmgrove.engines.flower.records import array_of, blob, content, notes_of
-from elmgrove.engines.worker import Worker
+from elmgrove.rounds.clients import Worker
+from elmgrove.rounds.flower.records import array_of, blob, content, notes_of
 from elmgrove.rounds.loop import reason
 
 #: Makes the worker of a node, with what it remembers of earlier rounds.

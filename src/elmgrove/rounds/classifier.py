@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.packing import Packed
 from elmgrove.algebra.rows import Rows
-from elmgrove.compact.quantized import LARGEST, Quantized
 from elmgrove.errors import BadInput
 from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
+from elmgrove.rounds.compact import LARGEST, Quantized
 
 Array = NDArray[Any]
 Integers = NDArray[np.int32]
-KIND = "elmgrove.classifier"
+CLASSIFIER_FORMAT = "elmgrove.classifier"
 _MOST = 2**31 - 1
 #: A hidden value that is so many deviations from 0 is on its side.
 _NEAR = 4.0
@@ -38,6 +38,9 @@ class CompactClassifier:
     >>> small.predict([[0.9, 0.1], [-0.5, 1.0]]).tolist()
     [0, 0]
     """
+
+    #: Whether a new file is for its owner's eyes only.
+    private: ClassVar[bool] = False
 
     basis: Basis
     beta: Quantized
@@ -152,7 +155,7 @@ class CompactClassifier:
 
     def to_bytes(self) -> bytes:
         """The file format: a byte for each output weight, and a header."""
-        return seal(KIND, *self._packed())
+        return seal(CLASSIFIER_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
         fields = {
@@ -165,7 +168,7 @@ class CompactClassifier:
     @classmethod
     def from_bytes(cls, blob: bytes) -> "CompactClassifier":
         """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
-        fields, arrays = unseal(KIND, blob)
+        fields, arrays = unseal(CLASSIFIER_FORMAT, blob)
         with unpacking("a compact classifier"):
             basis = Basis.from_fields(fields["basis"])
             made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), fields["step"])

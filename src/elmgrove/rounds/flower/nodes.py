@@ -6,15 +6,15 @@ import time
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from elmgrove.engines.flower.records import content, notes_of
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import require_origin
+from elmgrove.rounds.flower.records import content, notes_of
 
 #: Seconds between two looks at who is there.
 _PAUSE = 0.5
 #: Seconds for those who were asked before and did not say a name that could be used.
 _AGAIN = 10.0
-log = logging.getLogger("elmgrove.engines")
+log = logging.getLogger("elmgrove.rounds")
 
 
 class Nodes:

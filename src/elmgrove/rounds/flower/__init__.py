@@ -9,8 +9,8 @@ from elmgrove.errors import extra
 extra("flwr", "flower")
 
 # After it is known that Flower is there: who lacks it shall read how to get it.
-from elmgrove.engines.flower.client import client_app  # noqa: E402
-from elmgrove.engines.flower.server import Outcome, server_app  # noqa: E402
-from elmgrove.engines.flower.strategy import RoundsStrategy  # noqa: E402 (see above)
+from elmgrove.rounds.flower.client_app import client_app  # noqa: E402
+from elmgrove.rounds.flower.server_app import Outcome, server_app  # noqa: E402
+from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402 (see above)
 
 __all__ = ["Outcome", "RoundsStrategy", "client_app", "server_app"]

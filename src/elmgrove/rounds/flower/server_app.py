@@ -7,10 +7,9 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from elmgrove.engines.delivery import Delivery
-from elmgrove.engines.federation import Federation
-from elmgrove.engines.flower.strategy import RoundsStrategy
-from elmgrove.engines.report import Report
+from elmgrove.rounds.flower.strategy import RoundsStrategy
+from elmgrove.rounds.report import Delivery, Report
+from elmgrove.rounds.rules import Federation
 
 
 @dataclass(frozen=True)

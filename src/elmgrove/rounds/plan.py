@@ -1,7 +1,7 @@
 """A plan: everything that a federation of detectors in rounds follows from."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,19 +12,38 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.engines.averaged import Averaged
-from elmgrove.engines.averaging import PLAIN, Averaging, require_bits
-from elmgrove.engines.devices import Device
-from elmgrove.engines.federation import Federation
-from elmgrove.engines.matching import Matching
-from elmgrove.engines.saved import SavedRows
-from elmgrove.engines.summing import Summing
-from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
 from elmgrove.federation import Charter, Member, Merged
 from elmgrove.federation.groups import EVIDENCE, require_distance
+from elmgrove.rounds.clients import Averaged, Device, Worker
+from elmgrove.rounds.rules import PLAIN, Averaging, Federation, Matching, Summing, require_bits
 
 Array = NDArray[Any]
+
+
+class SavedRows(Mapping[str, Array]):
+    """Each client's rows by its name, read when they are asked for."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self._folder = folder
+        self._names = {name: index for index, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> Array:
+        rows: Array = np.load(self._folder / f"{self._names[name]}.npy", allow_pickle=False)
+        return rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @classmethod
+    def write(cls, folder: Path, rows: Mapping[str, Array]) -> None:
+        """A file for each, in the order of the names."""
+        for index, name in enumerate(sorted(rows)):
+            np.save(folder / f"{index}.npy", rows[name])
+
 
 NAME = "federation"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from elmgrove.engines.flower.client import client_app
-from elmgrove.engines.flower.server import Outcome, server_app
-from elmgrove.engines.plan import Plan
-from elmgrove.engines.report import Report
-from elmgrove.engines.worker import Worker
 from elmgrove.errors import BadInput
+from elmgrove.rounds.clients import Worker
+from elmgrove.rounds.flower.client_app import client_app
+from elmgrove.rounds.flower.server_app import Outcome, server_app
+from elmgrove.rounds.plan import Plan
+from elmgrove.rounds.report import Report
 from elmgrove.storage.disk import write
 
 REPORTS = "reports.jsonl"

@@ -7,14 +7,13 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from elmgrove.engines.delivery import Delivery
-from elmgrove.engines.federation import Federation
-from elmgrove.engines.flower.call import Call
-from elmgrove.engines.flower.nodes import Nodes
-from elmgrove.engines.flower.records import array_of, blob, notes_of
-from elmgrove.engines.report import Report
-from elmgrove.engines.worker import Loss
+from elmgrove.rounds.clients import Loss
+from elmgrove.rounds.flower.call import Call
+from elmgrove.rounds.flower.nodes import Nodes
+from elmgrove.rounds.flower.records import array_of, blob, notes_of
 from elmgrove.rounds.loop import Round, drawn
+from elmgrove.rounds.report import Delivery, Report
+from elmgrove.rounds.rules import Federation
 
 
 class RoundsStrategy(Strategy):

@@ -10,23 +10,15 @@ from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
 from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
-from elmgrove.compact import CompactModel
 from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.engines import local
-from elmgrove.engines.averaged import Averaged
-from elmgrove.engines.averaging import Averaging
-from elmgrove.engines.delivery import Delivery
-from elmgrove.engines.devices import Device
-from elmgrove.engines.federation import Federation
-from elmgrove.engines.matching import Matching
-from elmgrove.engines.plan import Plan, Rule
-from elmgrove.engines.reply import Reply
-from elmgrove.engines.report import Report
-from elmgrove.engines.summed import Summed
-from elmgrove.engines.summing import Summing
-from elmgrove.engines.task import Task
-from elmgrove.engines.worker import Loss, Worker
 from elmgrove.federation import Contribution, Member, Merged, least_new_rows, returned
+from elmgrove.rounds import local
+from elmgrove.rounds.clients import Averaged, Device, Loss, Summed, Worker
+from elmgrove.rounds.compact import CompactModel
+from elmgrove.rounds.messages import Reply, Task
+from elmgrove.rounds.plan import Plan, Rule
+from elmgrove.rounds.report import Delivery, Report
+from elmgrove.rounds.rules import Averaging, Federation, Matching, Summing
 from support.kinds import INPUTS, group_of, mixed, rows_of
 from support.places import GOLDEN
 

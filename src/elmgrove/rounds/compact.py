@@ -1,0 +1,178 @@
+"""A model of Fed-ELMS in 8 bits: what a server and its clients send each other."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.fed_elms import State, Update
+from elmgrove.algebra.packing import Array, Packed
+from elmgrove.errors import BadInput, SingularSystem
+from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
+
+#: The largest value; −128 is not used, so that a matrix and its negative are alike.
+LARGEST = 127
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """``values`` · ``scale``, where values are int8 from −127 to 127, and the scale is float32.
+
+    The scale is 1 × 1, or 1 × columns where columns differ much in size. Each entry is off by half
+    a scale at most, so what is small beside the largest entry under the same scale is lost.
+    """
+
+    values: NDArray[np.int8]
+    scale: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        columns = self.values.shape[1] if self.values.ndim == 2 else 0
+        if self.values.dtype != np.int8 or self.scale.dtype != np.float32:
+            raise BadInput("values must be int8 and their scale float32")
+        if not columns or self.scale.shape not in ((1, 1), (1, columns)):
+            raise BadInput("values must be a matrix, with one scale or one for each column")
+        if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
+            raise BadInput("a scale must be a finite number above 0")
+        if (self.values == -128).any():
+            raise BadInput("a value of -128, which is never written")
+
+    @classmethod
+    def of(cls, matrix: Array, *, by_column: bool = False) -> "Quantized":
+        """The nearest; ``BadInput`` for numbers that are not finite, or not within float32."""
+        with np.errstate(over="ignore"):
+            largest = np.abs(matrix).max(axis=0 if by_column else None, keepdims=True)
+            exact = (largest / LARGEST).astype(np.float32)
+        # A little more, so that the largest entry stays within 127, and 0 has a scale as well.
+        scale = np.nextafter(exact, np.float32(np.inf))
+        if not np.isfinite(scale).all():
+            raise BadInput("can't quantize numbers that are not finite in float32")
+        values = np.rint(matrix / scale.astype(np.float64)).astype(np.int8)
+        return cls(values, scale)
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """In float64, exactly what is stored."""
+        return self.values.astype(np.float64) * self.scale.astype(np.float64)
+
+
+def factored(P: Array) -> Quantized:
+    """C of P = CCᵀ, a scale for each column; ``SingularSystem`` if P is not positive definite.
+
+    Quantizing P itself takes 16 bits: in 8, its small eigenvalues drown in the error of the large
+    ones and turn negative (measured on MNIST from 500 units on). CCᵀ can't be negative.
+    """
+    try:
+        C = np.linalg.cholesky(P)
+    except np.linalg.LinAlgError as error:
+        raise SingularSystem(f"P is not positive definite: {error}") from error
+    found = Quantized.of(C, by_column=True)
+    # A diagonal that is rounded to 0 would make P singular.
+    places = np.diag_indices_from(C)
+    found.values[places] = np.maximum(found.values[places], 1)
+    return found
+
+
+def product(C: Quantized) -> Array:
+    """P = CCᵀ."""
+    matrix = C.matrix
+    P: Array = matrix @ matrix.T
+    return P
+
+
+def packed(C: Quantized) -> Array:
+    """The lower triangle row by row: the rest is 0."""
+    values: Array = C.values[np.tril_indices(len(C.values))]
+    return values
+
+
+def unpacked(lower: Array, scale: Array, units: int) -> Quantized:
+    """The inverse of ``packed``; ``BadInput`` for what ``factored`` never makes."""
+    # Before anything of that size is made: the numbers may come from a stranger.
+    if lower.shape != (units * (units + 1) // 2,):
+        raise BadInput(f"{lower.shape} is not the lower triangle of {units} × {units}")
+    values = np.zeros((units, units), lower.dtype)
+    values[np.tril_indices(units)] = lower
+    if not (values.diagonal() > 0).all():
+        raise BadInput("the diagonal of a Cholesky factor is above 0")
+    return Quantized(values, scale)
+
+
+COMPACT_FORMAT = "elmgrove.compact"
+
+
+@dataclass(frozen=True, eq=False)
+class CompactModel:
+    """β in 8 bits with one scale, and P as its Cholesky factor in 8 bits, a scale for each column.
+
+    ``rows`` is N_k in a client's answer, and 0 in what the server sends. α and b are not in it:
+    they follow from the layer's numbers, which are. One scale for all of β costs no accuracy that
+    could be measured, and lets whole numbers alone decide which output is the largest.
+    The columns of P's factor differ by orders of magnitude and have a scale each.
+
+    Quantization adds to a model what nobody learned: a client with few rows may change β by less
+    than half a scale, and then its rows are lost.
+    """
+
+    #: Whether a new file is for its owner's eyes only.
+    private: ClassVar[bool] = False
+
+    basis: Basis
+    beta: Quantized
+    C: Quantized
+    rows: float = 0.0
+
+    def __post_init__(self) -> None:
+        units = self.basis.layer.units
+        if self.beta.values.shape != (units, self.basis.outputs) or self.beta.scale.size != 1:
+            raise BadInput("β must have a row for each unit and a column for each output")
+        if self.C.values.shape != (units, units) or self.C.scale.size != units:
+            raise BadInput("P's factor must have a row, a column and a scale for each unit")
+        if not 0 <= self.rows < np.inf:
+            raise BadInput(f"{self.rows!r} is no number of rows")
+
+    @classmethod
+    def of(cls, basis: Basis, model: State | Update) -> "CompactModel":
+        """The nearest; what is lost by that is in no later message."""
+        rows = float(model.rows) if isinstance(model, Update) else 0.0
+        return cls(basis, Quantized.of(model.beta), factored(model.P), rows)
+
+    @property
+    def state(self) -> State:
+        """β and P as they were sent."""
+        return State(self.beta.matrix, product(self.C))
+
+    @property
+    def update(self) -> Update:
+        """The same, with the number of rows."""
+        return Update(*self.state, self.rows)
+
+    def to_bytes(self) -> bytes:
+        """The file format, and the message: Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, a header."""
+        return seal(COMPACT_FORMAT, *self._packed())
+
+    def _packed(self) -> Packed:
+        fields = {
+            "basis": self.basis.fields,
+            "fingerprint": self.basis.fingerprint,
+            "rows": self.rows,
+        }
+        arrays: dict[str, Array] = {
+            "beta": self.beta.values,
+            "beta.scale": self.beta.scale,
+            "C": packed(self.C),
+            "C.scale": self.C.scale,
+        }
+        return fields, arrays
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "CompactModel":
+        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        fields, arrays = unseal(COMPACT_FORMAT, blob)
+        with unpacking("a compact model"):
+            basis = Basis.from_fields(fields["basis"])
+            C = unpacked(arrays["C"], arrays["C.scale"], basis.layer.units)
+            made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), C, fields["rows"])
+            require_written_as(made._packed(), fields, arrays)
+        return made
