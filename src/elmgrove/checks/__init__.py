@@ -7,11 +7,8 @@ number of laws that ran. Neither scikit-learn nor River is needed for it.
 from collections.abc import Callable
 from typing import Any
 
-from elmgrove.checks import learning, refusing, scoring
-from elmgrove.checks.trial import Law, Trial
-
-#: All laws, the plainest first: what breaks several is reported by the most telling one.
-LAWS: tuple[Law, ...] = (*scoring.LAWS, *learning.LAWS, *refusing.LAWS)
+from elmgrove.checks.laws import LAWS
+from elmgrove.checks.trial import Trial
 
 
 def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) -> list[str]:

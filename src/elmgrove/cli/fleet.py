@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.grouping import draw, grid_of, reason_of, standing_of
+from elmgrove.cli.fleet_groups import draw, grid_of, reason_of, standing_of
 from elmgrove.cli.options import bar, notes
 from elmgrove.errors import BadInput, extra
 from elmgrove.exchange import Exchange, FolderExchange

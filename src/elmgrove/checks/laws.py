@@ -1,8 +1,46 @@
-"""The laws of learning."""
+"""The laws: what every detector does when it scores, learns and refuses."""
+
+from typing import Any
 
 import numpy as np
 
 from elmgrove.checks.trial import Law, Trial, require
+
+
+def scores_are_finite_and_not_negative(trial: Trial) -> None:
+    """A score is a finite number of at least 0, one for each row."""
+    for rows in (trial.unseen, trial.strange):
+        scores = np.asarray(trial.taught().score_many(rows))
+        require(scores.shape == (len(rows),), f"{len(rows)} rows gave scores {scores.shape}")
+        require(np.isfinite(scores).all(), "a score is not finite")
+        require(scores.min() >= 0, f"a score is negative: {scores.min()}")
+
+
+def scores_vary_over_rows(trial: Trial) -> None:
+    """Rows that differ have scores that differ."""
+    scores = trial.taught().score_many(trial.unseen)
+    require(len(np.unique(scores)) > len(scores) // 2, "most scores are the same")
+
+
+def scoring_never_learns(trial: Trial) -> None:
+    """A score stays the same however often this row or others are scored."""
+    driver = trial.taught()
+    before = driver.score_many(trial.unseen)
+    for _ in range(3):
+        driver.score_many(trial.strange)
+        driver.score_one(trial.strange[0])
+    require(not trial.differ(before, driver.score_many(trial.unseen)), "scoring changed scores")
+
+
+def a_row_alone_scores_as_in_a_batch(trial: Trial) -> None:
+    """The score of a row does not depend on the rows scored with it."""
+    driver = trial.taught()
+    rows = np.vstack([trial.unseen, trial.strange])
+    together = driver.score_many(rows)
+    alone = [driver.score_one(row) for row in rows]
+    require(not trial.differ(together, alone), "a row has another score alone than in a batch")
+    halves = [driver.score_many(half) for half in np.split(rows, 2)]
+    require(not trial.differ(together, np.concatenate(halves)), "half a batch scores otherwise")
 
 
 def learning_changes_scores(trial: Trial) -> None:
@@ -94,7 +132,63 @@ def _require_finite(scores: object) -> None:
     require(np.isfinite(np.asarray(scores)).all(), "a score is not finite")
 
 
+def not_a_number_is_refused(trial: Trial) -> None:
+    """NaN is an error, learned or scored, and leaves the detector as it was."""
+    _require_refused(trial, _with(trial, float("nan")))
+
+
+def infinity_is_refused(trial: Trial) -> None:
+    """Infinity of either sign is an error, and leaves the detector as it was."""
+    _require_refused(trial, _with(trial, float("inf")))
+    _require_refused(trial, _with(trial, float("-inf")))
+
+
+def text_is_refused(trial: Trial) -> None:
+    """Text is an error, and leaves the detector as it was."""
+    _require_refused(trial, _with(trial, "broken"))
+
+
+def a_wrong_number_of_columns_is_refused(trial: Trial) -> None:
+    """A column too few or too many is an error, and leaves the detector as it was."""
+    good = trial.unseen.tolist()
+    _require_refused(trial, [row[:-1] for row in good])
+    _require_refused(trial, [[*row, 0.5] for row in good])
+
+
+def _with(trial: Trial, value: Any) -> list[list[Any]]:
+    """Rows of which the first has this value in its third column."""
+    rows: list[list[Any]] = trial.unseen.tolist()
+    rows[0][2] = value
+    return rows
+
+
+def _require_refused(trial: Trial, rows: list[list[Any]]) -> None:
+    """The first row is bad, so that whoever can only take one at a time learns none of them."""
+    driver = trial.taught()
+    before = driver.score_many(trial.unseen)
+    attempts = (
+        (driver.learn_one, rows[0]),
+        (driver.learn_many, rows),
+        (driver.score_one, rows[0]),
+        (driver.score_many, rows),
+    )
+    for attempt, given in attempts:
+        try:
+            attempt(given)
+        except (ValueError, TypeError):
+            pass
+        else:
+            raise AssertionError(f"it was accepted: {rows[0]}")
+        after = driver.score_many(trial.unseen)
+        require(not trial.differ(before, after), "it was refused, but the scores changed")
+
+
+#: The plainest first: what breaks several is reported by the most telling one.
 LAWS: tuple[Law, ...] = (
+    scores_are_finite_and_not_negative,
+    scores_vary_over_rows,
+    scoring_never_learns,
+    a_row_alone_scores_as_in_a_batch,
     learning_changes_scores,
     learning_a_pattern_lowers_its_scores,
     strange_rows_score_higher,
@@ -104,4 +198,8 @@ LAWS: tuple[Law, ...] = (
     constant_rows_stay_finite,
     tiny_and_large_values_stay_finite,
     works_from_the_very_first_row,
+    not_a_number_is_refused,
+    infinity_is_refused,
+    text_is_refused,
+    a_wrong_number_of_columns_is_refused,
 )
