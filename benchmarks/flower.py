@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.exchange.output import Output, progress
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra import Basis, HiddenLayer
 from elmgrove.federation import Merged
-from elmgrove.rounds import Delivery, Plan, Report, run
+from elmgrove.rounds import Delivery, Plan, RoundReport, run
 from elmgrove.rounds.flower.simulation import simulate
 
 ROWS = 24
@@ -44,16 +43,16 @@ def plan_of(size: Size, clients: int, rule: str) -> Plan:
     return Plan(rule, basis, rows, rounds=ROUNDS, batch=batch)
 
 
-def here(plan: Plan, reports: list[Report]) -> tuple[Merged, Delivery]:
+def here(plan: Plan, reports: list[RoundReport]) -> tuple[Merged, Delivery]:
     """In this process."""
     federation = plan.federation()
-    workers = {name: plan.worker(name) for name in plan.rows}
+    workers = {name: plan.client(name) for name in plan.rows}
     chosen: dict[str, Any] = {"rounds": ROUNDS, "fraction": 1.0, "seed": 0}
     delivery = run(federation, workers, on_round=reports.append, **chosen)
     return federation.merged(), delivery
 
 
-def there(plan: Plan, reports: list[Report]) -> tuple[Merged, Delivery]:
+def there(plan: Plan, reports: list[RoundReport]) -> tuple[Merged, Delivery]:
     """On Flower's simulation."""
     return simulate(plan, reports.append)
 
@@ -63,7 +62,7 @@ ENGINES = {"local": here, "flower": there}
 
 def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str, Any], Merged]:
     """One run, in numbers, and what it ended with."""
-    plan, reports = plan_of(size, clients, rule), list[Report]()
+    plan, reports = plan_of(size, clients, rule), list[RoundReport]()
     started = time.perf_counter()
     merged, delivery = ENGINES[engine](plan, reports)
     whole = time.perf_counter() - started

@@ -18,7 +18,7 @@ from benchmarks.exchange.process import Running, started
 from benchmarks.exchange.server import serving
 from benchmarks.rows import Matrix, rows
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load, save
+from elmgrove.storage import load, save
 
 _PATIENCE = 600.0
 _OTHERS = 10

@@ -7,9 +7,7 @@ from typing import NamedTuple
 from benchmarks.rows import INPUTS, SEED, rows
 from elmgrove import Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution
-from elmgrove.server.auth import hashed
-from elmgrove.server.store.records import Device, Entry, Federation
-from elmgrove.server.store.store import Store, open_store
+from elmgrove.server import DeviceRow, FederationRow, Store, StoredEntry, hashed, open_store
 
 FEDERATION = "fleet"
 TOKEN = "elm-join-of-the-benchmarks"
@@ -78,7 +76,7 @@ class Fleet:
     async def _found(self, store: Store) -> None:
         basis, ridge = self.charter.basis.fields, self.charter.ridge
         token_hash = hashed(TOKEN)
-        made = Federation(FEDERATION, basis, ridge, None, token_hash, time.time())
+        made = FederationRow(FEDERATION, basis, ridge, None, token_hash, time.time())
         await store.create_federation(made)
 
     async def _grow(self, store: Store, devices: int) -> None:
@@ -115,9 +113,9 @@ def key_of(device: int) -> str:
 
 
 async def _enrol(store: Store, device: int) -> None:
-    entry = Device(name_of(device), hashed(key_of(device)), False, time.time())
+    entry = DeviceRow(name_of(device), hashed(key_of(device)), False, time.time())
     await store.enrol(FEDERATION, entry, again=False)
 
 
-def _anything(held: Entry | None) -> bool:
+def _anything(held: StoredEntry | None) -> bool:
     return True

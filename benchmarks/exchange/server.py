@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.exchange.client import Answer, Connection, DeviceConnection
 from benchmarks.exchange.process import Running, started
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 
 _PATIENCE = 120.0
 
@@ -92,7 +92,7 @@ def megabytes(store: str) -> float:
 
 
 async def _query(url: str, statement: str) -> list[Any]:
-    asyncpg = extra("asyncpg", "server")
+    asyncpg = require_extra("asyncpg", "server")
     connection = await asyncpg.connect(url)
     try:
         return list(await connection.fetch(statement))

@@ -15,17 +15,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from fans.client import worker
+from fans.client import client
 from fans.rows import made_up
 from fans.server import federation
 
 from elmgrove import Evidence
 from elmgrove.federation import Member
-from elmgrove.rounds import local
-from elmgrove.rounds.clients import Loss, Worker
-from elmgrove.rounds.flower.processes import Processes
+from elmgrove.rounds import Client, Loss, local
+from elmgrove.rounds.flower.processes import FlowerProcesses
 from elmgrove.rounds.flower.simulation import free_port, superlink
-from elmgrove.storage.disk import load
+from elmgrove.storage import load
 
 APP = Path(__file__).parent
 ROUNDS = 2
@@ -37,7 +36,7 @@ PATIENCE = 120.0
 Node = dict[str, Any]
 
 
-def simulation(processes: Processes) -> None:
+def simulation(processes: FlowerProcesses) -> None:
     """``flwr run`` with four virtual fans."""
     processes.connect(superlink(processes, "--insecure", "--simulation"))
     nodes: list[Node] = [{"partition-id": fan} for fan in range(4)]
@@ -46,7 +45,7 @@ def simulation(processes: Processes) -> None:
     check("simulation", output, expected(nodes))
 
 
-def deployment(processes: Processes) -> None:
+def deployment(processes: FlowerProcesses) -> None:
     """A SuperLink and two SuperNodes, each fan with a CSV file of its own."""
     certificate = deploy(processes)
     nodes = [start_node(processes, fan, certificate) for fan in range(2)]
@@ -56,7 +55,7 @@ def deployment(processes: Processes) -> None:
     check("a SuperNode killed after round 1", output, expected(nodes, lost=nodes[1]["name"]))
 
 
-def deploy(processes: Processes) -> Path:
+def deploy(processes: FlowerProcesses) -> Path:
     """A SuperLink with a certificate made for it."""
     key, certificate = make_certificate(processes.folder)
     own = ("--ssl-certfile", str(certificate), "--ssl-keyfile", str(key))
@@ -66,7 +65,7 @@ def deploy(processes: Processes) -> Path:
     return certificate
 
 
-def start_node(processes: Processes, fan: int, certificate: Path) -> Node:
+def start_node(processes: FlowerProcesses, fan: int, certificate: Path) -> Node:
     """A SuperNode with its rows in a file."""
     data = processes.folder / f"fan-{fan}.csv"
     np.savetxt(data, made_up(fan), "%.6f", ",")
@@ -82,7 +81,9 @@ def start_node(processes: Processes, fan: int, certificate: Path) -> Node:
     return node
 
 
-def run(processes: Processes, config: list[str], *options: str, kill: str | None = None) -> Path:
+def run(
+    processes: FlowerProcesses, config: list[str], *options: str, kill: str | None = None
+) -> Path:
     """``flwr run`` to its end, one SuperNode killed after round 1 or none; where the model is."""
     output = processes.folder / "federation.elm"
     output.unlink(missing_ok=True)
@@ -111,27 +112,27 @@ def check(what: str, output: Path, wanted: Evidence) -> None:
 def expected(nodes: list[Node], lost: str | None = None) -> Evidence:
     """What the local engine makes of the same nodes, of which one may be lost after round 1."""
     server = federation()
-    made = [worker(node, ROUNDS) for node in nodes]
-    workers: dict[str, Worker] = {one.name: one for one in made}
+    made = [client(node, ROUNDS) for node in nodes]
+    clients: dict[str, Client] = {one.name: one for one in made}
 
     if lost is not None:
-        workers[lost] = Lost(workers[lost])
-    local.run(server, workers, rounds=ROUNDS, fraction=1.0, seed=0)
+        clients[lost] = Lost(clients[lost])
+    local.run(server, clients, rounds=ROUNDS, fraction=1.0, seed=0)
     return server.merged().evidence
 
 
-class Lost(Worker):
-    """A worker that is gone after its first answer."""
+class Lost(Client):
+    """A client that is gone after its first answer."""
 
-    def __init__(self, worker: Worker) -> None:
-        super().__init__(worker.name)
-        self._worker = worker
+    def __init__(self, client: Client) -> None:
+        super().__init__(client.name)
+        self._client = client
 
     def train(self, request: bytes, number: int) -> bytes:
         """Answers in round 1."""
         if number > 1:
             raise ConnectionError("gone")
-        return self._worker.train(request, number)
+        return self._client.train(request, number)
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
         """It gets nothing any more."""
@@ -162,7 +163,7 @@ def main() -> None:
     for name in sys.argv[1:] or WAYS:
         started = time.monotonic()
         with TemporaryDirectory(prefix="elmgrove-") as folder:
-            with Processes(Path(folder)) as processes:
+            with FlowerProcesses(Path(folder)) as processes:
                 WAYS[name](processes)
             if processes.left():
                 sys.exit(f"{name}: still running: {processes.left()}")

@@ -1,16 +1,16 @@
 """Elmgrove: small machines that learn what normal looks like, each alone and from each other."""
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.oselm import OSELM
-from elmgrove.algebra.scaling import Scaling
-from elmgrove.detector.alarm import AlarmRule
-from elmgrove.detector.detector import Detector
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.detector.patterns import PatternDetector
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma
-from elmgrove.detector.verdict import Verdict
+from elmgrove.algebra import OSELM, Basis, Evidence, HiddenLayer, Scaling
+from elmgrove.detector import (
+    AlarmRule,
+    Detector,
+    FalseAlarmRate,
+    FixedThreshold,
+    MeanSigma,
+    PatternDetector,
+    PatternRule,
+    Verdict,
+)
 from elmgrove.errors import (
     BadFile,
     BadInput,

@@ -41,10 +41,10 @@ class MissingExtra(ElmgroveError, ImportError):
     """An optional part is not installed; the text holds the exact install line."""
 
 
-def extra(module: str, name: str) -> Any:
+def require_extra(module: str, name: str) -> Any:
     """The module, or an error with the line that installs it.
 
-    >>> extra("no_such_module", "demo")
+    >>> require_extra("no_such_module", "demo")
     Traceback (most recent call last):
     elmgrove.errors.MissingExtra: this needs no_such_module: pip install 'elmgrove[demo]'
     """
@@ -55,7 +55,7 @@ def extra(module: str, name: str) -> Any:
         raise MissingExtra(f"this needs {package}: pip install 'elmgrove[{name}]'") from error
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
+def require_whole(name: str, value: Any, least: int) -> int:
     """The value as an int, or ``BadInput``: a float or a bool here is a mistake."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, HiddenLayer, SingularSystem
-from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model, trained
 from support.literal import Matrix, os_elm_chunk, os_elm_start
 
 LAYER = HiddenLayer(inputs=5, units=8, activation="relu", weights="normal", seed=3)
@@ -17,27 +17,27 @@ def rows(seed: int, count: int) -> tuple[Matrix, Matrix]:
     return rng.normal(size=(count, 5)), rng.normal(size=(count, 3))
 
 
-def started() -> State:
-    return begin(LAYER, *rows(0, 60))
+def started() -> RoundModel:
+    return first_model(LAYER, *rows(0, 60))
 
 
 def test_the_beginning_is_equations_7_and_8() -> None:
     X0, T0 = rows(0, 60)
     P0, beta0 = os_elm_start(LAYER(X0), T0)
-    state = begin(LAYER, X0, T0)
+    state = first_model(LAYER, X0, T0)
     np.testing.assert_allclose(state.P, P0, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(state.beta, beta0, rtol=1e-9, atol=1e-12)
 
 
 def test_fewer_rows_than_units_are_refused_with_both_numbers() -> None:
     with pytest.raises(BadInput, match=r"7 rows and the layer 8 units"):
-        begin(LAYER, *rows(0, 7))
+        first_model(LAYER, *rows(0, 7))
 
 
 def test_rows_that_do_not_determine_a_model_are_refused() -> None:
     X0, T0 = rows(0, 1)
     with pytest.raises(BadInput, match=r"does not determine .* singular"):
-        begin(LAYER, np.repeat(X0, 20, axis=0), np.repeat(T0, 20, axis=0))
+        first_model(LAYER, np.repeat(X0, 20, axis=0), np.repeat(T0, 20, axis=0))
 
 
 @settings(max_examples=60, deadline=None)
@@ -57,7 +57,7 @@ def test_a_clients_turn_is_equations_12_and_13(seed: int, count: int) -> None:
 def test_rows_in_two_turns_are_the_rows_in_one(seed: int, cut: int) -> None:
     X, T = rows(seed, 30)
     first = trained(started(), LAYER, X[:cut], T[:cut])
-    both = trained(State(first.beta, first.P), LAYER, X[cut:], T[cut:])
+    both = trained(RoundModel(first.beta, first.P), LAYER, X[cut:], T[cut:])
     once = trained(started(), LAYER, X, T)
     np.testing.assert_allclose(both.beta, once.beta, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(both.P, once.P, rtol=1e-7, atol=1e-10)
@@ -95,17 +95,17 @@ def test_the_average_changes_none_of_its_parts_and_of_no_rows_there_is_none() ->
     with pytest.raises(BadInput, match="no rows"):
         fedavg([])
     with pytest.raises(BadInput, match="no rows"):
-        fedavg([Update(update.beta, update.P, 0)])
+        fedavg([RoundUpdate(update.beta, update.P, 0)])
 
 
 @pytest.mark.parametrize("count", [3, 30])
 def test_what_does_not_fit_is_refused(count: int) -> None:
     state, (X, T) = started(), rows(1, count)
     with pytest.raises(BadInput, match="8 units"):
-        trained(State(state.beta, state.P[:4, :4]), LAYER, X, T)
+        trained(RoundModel(state.beta, state.P[:4, :4]), LAYER, X, T)
     with pytest.raises(BadInput, match="2 columns"):
         trained(state, LAYER, X, T[:, :2])
     with pytest.raises(BadInput, match="targets"):
         trained(state, LAYER, X, T[:2])
     with pytest.raises(SingularSystem, match="not positive definite"):
-        trained(State(state.beta, -1e3 * np.eye(8)), LAYER, X, T)
+        trained(RoundModel(state.beta, -1e3 * np.eye(8)), LAYER, X, T)

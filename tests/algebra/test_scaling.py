@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from elmgrove import BadInput, Scaling
 from elmgrove.algebra.fingerprint import fingerprint
 
-KINDS = ("none", "minmax", "standard")
+SCALINGS = ("none", "minmax", "standard")
 
 numbers = st.floats(-1e6, 1e6)
 columns = st.lists(st.tuples(numbers, st.floats(1e-6, 1e6)), min_size=1, max_size=6)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, Evidence, HiddenLayer
-from elmgrove.algebra.similarity import Kind, groups
+from elmgrove.algebra.similarity import Fitted, groups
 from support.kinds import INPUTS, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
@@ -19,8 +19,8 @@ def evidence(X: np.ndarray) -> Evidence:
     return model.evidence
 
 
-def kind(X: np.ndarray) -> Kind:
-    return Kind(evidence(X), RIDGE)
+def kind(X: np.ndarray) -> Fitted:
+    return Fitted(evidence(X), RIDGE)
 
 
 def error(of: np.ndarray, by: np.ndarray) -> float:
@@ -65,7 +65,7 @@ def test_the_order_does_not_matter(order: list[int]) -> None:
 
 
 def test_nothing_joins_with_anything_and_costs_nothing() -> None:
-    nothing = Kind(Evidence.zero(evidence(rows_of(0, 1, 5)).basis), RIDGE)
+    nothing = Fitted(Evidence.zero(evidence(rows_of(0, 1, 5)).basis), RIDGE)
     assert nothing.error == 0.0
     assert nothing.loss_with(kind(rows_of(0, 1, 50))) == pytest.approx(0.0, abs=1e-12)
 

@@ -69,7 +69,7 @@ def foreign(**settings: Any) -> Member:
         for kind in kinds:
             other.detector.model.patterns.first_rows = None
             other.detector.model.found(rows_of(kind, 5, 80))
-        made.hear(other.contribution())
+        made.receive(other.contribution())
     assert len(made.detector.model.foreign) == 2
     return made
 
@@ -204,7 +204,7 @@ def golden_member() -> Member:
     model.retired.append(model.own.pop())
     model.own[1].take_in(model.own.pop())
     me.offer(guarded=False)
-    me.hear(golden("fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
+    me.receive(golden("fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
     # These are solved for, and so not the same to the last bit everywhere.
     for pattern, typical in zip([*model.own, *model.retired], (0.5, 0.25, np.inf), strict=True):
         pattern.typical = typical

@@ -98,7 +98,7 @@ def test_learning_many_equals_learning_one_by_one(
     assert close(chunked.score_many(X), single.score_many(X))
     assert chunked.threshold == pytest.approx(single.threshold, rel=1e-9)
     assert chunked.learned == single.learned == 130
-    np.testing.assert_array_equal(chunked.calibration.rows, single.calibration.rows)
+    np.testing.assert_array_equal(chunked.recent.rows, single.recent.rows)
     assert chunked.state == single.state == "watching"
 
 

@@ -46,7 +46,7 @@ def of_kind(known: Mixture, kind: int) -> int:
 def test_what_is_of_an_own_kind_makes_that_pattern_better() -> None:
     known = taught()
     number = of_kind(known, 1)
-    known.stand_on([evidence(1)])
+    known.rest_on([evidence(1)])
     assert known.places == [Place((0,), number)]
     assert not known.foreign
     (pattern,) = (p for p in known.own if p.number == number)
@@ -59,7 +59,7 @@ def test_what_is_of_no_own_kind_is_a_foreign_model_with_a_handicap() -> None:
     known = taught(handicap=1.5)
     rows = rows_of(2, 9, 30)
     before = known.losses(rows)
-    known.stand_on([evidence(2)])
+    known.rest_on([evidence(2)])
     (foreign,) = known.foreign
     assert foreign.total == evidence(2)
     normal = mixed(1, 200)
@@ -81,7 +81,7 @@ def test_before_anything_is_known_to_be_normal_and_without_handicap_foreign_mode
     known, equal = taught(handicap=1.5), taught(handicap=0.0)
     level = np.mean([pattern.typical for pattern in known.own])
     for each in (known, equal):
-        each.stand_on([evidence(2)])
+        each.rest_on([evidence(2)])
     equal.settle(mixed(1, 200))
     for each in (known, equal):
         guess = each.guess(rows_of(2, 9, 1)[0])
@@ -104,7 +104,7 @@ def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern() -> None:
 
 def test_foreign_models_never_learn() -> None:
     known = taught()
-    known.stand_on([evidence(2)])
+    known.rest_on([evidence(2)])
     X = rows_of(2, 3, 20)
     learned = [pattern.learned for pattern in known.own]
     for x in X:
@@ -116,7 +116,7 @@ def test_foreign_models_never_learn() -> None:
 def test_what_is_of_one_kind_becomes_one_model() -> None:
     known = taught()
     parts = [evidence(2, 1), evidence(3, 1), evidence(2, 2), evidence(0, 1), evidence(3, 2)]
-    known.stand_on(parts)
+    known.rest_on(parts)
     assert known.places == [
         Place((0, 2), None),
         Place((1, 4), None),
@@ -128,20 +128,20 @@ def test_what_is_of_one_kind_becomes_one_model() -> None:
 
 def test_what_was_received_never_shows_in_what_is_given() -> None:
     known, alone = taught(), taught()
-    known.stand_on([evidence(kind) for kind in range(4)])
+    known.rest_on([evidence(kind) for kind in range(4)])
     assert known.parts == alone.parts
     X = mixed(5, 2 * TUNE_EVERY)
     for each in (known, alone):
         each.absorb_many(X, X)
     assert known.parts == alone.parts
-    known.stand_on([])
+    known.rest_on([])
     rows = mixed(6, 30, 3)
     np.testing.assert_array_equal(known.losses(rows), alone.losses(rows))
 
 
 def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later() -> None:
     known = mixture(silhouette=0.5)
-    known.stand_on([evidence(0), evidence(1)])
+    known.rest_on([evidence(0), evidence(1)])
     assert len(known.foreign) == 2
     X = mixed(1, 2 * TUNE_EVERY)
     known.absorb_many(X, X)
@@ -151,9 +151,9 @@ def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later() -
 
 def test_evidence_of_no_rows_is_no_model() -> None:
     known, alone = taught(), taught()
-    known.stand_on([Evidence.zero(BASIS), evidence(2)])
+    known.rest_on([Evidence.zero(BASIS), evidence(2)])
     assert known.places == [Place((1,), None)]
-    alone.stand_on([evidence(2)])
+    alone.rest_on([evidence(2)])
     nothing = np.zeros((1, INPUTS))
     assert known.losses(nothing) == alone.losses(nothing)
 
@@ -175,11 +175,11 @@ REFUSED = {
 def test_what_is_refused_changes_nothing(name: str) -> None:
     lie, error = REFUSED[name]
     known = taught(dtype=np.float32)
-    known.stand_on([evidence(0), evidence(2)])
+    known.rest_on([evidence(0), evidence(2)])
     rows = mixed(4, 30, 3).astype(np.float32)
     before = known.received, known.places, known.losses(rows)
     with pytest.raises(error):
-        known.stand_on([evidence(1), lie])
+        known.rest_on([evidence(1), lie])
     assert (known.received, known.places) == before[:2]
     np.testing.assert_array_equal(known.losses(rows), before[2])
 
@@ -187,7 +187,7 @@ def test_what_is_refused_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_row_by_row_and_in_batches_the_same_model_wins(dtype: Any) -> None:
     known = taught(dtype=dtype)
-    known.stand_on([evidence(2)])
+    known.rest_on([evidence(2)])
     rows = mixed(8, 60, 3).astype(dtype)
     guesses = [known.guess(row) for row in rows]
     assert [guess.pattern for guess in guesses] == known.winners(rows)

@@ -343,14 +343,14 @@ def test_a_start_while_watching_has_its_scores_computed_anew() -> None:
     known.observe(X[149])
     assert len(numbers(known)) == 2
     assert known.threshold < before / 4
-    rows = known.calibration.rows
+    rows = known.recent.rows
     expected = known.model.leave_one_out(rows, rows) / INPUTS
-    np.testing.assert_allclose(known.calibration.scores, expected)
+    np.testing.assert_allclose(known.recent.scores, expected)
 
 
 def test_a_threshold_from_leave_one_out_is_that_of_the_pattern_without_the_row() -> None:
     known = taught()
-    rows = known.calibration.rows
+    rows = known.recent.rows
     scores = known.model.leave_one_out(rows, rows)
     labels = [known.model.patterns.nearest(row) for row in rows]
     for index in (0, 7, 50):

@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from elmgrove.detector.recent import Calibration
+from elmgrove.detector.recent import Recent
 
 CAPACITY, WIDTH = 5, 2
 SCORE = st.floats(0, 10)
 
 
-def ring(*scores: float, capacity: int = CAPACITY) -> Calibration:
+def ring(*scores: float, capacity: int = CAPACITY) -> Recent:
     """A ring that accepted rows [0, 0], [1, 1], ... with these scores."""
-    calibration = Calibration(capacity, WIDTH, np.dtype(float))
+    recent = Recent(capacity, WIDTH, np.dtype(float))
     for number, score in enumerate(scores):
-        calibration.accept(np.full(WIDTH, float(number)), score)
-    return calibration
+        recent.accept(np.full(WIDTH, float(number)), score)
+    return recent
 
 
 class RingAgainstLists(RuleBasedStateMachine):
@@ -93,43 +93,43 @@ TestRingAgainstLists.settings = settings(max_examples=40, stateful_step_count=25
 
 
 def test_a_row_refused_by_a_little_is_remembered_and_one_refused_by_a_lot_is_not() -> None:
-    calibration = ring(0.9, 1.0, 1.1)
-    calibration.refuse(2.4, threshold=2.0)
-    calibration.refuse(40.0, threshold=2.0)
-    assert calibration.strays == [2.4]
+    recent = ring(0.9, 1.0, 1.1)
+    recent.refuse(2.4, threshold=2.0)
+    recent.refuse(40.0, threshold=2.0)
+    assert recent.strays == [2.4]
 
 
 def test_a_stray_is_forgotten_after_as_many_rows_as_the_ring_is_long() -> None:
-    calibration = ring(1.0, 1.0, 1.0)
-    calibration.refuse(2.1, threshold=2.0)
+    recent = ring(1.0, 1.0, 1.0)
+    recent.refuse(2.1, threshold=2.0)
     for _ in range(CAPACITY - 1):
-        calibration.refuse(40.0, threshold=2.0)
-        assert calibration.strays == [2.1]
-    calibration.accept(np.zeros(WIDTH), 1.0)
-    assert calibration.strays == []
+        recent.refuse(40.0, threshold=2.0)
+        assert recent.strays == [2.1]
+    recent.accept(np.zeros(WIDTH), 1.0)
+    assert recent.strays == []
 
 
 def test_there_are_never_more_strays_than_the_ring_is_long() -> None:
-    calibration = ring(1.0, 1.0, 1.0)
+    recent = ring(1.0, 1.0, 1.0)
     for _ in range(10 * CAPACITY):
-        calibration.refuse(2.1, threshold=2.0)
-    assert len(calibration.strays) == CAPACITY
+        recent.refuse(2.1, threshold=2.0)
+    assert len(recent.strays) == CAPACITY
 
 
 def test_an_empty_ring_remembers_no_strays() -> None:
-    calibration = ring()
-    calibration.refuse(2.1, threshold=2.0)
-    assert calibration.strays == []
+    recent = ring()
+    recent.refuse(2.1, threshold=2.0)
+    assert recent.strays == []
 
 
 @given(st.floats(0.01, 100))
 def test_after_rescoring_strays_still_stand_above_the_accepted_rows_by_a_little(
     factor: float,
 ) -> None:
-    calibration = ring(0.5, 1.0, 2.0)
-    calibration.refuse(2.3, threshold=2.0)
-    calibration.rescore(factor * np.array([0.5, 1.0, 2.0]))
-    (stray,) = calibration.strays
+    recent = ring(0.5, 1.0, 2.0)
+    recent.refuse(2.3, threshold=2.0)
+    recent.rescore(factor * np.array([0.5, 1.0, 2.0]))
+    (stray,) = recent.strays
     assert 2.0 * factor <= stray <= 3.0 * factor
 
 
@@ -137,16 +137,16 @@ def test_after_rescoring_strays_still_stand_above_the_accepted_rows_by_a_little(
 
 
 def test_the_ring_keeps_its_own_copy_of_a_row() -> None:
-    calibration, buffer = ring(), np.array([1.0, 2.0])
-    calibration.accept(buffer, 0.5)
+    recent, buffer = ring(), np.array([1.0, 2.0])
+    recent.accept(buffer, 0.5)
     buffer[:] = 9.0
-    assert calibration.rows.tolist() == [[1.0, 2.0]]
+    assert recent.rows.tolist() == [[1.0, 2.0]]
 
 
 def test_of_many_rows_the_last_ones_are_kept() -> None:
-    calibration = ring(1.0, 1.0)
-    calibration.extend(np.arange(24.0).reshape(12, 2))
-    assert calibration.rows.tolist() == np.arange(24.0).reshape(12, 2)[-CAPACITY:].tolist()
+    recent = ring(1.0, 1.0)
+    recent.extend(np.arange(24.0).reshape(12, 2))
+    assert recent.rows.tolist() == np.arange(24.0).reshape(12, 2)[-CAPACITY:].tolist()
 
 
 def test_a_restored_ring_goes_on_as_the_saved_one() -> None:
@@ -159,8 +159,8 @@ def test_a_restored_ring_goes_on_as_the_saved_one() -> None:
     )
     assert restored.strays == [5.5]
     for score in (3.5, 1.0, 4.0, 2.0, 3.0):
-        for calibration in (saved, restored):
-            calibration.accept(np.full(WIDTH, score), score)
+        for recent in (saved, restored):
+            recent.accept(np.full(WIDTH, score), score)
         assert restored.rows.tolist() == saved.rows.tolist()
         assert restored.scores == saved.scores
         assert restored.ordered == saved.ordered

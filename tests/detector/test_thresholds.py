@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, FalseAlarmRate, FixedThreshold, MeanSigma
-from elmgrove.detector.recent import Calibration
+from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 
 
-def calibrated(scores: list[float], strays: list[float] | None = None) -> Calibration:
+def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent:
     """A ring of rows with these scores, and strays as they would be restored from a file."""
-    calibration = Calibration(max(512, len(scores)), 1, np.dtype(float))
+    recent = Recent(max(512, len(scores)), 1, np.dtype(float))
     outside = np.array(strays or [])
     rows = np.zeros((len(scores), 1))
-    calibration.restore(rows, np.array(scores), outside, np.zeros(len(outside), np.int64))
-    return calibration
+    recent.restore(rows, np.array(scores), outside, np.zeros(len(outside), np.int64))
+    return recent
 
 
 def shuffled(count: int) -> list[float]:

@@ -13,7 +13,7 @@ import pytest
 
 from elmgrove import Detector, HiddenLayer
 from elmgrove.detector.verdict import Verdict
-from elmgrove.device import verdicts
+from elmgrove.device import output
 from elmgrove.device.output import Verdicts, message
 
 
@@ -88,7 +88,7 @@ def test_a_rotated_file_is_begun_anew(
 ) -> None:
     path, old = tmp_path / "verdicts.jsonl", tmp_path / "verdicts.jsonl.1"
     clock = [100.0]
-    monkeypatch.setattr(verdicts.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(output.time, "monotonic", lambda: clock[0])
     out = Verdicts(str(path))
     out.write({"n": 1})
     path.rename(old) if renamed else path.unlink()

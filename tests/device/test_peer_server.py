@@ -26,8 +26,8 @@ def member() -> Member:
     """One that learned 20 rows, heard of two others, and has not offered anything."""
     made: Member = charter("fans").start("fan")
     made.detector.learn_many(rows(1, 20))
-    made.hear(said("pump", 2))
-    made.hear(Departure("gone", 3))
+    made.receive(said("pump", 2))
+    made.receive(Departure("gone", 3))
     return made
 
 

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.device.sources import Bad, Reading, Source, folder, open_source, source, text
+from elmgrove.device.sources import Bad, Reading, Source, base, folder, lines, open_source
 
 Items = Iterator[Any]
 
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "POLL", 0.0)
+    monkeypatch.setattr(base, "POLL", 0.0)
 
 
 def opened(path: Path, **options: Any) -> Source:
@@ -154,7 +154,7 @@ def test_a_file_that_is_not_there_is_an_error_unless_it_is_followed(path: Path) 
 def test_a_line_without_an_end_is_cut_before_it_fills_the_memory(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text, "LONGEST", 100_000)
+    monkeypatch.setattr(lines, "LONGEST", 100_000)
     path.write_bytes(b"a,b\n1,2\n" + b"x" * 1_000_000 + b"\n3,4\n")
     items = list(opened(path))
     assert rows(items) == [[1, 2], [3, 4]]

@@ -1,4 +1,4 @@
-"""The courier: one sync at a time, in the background, later after a failure."""
+"""The sync: one sync at a time, in the background, later after a failure."""
 
 import logging
 import threading
@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sync import Courier
+from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import Unreachable
-from elmgrove.exchange.session import Answer, Report
+from elmgrove.exchange.session import Incoming, SyncReport
 from elmgrove.federation import Outdated
 from support.serving import wait_until
 
 
-class Partner:
+class Syncing:
     """Notes what is asked of it, and in which thread; fails or waits where a test wants it."""
 
     def __init__(self) -> None:
@@ -29,21 +29,21 @@ class Partner:
     def _note(self, what: str) -> None:
         self.asked.append((what, threading.current_thread() is threading.main_thread()))
 
-    def parcel(self) -> int:
-        self._note("parcel")
+    def prepare(self) -> int:
+        self._note("outgoing")
         return len(self.asked)
 
-    def carry(self, parcel: int) -> Answer:
+    def transfer(self, outgoing: int) -> Incoming:
         self._note("carry")
         assert self.go.wait(60)
         if self.failure is not None:
             raise self.failure
-        return Answer(None, self.refusal)
+        return Incoming(None, self.refusal)
 
-    def take(self, answer: Answer) -> Report:
+    def apply(self, incoming: Incoming) -> SyncReport:
         self._note("take")
-        reason = None if answer.refusal is None else str(answer.refusal)
-        return Report(None, 0, 0, True, reason)
+        reason = None if incoming.refusal is None else str(incoming.refusal)
+        return SyncReport(None, 0, 0, True, reason)
 
     def close(self) -> None:
         self._note("close")
@@ -53,56 +53,56 @@ class Partner:
 
 
 @contextmanager
-def courier(partner: Partner, seconds: float = 0.0, rows: int = 0) -> Iterator[Courier]:
-    made = Courier(partner, seconds, rows)
+def sync(partner: Syncing, seconds: float = 0.0, rows: int = 0) -> Iterator[BackgroundSync]:
+    made = BackgroundSync(partner, seconds, rows)
     yield made
     partner.go.set()
     made.close()
 
 
-def step_until_taken(made: Courier, partner: Partner, rows: int = 0) -> None:
+def step_until_taken(made: BackgroundSync, partner: Syncing, rows: int = 0) -> None:
     before = partner.count("take")
     wait_until(lambda: made.step(rows) and partner.count("take") > before)
 
 
 def test_only_the_carrying_is_done_in_another_thread() -> None:
-    partner = Partner()
-    with courier(partner, seconds=60) as made:
+    partner = Syncing()
+    with sync(partner, seconds=60) as made:
         step_until_taken(made, partner)
-    assert partner.asked == [("parcel", True), ("carry", False), ("take", True), ("close", True)]
+    assert partner.asked == [("outgoing", True), ("carry", False), ("take", True), ("close", True)]
 
 
 def test_one_at_a_time_and_nobody_waits_for_it() -> None:
-    partner = Partner()
+    partner = Syncing()
     partner.go.clear()
-    with courier(partner, rows=1) as made:
+    with sync(partner, rows=1) as made:
         for rows in range(100):
             assert made.step(rows) is False
         wait_until(lambda: partner.count("carry") == 1)
-        assert partner.count("parcel") == 1
+        assert partner.count("outgoing") == 1
         partner.go.set()
         step_until_taken(made, partner, 100)
 
 
 def test_by_rows_alone_the_first_is_at_once_and_the_next_after_so_many() -> None:
-    partner = Partner()
-    with courier(partner, rows=10) as made:
+    partner = Syncing()
+    with sync(partner, rows=10) as made:
         step_until_taken(made, partner, 1)
         for rows in range(1, 11):
             made.step(rows)
-        assert partner.count("parcel") == 1
+        assert partner.count("outgoing") == 1
         made.step(11)
-        assert partner.count("parcel") == 2
+        assert partner.count("outgoing") == 2
 
 
 def test_by_time_alone_rows_do_not_matter() -> None:
-    partner = Partner()
-    with courier(partner, seconds=3600) as made:
+    partner = Syncing()
+    with sync(partner, seconds=3600) as made:
         step_until_taken(made, partner, 1)
         made.step(10**9)
-        assert partner.count("parcel") == 1
-    partner = Partner()
-    with courier(partner, seconds=0.01) as made:
+        assert partner.count("outgoing") == 1
+    partner = Syncing()
+    with sync(partner, seconds=0.01) as made:
         for _ in range(3):
             step_until_taken(made, partner, 1)
 
@@ -110,34 +110,34 @@ def test_by_time_alone_rows_do_not_matter() -> None:
 def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    partner = Partner()
+    partner = Syncing()
     partner.failure = Unreachable("the server sleeps")
-    with courier(partner, rows=1) as made:
+    with sync(partner, rows=1) as made:
         made.step(1)
         wait_until(lambda: not made.step(2) and "the server sleeps" in caplog.text)
         for rows in range(3, 50):
             made.step(rows)
-        assert partner.count("parcel") == 1
+        assert partner.count("outgoing") == 1
         assert "sync failed, next try in " in caplog.text
         partner.failure = None
         step_until_taken(made, partner, 50)
 
 
 def test_what_is_no_error_of_ours_is_not_swallowed() -> None:
-    partner = Partner()
+    partner = Syncing()
     partner.failure = ZeroDivisionError("a fault in the program")
-    with courier(partner) as made, pytest.raises(ZeroDivisionError):
+    with sync(partner) as made, pytest.raises(ZeroDivisionError):
         wait_until(lambda: made.step(1))
 
 
 def test_an_outdated_device_syncs_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    partner = Partner()
+    partner = Syncing()
     partner.refusal = Outdated("epoch 5 is held", 5, shrunk=False)
-    with courier(partner, seconds=3600) as made:
+    with sync(partner, seconds=3600) as made:
         step_until_taken(made, partner)
         partner.refusal = None
         step_until_taken(made, partner)
-        assert partner.count("parcel") == 2
+        assert partner.count("outgoing") == 2
     assert [r.levelno for r in caplog.records if "epoch 5 is held" in r.message] == [
         logging.WARNING
     ]
@@ -145,23 +145,23 @@ def test_an_outdated_device_syncs_again_at_once(caplog: pytest.LogCaptureFixture
 
 def test_at_the_end_one_more_than_what_was_under_way() -> None:
     """What is under way may have begun before the last rows came."""
-    partner = Partner()
-    with courier(partner, seconds=3600) as made:
+    partner = Syncing()
+    with sync(partner, seconds=3600) as made:
         made.step(1)
         assert made.finish(60) is True
         assert partner.count("take") == 2
 
 
 def test_at_the_end_nobody_waits_for_ever() -> None:
-    partner = Partner()
+    partner = Syncing()
     partner.go.clear()
-    with courier(partner) as made:
+    with sync(partner) as made:
         assert made.finish(0.05) is False
 
 
 @pytest.mark.parametrize("published", [None, 7])
 def test_a_report_says_what_was_done(published: Any) -> None:
-    text = str(Report(published, 3, 2, True, "too large"))
+    text = str(SyncReport(published, 3, 2, True, "too large"))
     assert ("published epoch 7" in text) == (published == 7)
     assert ("3 more rows needed" in text) == (published is None)
     assert text.endswith("rests on 2 others (news); refused: too large")

@@ -138,12 +138,12 @@ def test_with_a_budget_the_cheapest_peer_is_asked() -> None:
     fan = member("fan", 4)
     with answering(large) as dear, answering(small) as cheap:
         session = PeerSession(fan, [dear, cheap], budget=Cost(60.0, len(small)))
-        assert {entry.origin for entry in session.carry(session.parcel()).entries} == {
+        assert {entry.origin for entry in session.transfer(session.prepare()).entries} == {
             "a",
             "b",
             "c",
         }
-        assert {entry.origin for entry in session.carry(session.parcel()).entries} == {"c"}
+        assert {entry.origin for entry in session.transfer(session.prepare()).entries} == {"c"}
 
 
 def test_an_older_copy_of_oneself_is_news_to_be_told() -> None:
@@ -157,8 +157,8 @@ def test_an_older_copy_of_oneself_is_news_to_be_told() -> None:
         assert restored.shared.epoch > 30
         assert not sync(session).news
     pump = member("pump", 2)
-    pump.hear(said("fan", 1, 30))
-    pump.meet([restored.shared])
+    pump.receive(said("fan", 1, 30))
+    pump.receive_all([restored.shared])
     assert pump.detector.model.beta == pytest.approx(central(rows(1, 10), rows(2, 20)), rel=1e-9)
 
 

@@ -11,8 +11,8 @@ from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.exchange import (
     FolderExchange,
     MemoryExchange,
-    Report,
     Session,
+    SyncReport,
     Unauthorized,
     Unreachable,
     connect,
@@ -62,11 +62,11 @@ def held(exchange: Any, name: str) -> Any:
 def test_a_sync_publishes_ones_own_and_takes_the_others(exchange: MemoryExchange) -> None:
     session = device("fan-9", exchange)
     report = session.sync()
-    assert report == Report(LEAST, 0, 2, True, None)
+    assert report == SyncReport(LEAST, 0, 2, True, None)
     assert held(exchange, "fan-9") == session.member.contribution()
     assert held(exchange, "fan-9").evidence.count == LEAST
     assert session.detector.model.total.count == 3 * LEAST
-    assert session.sync() == Report(LEAST, 0, 2, False, None)
+    assert session.sync() == SyncReport(LEAST, 0, 2, False, None)
     assert session.detector.model.total.count == 3 * LEAST
 
 
@@ -75,14 +75,14 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
 ) -> None:
     session = device("fan-9", exchange, count=LEAST - 1)
     report = session.sync()
-    assert report == Report(None, 1, 2, True, None)
+    assert report == SyncReport(None, 1, 2, True, None)
     assert held(exchange, "fan-9") is None
     assert str(report) == "nothing published yet (1 more rows needed), rests on 2 others (news)"
     session.detector.learn_many(rows(10))
     assert session.sync().published == 2 * LEAST - 1
     session.detector.learn_one(rows(11, 1)[0])
     report = session.sync()
-    assert report == Report(2 * LEAST - 1, LEAST - 1, 2, False, None)
+    assert report == SyncReport(2 * LEAST - 1, LEAST - 1, 2, False, None)
     assert str(report) == f"published epoch {2 * LEAST - 1}, rests on 2 others"
     assert held(exchange, "fan-9").evidence.count == 2 * LEAST - 1
 
@@ -308,7 +308,7 @@ def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path
     assert load(state, Member.from_bytes).shared == session.member.shared
     with connect(str(folder), "fan-1", state=str(state)) as again:
         assert again.detector.learned == LEAST
-        assert again.sync() == Report(LEAST, 0, 0, False, None)
+        assert again.sync() == SyncReport(LEAST, 0, 0, False, None)
 
 
 def test_the_state_of_another_device_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class FleetOfPeers(Fleet):
         self.farewells.pop(device.member.name, None)
 
     @rule(giver=st.integers(0, 3), taker=st.integers(0, 3))
-    def meet(self, giver: int, taker: int) -> None:
-        assert not self.one(taker).member.meet(self.told_by(self.one(giver)))
+    def receive_all(self, giver: int, taker: int) -> None:
+        assert not self.one(taker).member.receive_all(self.told_by(self.one(giver)))
 
     @rule(number=st.integers(0, 3))
     def write_on_stick(self, number: int) -> None:
@@ -79,7 +79,7 @@ class FleetOfPeers(Fleet):
 
     @rule(number=st.integers(0, 3))
     def read_from_stick(self, number: int) -> None:
-        assert not self.one(number).member.meet(map(entry_from_bytes, self.stick))
+        assert not self.one(number).member.receive_all(map(entry_from_bytes, self.stick))
 
     @precondition(lambda self: self.inside)
     @rule(number=st.integers(0, 3))
@@ -98,13 +98,13 @@ class FleetOfPeers(Fleet):
         if leaving:
             self.farewells[device.member.name] = device.member.depart()
             device.inside = False
-        first.member.meet(self.told_by(device))
+        first.member.receive_all(self.told_by(device))
         device.restore(back)
         if before > len(device.rows):
             # A departure has an epoch of its own.
             self.learn(number, before - len(device.rows) + leaving)
         self.give(number)
-        second.member.meet(self.told_by(device))
+        second.member.receive_all(self.told_by(device))
         mine = [one.member.ledger.get(device.member.name) for one in (first, second)]
         if None not in mine and mine[0] != mine[1] and mine[0].epoch == mine[1].epoch:
             event(f"one epoch for a {type(mine[0]).__name__} and a {type(mine[1]).__name__}")
@@ -123,7 +123,7 @@ class FleetOfPeers(Fleet):
     def tell_each_other(self, devices: Collection[Device]) -> None:
         for taker in devices:
             for giver in devices:
-                assert not taker.member.meet(self.told_by(giver))
+                assert not taker.member.receive_all(self.told_by(giver))
 
     def let_everybody_hear(self) -> None:
         for _ in range(4):
@@ -131,7 +131,9 @@ class FleetOfPeers(Fleet):
             self.repeat_farewells()
         before = [device.member.to_bytes() for device in self.devices.values()]
         for taker in self.devices.values():
-            taker.member.meet(entry for giver in self.inside for entry in self.told_by(giver))
+            taker.member.receive_all(
+                entry for giver in self.inside for entry in self.told_by(giver)
+            )
         assert before == [device.member.to_bytes() for device in self.devices.values()]
 
     def repeat_farewells(self) -> None:

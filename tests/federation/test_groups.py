@@ -8,7 +8,7 @@ import pytest
 
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.algebra.similarity import Kind, Screening, groups, join
+from elmgrove.algebra.similarity import Fitted, Screening, groups, join
 from elmgrove.federation import (
     Charter,
     Contribution,
@@ -90,13 +90,13 @@ def test_patterns_of_one_device_are_told_apart_and_those_without_rows_left_out()
 # Screening: the same result, without most of the work
 
 
-def random_kinds(seed: int, count: int, ridge: float = RIDGE) -> list[Kind]:
+def random_kinds(seed: int, count: int, ridge: float = RIDGE) -> list[Fitted]:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(3, 200, count)
     scales = rng.choice([0.01, 1.0, 30.0], count)
     kinds = rng.integers(0, 4, count)
     return [
-        Kind(evidence(scale * near(int(kind), seed + n, int(size))), ridge)
+        Fitted(evidence(scale * near(int(kind), seed + n, int(size))), ridge)
         for n, (kind, size, scale) in enumerate(zip(kinds, sizes, scales, strict=True))
     ]
 
@@ -129,14 +129,14 @@ def test_screening_changes_no_result(
 
 def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = []
-    loss_with = Kind.loss_with
+    loss_with = Fitted.loss_with
 
-    def counted(one: Kind, other: Kind) -> float:
+    def counted(one: Fitted, other: Fitted) -> float:
         solved.append(1)
         return loss_with(one, other)
 
-    monkeypatch.setattr(Kind, "loss_with", counted)
-    kinds = [Kind(evidence(near(n, n)), RIDGE) for n in range(30)]
+    monkeypatch.setattr(Fitted, "loss_with", counted)
+    kinds = [Fitted(evidence(near(n, n)), RIDGE) for n in range(30)]
     assert len(groups(kinds, 0.02)) == 30
     assert len(solved) < 30 * 29 / 2 / 4
 

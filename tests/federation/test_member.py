@@ -73,10 +73,10 @@ def test_order_repetition_and_route_do_not_show(
 ) -> None:
     plain = member("me")
     for contribution in heard:
-        plain.hear(contribution)
+        plain.receive(contribution)
     other = member("me")
     for contribution in data.draw(st.permutations(heard + heard)):
-        other.hear(sent(contribution) if data.draw(st.booleans()) else contribution)
+        other.receive(sent(contribution) if data.draw(st.booleans()) else contribution)
         if data.draw(st.booleans()):
             other = reloaded(other)
     assert other.to_bytes() == plain.to_bytes()
@@ -88,7 +88,7 @@ def test_order_repetition_and_route_do_not_show(
 def test_the_model_is_that_of_the_newest_of_each_origin(heard: list[Contribution]) -> None:
     me, newest = member("me"), {}
     for contribution in heard:
-        me.hear(contribution)
+        me.receive(contribution)
         newest[contribution.origin] = max(
             contribution.epoch, newest.get(contribution.origin, contribution.epoch)
         )
@@ -100,19 +100,19 @@ def test_the_model_is_that_of_the_newest_of_each_origin(heard: list[Contribution
 
 def test_hear_says_whether_there_was_news() -> None:
     me = member("me")
-    assert me.hear(said("a", 7))
+    assert me.receive(said("a", 7))
     before = me.to_bytes()
-    assert not me.hear(said("a", 7))
-    assert not me.hear(said("a", 3))
+    assert not me.receive(said("a", 7))
+    assert not me.receive(said("a", 3))
     assert me.to_bytes() == before
-    assert me.hear(said("a", 8))
+    assert me.receive(said("a", 8))
 
 
 def test_a_newer_contribution_takes_the_place_of_the_older() -> None:
     late, early = member("me"), member("me")
-    late.hear(said("a", 20))
-    early.hear(said("a", 7))
-    early.hear(said("a", 20))
+    late.receive(said("a", 20))
+    early.receive(said("a", 7))
+    early.receive(said("a", 20))
     assert early.to_bytes() == late.to_bytes()
 
 
@@ -122,7 +122,7 @@ def test_a_newer_contribution_takes_the_place_of_the_older() -> None:
 def test_what_is_given_away_is_what_was_learned_here() -> None:
     alone, me = member("me"), member("me")
     for name in NAMES:
-        me.hear(said(name))
+        me.receive(said(name))
     assert me.contribution().to_bytes() == alone.contribution().to_bytes()
     me.forget("fan-1")
     assert reloaded(me).contribution().to_bytes() == alone.contribution().to_bytes()
@@ -147,11 +147,11 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
         seen.append(fresh)
         gift = members[giver].contribution()
         if giver != taker:
-            members[taker].hear(sent(gift) if by_file else gift)
+            members[taker].receive(sent(gift) if by_file else gift)
     for giver in members:
         for taker in members:
             if giver is not taker:
-                taker.hear(giver.contribution())
+                taker.receive(giver.contribution())
     central = Detector(LAYER)
     central.learn_many(np.vstack(seen))
     for one in members:
@@ -169,9 +169,9 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
 def test_who_is_forgotten_was_never_there(heard: list[Contribution], origin: str) -> None:
     me, never = member("me"), member("me")
     for contribution in heard:
-        me.hear(contribution)
+        me.receive(contribution)
         if contribution.origin != origin:
-            never.hear(contribution)
+            never.receive(contribution)
     assert me.forget(origin) == any(contribution.origin == origin for contribution in heard)
     assert not me.forget(origin)
     assert me.to_bytes() == never.to_bytes()
@@ -181,7 +181,7 @@ def test_who_is_forgotten_was_never_there(heard: list[Contribution], origin: str
 
 def test_a_watching_device_forgets_exactly_too() -> None:
     me, never = (member("me", threshold=FixedThreshold(9.0)) for _ in range(2))
-    me.hear(said("a"))
+    me.receive(said("a"))
     for row in rows(5, 50):
         me.detector.observe(row)
         never.detector.observe(row)
@@ -233,10 +233,10 @@ def test_what_is_refused_changes_nothing(name: str, before: tuple[str, ...]) -> 
     contribution, error, text = REFUSED[name]
     me = member("me")
     for origin in before:
-        me.hear(said(origin))
+        me.receive(said(origin))
     state, beta = me.to_bytes(), me.detector.model.beta
     with pytest.raises(error, match=text):
-        me.hear(contribution)
+        me.receive(contribution)
     assert me.to_bytes() == state
     assert me.detector.model.beta is beta
 
@@ -247,10 +247,10 @@ def test_a_contribution_that_breaks_the_sum_changes_nothing() -> None:
     basis = Detector(layer).basis
     huge = Evidence(basis, np.eye(3) * 8e307, np.zeros((3, 5)), 1e308, 10)
     me = Member("me", Detector(layer))
-    me.hear(Contribution("a", 10, huge))
+    me.receive(Contribution("a", 10, huge))
     state = me.to_bytes()
     with np.errstate(over="ignore"), pytest.raises(NotAdmissible):
-        me.hear(Contribution("b", 10, huge))
+        me.receive(Contribution("b", 10, huge))
     assert me.to_bytes() == state
     assert [held.origin for held in me.ledger] == ["a"]
 
@@ -332,7 +332,7 @@ def test_an_epoch_that_nothing_can_get_past_is_refused_and_changes_nothing() -> 
     state = me.to_bytes()
     with pytest.raises(BadInput, match="another name"):
         me.outrank(2**63 - 1)
-    (refused,) = me.meet([Departure("me", 2**62)])
+    (refused,) = me.receive_all([Departure("me", 2**62)])
     assert isinstance(refused, BadInput)
     assert me.to_bytes() == state
 
@@ -343,9 +343,9 @@ def test_an_epoch_that_nothing_can_get_past_is_refused_and_changes_nothing() -> 
 def test_meeting_is_hearing_all_of_them() -> None:
     one, other = member("me"), member("me")
     entries = [said("a", 7), Departure("b", 30), said("a", 20), said("c"), said("b")]
-    assert one.meet(entries) == []
+    assert one.receive_all(entries) == []
     for entry in entries:
-        other.hear(entry)
+        other.receive(entry)
     assert one.to_bytes() == other.to_bytes()
     assert [held.origin for held in one.ledger] == ["a", "c"]
     assert reloaded(one).ledger.entries == one.ledger.entries
@@ -353,25 +353,27 @@ def test_meeting_is_hearing_all_of_them() -> None:
 
 def test_what_does_not_fit_is_left_out_with_the_reason() -> None:
     me = member("me")
-    refused = me.meet([said("a"), *(REFUSED[name][0] for name in ("names", "a lie")), said("b")])
+    refused = me.receive_all(
+        [said("a"), *(REFUSED[name][0] for name in ("names", "a lie")), said("b")]
+    )
     assert [type(error) for error in refused] == [Mismatch, NotAdmissible]
     assert [held.origin for held in me.ledger] == ["a", "b"]
 
 
 def test_with_a_choice_the_model_rests_on_those_alone() -> None:
     me = member("me")
-    me.meet([said("a"), said("b"), Departure("d", 1)])
-    me.meet([said("c")], only=["b", "c"])
+    me.receive_all([said("a"), said("b"), Departure("d", 1)])
+    me.receive_all([said("c")], only=["b", "c"])
     assert me.ledger.entries == [said("b"), said("c"), Departure("d", 1)]
-    me.meet([], only=[])
+    me.receive_all([], only=[])
     assert me.detector.received is None
 
 
 def test_a_meeting_without_news_leaves_the_model_as_it_is() -> None:
     me = member("me")
-    me.meet([said("a")])
+    me.receive_all([said("a")])
     beta = me.detector.model.beta
-    me.meet([said("a"), said("a", 7)])
+    me.receive_all([said("a"), said("a", 7)])
     assert me.detector.model.beta is beta
 
 
@@ -379,21 +381,21 @@ def test_another_version_of_oneself_is_recognized_and_outranked() -> None:
     me = member("me", LEAST)
     mine = me.offer()
     assert mine is not None
-    me.meet([mine])
+    me.receive_all([mine])
     assert me.shared == mine
-    me.meet([said("me", LEAST + 30)])
+    me.receive_all([said("me", LEAST + 30)])
     assert me.shared == Contribution("me", LEAST + 31, mine.evidence)
-    me.meet([Contribution("me", LEAST + 31, said("a").evidence), Departure("me", 3)])
+    me.receive_all([Contribution("me", LEAST + 31, said("a").evidence), Departure("me", 3)])
     assert me.shared == Contribution("me", LEAST + 32, mine.evidence)
     assert me.detector.received is None
 
 
 def test_who_left_is_out_of_the_model() -> None:
     me, never = member("me"), member("me")
-    me.meet([said("a"), said("b")])
-    assert me.hear(Departure("a", 21))
-    assert not me.hear(said("a"))
-    never.hear(said("b"))
+    me.receive_all([said("a"), said("b")])
+    assert me.receive(Departure("a", 21))
+    assert not me.receive(said("a"))
+    never.receive(said("b"))
     assert me.detector.model.beta.tobytes() == never.detector.model.beta.tobytes()
 
 
@@ -408,9 +410,9 @@ def summed(*names: str) -> Merged:
 
 def test_a_sum_takes_the_place_of_all_that_was_heard() -> None:
     me, apart = member("me"), member("me")
-    me.meet([said("z"), Departure("y", 3)])
+    me.receive_all([said("z"), Departure("y", 3)])
     me.rest_on(summed("a", "b"))
-    apart.meet([said("a"), said("b")])
+    apart.receive_all([said("a"), said("b")])
     np.testing.assert_allclose(me.detector.model.beta, apart.detector.model.beta, rtol=1e-9)
     assert me.ledger.entries == [Departure("y", 3)]
     assert me.contribution() == member("me").contribution()
@@ -424,13 +426,13 @@ def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
     me = member("me")
     me.rest_on(summed("a", "b"))
     state = me.to_bytes()
-    for hear in (lambda: me.hear(said("a")), lambda: me.meet([said("a")])):
+    for hear in (lambda: me.receive(said("a")), lambda: me.receive_all([said("a")])):
         with pytest.raises(BadInput, match="the same rows"):
             hear()
     assert me.to_bytes() == state
     me.rest_on(None)
     assert me.detector.received is None
-    assert me.hear(said("a"))
+    assert me.receive(said("a"))
     with pytest.raises(BadInput, match="not both"):
         Member("me", Detector(LAYER), Ledger([said("a")]), summed("b"))
 
@@ -508,7 +510,7 @@ def test_a_ledger_that_holds_the_member_itself_is_refused() -> None:
 
 def test_a_device_that_heard_from_others_goes_on_after_loading_as_before() -> None:
     original = member("me", 0, threshold=None)
-    original.hear(said("a", 50))
+    original.receive(said("a", 50))
     for row in rows(3, 200):
         original.detector.observe(row)
     restored = reloaded(original)
@@ -519,8 +521,8 @@ def test_a_device_that_heard_from_others_goes_on_after_loading_as_before() -> No
         assert theirs.threshold == pytest.approx(mine.threshold, rel=1e-9)
         assert theirs.anomalous == mine.anomalous
     for one in (original, restored):
-        assert not one.hear(said("a", 50))
-        assert one.hear(said("b"))
+        assert not one.receive(said("a", 50))
+        assert one.receive(said("b"))
         assert one.forget("a")
     assert restored.detector.model.beta == pytest.approx(original.detector.model.beta, rel=1e-9)
 
@@ -601,7 +603,7 @@ def test_the_golden_file_is_a_device_in_the_middle_of_its_work() -> None:
     assert detector.received.V.tolist() == (H.T @ X).tolist()
     assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.25)
     assert (detector.model.ridge, detector.model.forgetting) == (0.25, 0.5)
-    assert detector.calibration.rows.tolist() == X.tolist()
+    assert detector.recent.rows.tolist() == X.tolist()
     assert detector.quarantine.rows().tolist() == ARRAYS["quarantine"].tolist()
     assert (detector.alarm.quiet, list(detector.alarm.recent)) == (4, [False, True, True])
 

@@ -95,9 +95,9 @@ def test_each_part_must_be_admissible(patterns: PatternRule | None) -> None:
     honest = member("honest", mixed(4, 100)).contribution()
     state = me.to_bytes()
     with pytest.raises(NotAdmissible, match="liar"):
-        me.hear(lie())
+        me.receive(lie())
     assert me.to_bytes() == state
-    (refused,) = me.meet([honest, lie()])
+    (refused,) = me.receive_all([honest, lie()])
     assert isinstance(refused, NotAdmissible)
     assert [held.origin for held in me.ledger] == ["honest"]
     with pytest.raises(NotAdmissible):
@@ -121,10 +121,10 @@ def test_order_repetition_and_forgetting_do_not_show() -> None:
     early = member("a", mixed(0, 50, 3)).contribution()
     plain, other = member(rows=mixed(9, 90)), member(rows=mixed(9, 90))
     for entry in said:
-        plain.hear(entry)
+        plain.receive(entry)
     extra = member("d", mixed(7, 90, 4)).contribution()
     for entry in [early, *said[::-1], extra, *said, early]:
-        other.hear(entry)
+        other.receive(entry)
         other = Member.from_bytes(other.to_bytes())
     assert other.forget("d")
     assert other.to_bytes() == plain.to_bytes()
@@ -140,7 +140,7 @@ def test_order_repetition_and_forgetting_do_not_show() -> None:
 
 def test_what_is_heard_is_never_given_away() -> None:
     me, alone = member(rows=mixed(1, 100)), member(rows=mixed(1, 100))
-    me.hear(member("a", mixed(2, 100, 3)).contribution())
+    me.receive(member("a", mixed(2, 100, 3)).contribution())
     for each in (me, alone):
         each.detector.learn_many(mixed(3, 400))
     assert me.contribution() == alone.contribution()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.algebra.fed_elms import begin, fedavg, trained
+from elmgrove.algebra.fed_elms import fedavg, first_model, trained
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.fed_elms import figures
 from elmgrove.papers.fed_elms.digits import Digits, divided
@@ -90,7 +90,7 @@ def test_exact_merging_is_one_model_of_the_clients_rows(digits: Digits) -> None:
 
 def test_fed_elms_is_its_rules_round_by_round(digits: Digits) -> None:
     made = layer(digits.X.shape[1], 60)
-    state = begin(made, digits.X[digits.initial], digits.T[digits.initial])
+    state = first_model(made, digits.X[digits.initial], digits.T[digits.initial])
     for number in (1, 2):
         turns = [digits.turn(name, number, 2) for name in digits.clients]
         state = fedavg(trained(state, made, *turn) for turn in turns)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSystem
-from elmgrove.algebra.fed_elms import State, Update, begin, trained
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, first_model, trained
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.federation.sealed import seal, unseal
 from elmgrove.rounds.classifier import CompactClassifier
@@ -28,7 +28,7 @@ def definite(seed: int, size: int = 10) -> np.ndarray:
 
 def model(seed: int = 0, rows: float = 40.0) -> CompactModel:
     beta = np.random.default_rng(seed).normal(size=(10, 3))
-    return CompactModel.of(BASIS, Update(beta, definite(seed), rows))
+    return CompactModel.of(BASIS, RoundUpdate(beta, definite(seed), rows))
 
 
 def classifier(seed: int = 0) -> CompactClassifier:
@@ -61,7 +61,7 @@ def test_nothing_stays_nothing_and_what_is_not_finite_is_refused() -> None:
 @given(seeds)
 def test_p_stays_positive_definite_and_near(seed: int) -> None:
     P = definite(seed)
-    found = CompactModel.of(BASIS, State(np.zeros((10, 3)), P)).state.P
+    found = CompactModel.of(BASIS, RoundModel(np.zeros((10, 3)), P)).state.P
     np.linalg.cholesky(found)
     assert np.abs(found - P).max() < 0.03 * P.diagonal().max()
 
@@ -70,7 +70,7 @@ def test_p_stays_definite_where_a_diagonal_is_small_beside_its_column() -> None:
     """A diagonal of 1 above 1000: nearer to 0 than to a step."""
     C = np.eye(10)
     C[1:, 0] = 1000.0
-    np.linalg.cholesky(CompactModel.of(BASIS, State(np.zeros((10, 3)), C @ C.T)).state.P)
+    np.linalg.cholesky(CompactModel.of(BASIS, RoundModel(np.zeros((10, 3)), C @ C.T)).state.P)
 
 
 def test_p_itself_in_8_bits_would_not_stay_so() -> None:
@@ -99,7 +99,7 @@ def test_what_was_quantized_once_does_not_change_again() -> None:
 
 def test_the_size_is_what_the_docstring_says() -> None:
     wide = Basis(HiddenLayer(6, 100, "relu", "binary", 2), 3)
-    state = State(np.ones((100, 3)), np.eye(100))
+    state = RoundModel(np.ones((100, 3)), np.eye(100))
     numbers = 100 * 101 // 2 + 100 * 3 + 4 * (1 + 100)
     assert 0 < len(CompactModel.of(wide, state).to_bytes()) - numbers < 1000
 
@@ -108,7 +108,7 @@ def test_a_client_learns_from_what_came_and_other_layers_differ_by_name() -> Non
     rng = np.random.default_rng(0)
     layer = HiddenLayer(6, 10, "relu", "normal", 1)
     X, T = rng.normal(size=(80, 6)), rng.normal(size=(80, 3))
-    sent = CompactModel.of(Basis(layer, 3), begin(layer, X, T))
+    sent = CompactModel.of(Basis(layer, 3), first_model(layer, X, T))
     came = CompactModel.from_bytes(sent.to_bytes())
     assert trained(came.state, layer, X, T).rows == 80
     with pytest.raises(Mismatch, match="seed: 2 here, 1 there"):
@@ -117,7 +117,7 @@ def test_a_client_learns_from_what_came_and_other_layers_differ_by_name() -> Non
 
 def test_what_is_not_positive_definite_is_not_sent() -> None:
     with pytest.raises(SingularSystem):
-        CompactModel.of(BASIS, State(np.zeros((10, 3)), -np.eye(10)))
+        CompactModel.of(BASIS, RoundModel(np.zeros((10, 3)), -np.eye(10)))
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ import pytest
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation import Member
 from elmgrove.rounds import local
-from elmgrove.rounds.clients import Loss, Worker
-from elmgrove.rounds.plan import Plan, Rule
-from elmgrove.rounds.report import Report
-from elmgrove.rounds.rules import Federation
+from elmgrove.rounds.clients import Client, Loss
+from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.report import RoundReport
+from elmgrove.rounds.rules import RoundRule
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
 from support.kinds import INPUTS, rows_of
@@ -34,7 +34,7 @@ EXACT = 1e-9
 LOOPBACK = ROOT / "examples" / "flower-app" / "loopback.py"
 
 
-class Broken(Worker):
+class Broken(Client):
     """Fails in one of several ways."""
 
     def __init__(self, name: str, way: str) -> None:
@@ -53,7 +53,7 @@ class Broken(Worker):
 class Nodes:
     """Flower's grid with real client apps behind it, without processes between them."""
 
-    def __init__(self, plan: Plan, workers: Iterable[Worker]) -> None:
+    def __init__(self, plan: Plan, clients: Iterable[Client]) -> None:
         from flwr.app import Context, RecordDict
         from flwr.supercore.task_identity import TaskIdentity
 
@@ -62,24 +62,24 @@ class Nodes:
         # Who sends a message; Flower's processes set it when they start.
         TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
         # With numbers as arbitrary as Flower's.
-        self.workers = {97 * (i * 31 % 101) + 5: worker for i, worker in enumerate(workers)}
+        self.clients = {97 * (i * 31 % 101) + 5: client for i, client in enumerate(clients)}
         self.silent: set[int] = set()
         self.gone: set[int] = set()
         self.waits: list[float] = []
         self.contexts = {
             node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
-            for node in self.workers
+            for node in self.clients
         }
 
-        def made(context: Any, memory: bytes) -> Worker:
-            worker = self.workers[context.node_id]
+        def made(context: Any, memory: bytes) -> Client:
+            client = self.clients[context.node_id]
             # Made anew each time, as Flower's processes are.
-            return plan.worker(worker.name, memory) if worker.name in plan.rows else worker
+            return plan.client(client.name, memory) if client.name in plan.rows else client
 
         self.app = client_app(made)
 
     def get_node_ids(self) -> Iterable[int]:
-        return sorted(self.workers.keys() - self.gone)
+        return sorted(self.clients.keys() - self.gone)
 
     def send_and_receive(self, messages: Iterable[Any], *, timeout: float) -> list[Any]:
         from flwr.app import Error, Message
@@ -92,7 +92,7 @@ class Nodes:
             message.metadata.__dict__["_message_id"] = secrets.token_hex(8)
             if node in self.silent and message.metadata.message_type != "query":
                 continue
-            crashes = getattr(self.workers[node], "way", "") == "crashes"
+            crashes = getattr(self.clients[node], "way", "") == "crashes"
             if crashes and message.metadata.message_type != "query":
                 replies.append(Message(Error(1, "the process is gone"), reply_to=message))
             else:
@@ -108,26 +108,26 @@ def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6, **more: Any) -> P
 
 
 def strategy_run(
-    federation: Federation[Any], nodes: Nodes, **chosen: Any
-) -> tuple[list[Report], Any]:
+    federation: RoundRule[Any], nodes: Nodes, **chosen: Any
+) -> tuple[list[RoundReport], Any]:
     from elmgrove.rounds.flower import RoundsStrategy
 
-    reports: list[Report] = []
-    settings = {"clients": len(nodes.workers), "timeout": 1.0} | chosen
+    reports: list[RoundReport] = []
+    settings = {"clients": len(nodes.clients), "timeout": 1.0} | chosen
     strategy = RoundsStrategy(federation, on_round=reports.append, **settings)
     return reports, strategy.run(nodes)
 
 
-@pytest.mark.parametrize(("rule", "bits"), [*((rule, 64) for rule in Rule), ("fedavg", 8)])
+@pytest.mark.parametrize(("rule", "bits"), [*((rule, 64) for rule in RuleName), ("fedavg", 8)])
 def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> None:
     plan, there, here = plan_of(rule, bits=bits), [], []
     chosen = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed}
     server = plan.federation()
-    nodes = Nodes(plan, (plan.worker(name) for name in plan.rows))
+    nodes = Nodes(plan, (plan.client(name) for name in plan.rows))
     there, given = strategy_run(server, nodes, **chosen)
     central = plan.federation()
-    workers = {name: plan.worker(name) for name in plan.rows}
-    got = local.run(central, workers, on_round=here.append, **chosen)
+    clients = {name: plan.client(name) for name in plan.rows}
+    got = local.run(central, clients, on_round=here.append, **chosen)
     assert server.merged().evidence.close_to(central.merged().evidence, EXACT)
     assert server.merged().to_bytes() == central.merged().to_bytes()
     costs = [[(r.asked, r.answered, r.left_out, r.down, r.up) for r in rs] for rs in (there, here)]
@@ -137,24 +137,24 @@ def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> No
 
 def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
-    odd = plan_of("e2lm").worker("c6")
+    odd = plan_of("e2lm").client("c6")
     odd.train(
         Plan("e2lm", Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS), {}).federation().request(), 3
     )
 
-    class Odd(Worker):
+    class Odd(Client):
         def __init__(self) -> None:
             super().__init__("odd")
 
         def train(self, request: bytes, number: int) -> bytes:
-            again = plan_of("e2lm").worker("c6", odd.memory)
+            again = plan_of("e2lm").client("c6", odd.memory)
             return again.train(request, number)
 
         def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
             return Loss(0.0, 0)
 
     others = [Broken(way, way) for way in ("raises", "nonsense", "crashes")]
-    nodes = Nodes(plan, [*(plan.worker(name) for name in ("c0", "c1", "c2")), *others, Odd()])
+    nodes = Nodes(plan, [*(plan.client(name) for name in ("c0", "c1", "c2")), *others, Odd()])
     federation = plan.federation()
     reports, delivery = strategy_run(federation, nodes, rounds=2)
     for report in reports:
@@ -170,13 +170,13 @@ def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on()
 
 def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
     plan = plan_of("e2lm", rounds=3, fraction=1.0)
-    nodes = Nodes(plan, (plan.worker(name) for name in ("c1", "c2", "c3")))
-    numbers = {worker.name: node for node, worker in nodes.workers.items()}
+    nodes = Nodes(plan, (plan.client(name) for name in ("c1", "c2", "c3")))
+    numbers = {client.name: node for node, client in nodes.clients.items()}
     from elmgrove.rounds.flower import RoundsStrategy
 
-    reports: list[Report] = []
+    reports: list[RoundReport] = []
 
-    def told(report: Report) -> None:
+    def told(report: RoundReport) -> None:
         reports.append(report)
         if report.number == 1:
             nodes.silent.add(numbers["c1"])
@@ -198,7 +198,7 @@ def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     plan = plan_of("e2lm", rounds=1, fraction=1.0)
-    nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c1"), Broken("", "raises")])
+    nodes = Nodes(plan, [plan.client("c1"), plan.client("c1"), Broken("", "raises")])
     federation = plan.federation()
     reports, _ = strategy_run(federation, nodes)
     assert reports[0].asked == ("c1",)
@@ -209,12 +209,12 @@ def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
 
 def test_who_says_no_name_is_asked_again_but_not_waited_for_as_long() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
-    nodes = Nodes(plan, [plan.worker("c1"), Broken("", "raises"), plan.worker("c2")])
-    late = list(nodes.workers)[2]
+    nodes = Nodes(plan, [plan.client("c1"), Broken("", "raises"), plan.client("c2")])
+    late = list(nodes.clients)[2]
     nodes.gone.add(late)
     from elmgrove.rounds.flower import RoundsStrategy
 
-    def told(report: Report) -> None:
+    def told(report: RoundReport) -> None:
         nodes.gone.clear()
 
     strategy = RoundsStrategy(
@@ -242,7 +242,7 @@ def test_the_example_says_nothing_of_one_more_row_in_a_second_run(
 ) -> None:
     """Two runs have two contexts, so that only a file can remember what was said."""
     monkeypatch.syspath_prepend(LOOPBACK.parent)
-    from fans.client import worker
+    from fans.client import client
     from fans.rows import made_up
     from fans.server import federation
 
@@ -252,7 +252,7 @@ def test_the_example_says_nothing_of_one_more_row_in_a_second_run(
     rows, counts = made_up(0), []
     for count in (len(rows) - 1, len(rows)):
         np.savetxt(node["data"], rows[:count], "%.6f", ",")
-        server, one = federation(), worker(node, 2)
+        server, one = federation(), client(node, 2)
         nodes = Nodes(plan_of("e2lm"), [one])
         strategy_run(server, nodes, rounds=2)
         counts.append(server.merged().evidence.count - (len(rows) - 1))
@@ -261,14 +261,14 @@ def test_the_example_says_nothing_of_one_more_row_in_a_second_run(
 
 def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
-    nodes = Nodes(plan, [plan.worker("c1"), plan.worker("c2"), plan.worker("c1")])
-    first, _, again = nodes.workers
+    nodes = Nodes(plan, [plan.client("c1"), plan.client("c2"), plan.client("c1")])
+    first, _, again = nodes.clients
     nodes.gone.add(again)
     from elmgrove.rounds.flower import RoundsStrategy
 
-    reports: list[Report] = []
+    reports: list[RoundReport] = []
 
-    def told(report: Report) -> None:
+    def told(report: RoundReport) -> None:
         reports.append(report)
         nodes.gone = {first}
 
@@ -281,7 +281,7 @@ def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> No
 
 def test_too_few_clients_are_not_waited_for_without_end() -> None:
     plan = plan_of("e2lm")
-    nodes = Nodes(plan, [plan.worker("c1")])
+    nodes = Nodes(plan, [plan.client("c1")])
     with pytest.raises(ValueError, match="1 of 2 clients came"):
         strategy_run(plan.federation(), nodes, clients=2, start=0.2)
 

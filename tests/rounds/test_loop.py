@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.rounds.loop import Client, Deadline, Round, drawn, run
+from elmgrove.rounds.loop import Ask, Deadline, Round, drawn, run_rounds
 
 NAMES = [f"client-{k}" for k in range(100)]
 # By hand: the three lowest lines of sha256sum over 7/1/client-0 to 7/1/client-99.
@@ -15,7 +15,7 @@ DRAWN = ["client-36", "client-59", "client-91"]
 names_lists = st.lists(st.text(min_size=1), min_size=1, max_size=30, unique=True)
 
 
-def adds(number: int) -> Client[int, int]:
+def adds(number: int) -> Ask[int, int]:
     return lambda state, round_: state + number
 
 
@@ -67,7 +67,9 @@ def test_a_fraction_is_a_fraction(fraction: float) -> None:
 
 def test_each_round_starts_from_the_last_ones_state() -> None:
     seen, note = history()
-    found = run(0, {"a": adds(1), "b": adds(3)}, sum, rounds=3, fraction=1, seed=0, on_round=note)
+    found = run_rounds(
+        0, {"a": adds(1), "b": adds(3)}, sum, rounds=3, fraction=1, seed=0, on_round=note
+    )
     assert found == 28
     assert [state for _, state in seen] == [4, 12, 28]
     assert [happened.number for happened, _ in seen] == [1, 2, 3]
@@ -75,14 +77,16 @@ def test_each_round_starts_from_the_last_ones_state() -> None:
 
 def test_clients_are_told_the_number_of_the_round() -> None:
     asked = list[int]()
-    run(0, {"a": lambda state, number: asked.append(number)}, sum, rounds=3, fraction=1, seed=0)
+    run_rounds(
+        0, {"a": lambda state, number: asked.append(number)}, sum, rounds=3, fraction=1, seed=0
+    )
     assert asked == [1, 2, 3]
 
 
 def test_only_those_drawn_are_asked() -> None:
     seen, note = history()
     clients = {name: adds(1) for name in NAMES}
-    run(0, clients, len, rounds=4, fraction=0.1, seed=5, on_round=note)
+    run_rounds(0, clients, len, rounds=4, fraction=0.1, seed=5, on_round=note)
     for happened, state in seen:
         assert list(happened.asked) == drawn(NAMES, 0.1, 5, happened.number)
         assert state == 10
@@ -91,7 +95,7 @@ def test_only_those_drawn_are_asked() -> None:
 def test_who_fails_or_has_nothing_is_left_out_with_the_reason() -> None:
     seen, note = history()
     clients = {"good": adds(5), "broken": fails, "empty": lambda state, number: None}
-    assert run(1, clients, sum, rounds=1, fraction=1, seed=0, on_round=note) == 6
+    assert run_rounds(1, clients, sum, rounds=1, fraction=1, seed=0, on_round=note) == 6
     [(happened, _)] = seen
     assert happened.answered == ("good",)
     assert happened.left_out == {"broken": "ValueError: no power", "empty": "nothing new"}
@@ -99,9 +103,9 @@ def test_who_fails_or_has_nothing_is_left_out_with_the_reason() -> None:
 
 def test_the_state_stays_if_nobody_answers() -> None:
     seen, note = history()
-    assert run(4, {"a": fails}, sum, rounds=2, fraction=1, seed=0, on_round=note) == 4
+    assert run_rounds(4, {"a": fails}, sum, rounds=2, fraction=1, seed=0, on_round=note) == 4
     assert [happened.answered for happened, _ in seen] == [(), ()]
-    assert run(4, {}, sum, rounds=2, fraction=1, seed=0) == 4
+    assert run_rounds(4, {}, sum, rounds=2, fraction=1, seed=0) == 4
 
 
 def test_who_is_late_is_left_out() -> None:
@@ -112,7 +116,7 @@ def test_who_is_late_is_left_out() -> None:
         return 100
 
     seen, note = history()
-    found = run(
+    found = run_rounds(
         0,
         {"slow": slow, "quick": adds(1)},
         sum,
@@ -131,4 +135,4 @@ def test_an_interrupt_is_not_a_clients_failure() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(0, {"a": interrupted}, sum, rounds=1, fraction=1, seed=0)
+        run_rounds(0, {"a": interrupted}, sum, rounds=1, fraction=1, seed=0)

@@ -1,4 +1,4 @@
-"""Federations in rounds: rules, messages and workers, in this process."""
+"""Federations in rounds: rules, messages and clients, in this process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model, trained
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.federation import Contribution, Member, Merged, least_new_rows, returned
 from elmgrove.rounds import local
-from elmgrove.rounds.clients import Averaged, Device, Loss, Summed, Worker
+from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.messages import Reply, Task
-from elmgrove.rounds.plan import Plan, Rule
-from elmgrove.rounds.report import Delivery, Report
-from elmgrove.rounds.rules import Averaging, Federation, Matching, Summing
+from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.report import Delivery, RoundReport
+from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 from support.kinds import INPUTS, group_of, mixed, rows_of
 from support.places import GOLDEN
 
@@ -26,11 +26,11 @@ BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
 
 
-def device(name: str, rows: np.ndarray, rounds: int = 1, **more: object) -> Device:
+def device(name: str, rows: np.ndarray, rounds: int = 1, **more: object) -> DeviceClient:
     def until(number: int) -> np.ndarray:
         return rows[: len(rows) * number // rounds]
 
-    return Device(name, until, guarded=False, **more)
+    return DeviceClient(name, until, guarded=False, **more)
 
 
 def evidence_of(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
@@ -40,18 +40,18 @@ def evidence_of(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
 
 
 def run(
-    federation: Federation, workers: Mapping[str, Worker] | Sequence[Worker], rounds: int = 1,
+    federation: RoundRule, clients: Mapping[str, Client] | Sequence[Client], rounds: int = 1,
     **more: object,
-) -> tuple[list[Report], Delivery]:  # fmt: skip
-    reports: list[Report] = []
-    if not isinstance(workers, Mapping):
-        workers = {worker.name: worker for worker in workers}
+) -> tuple[list[RoundReport], Delivery]:  # fmt: skip
+    reports: list[RoundReport] = []
+    if not isinstance(clients, Mapping):
+        clients = {client.name: client for client in clients}
     chosen = {"rounds": rounds, "fraction": 1.0, "seed": 0} | more
-    delivery = local.run(federation, workers, on_round=reports.append, **chosen)
+    delivery = local.run(federation, clients, on_round=reports.append, **chosen)
     return reports, delivery
 
 
-class Failing(Device):
+class Failing(DeviceClient):
     """A device that has trouble in one round, before or after it did its work."""
 
     round = 1
@@ -86,9 +86,9 @@ def test_any_split_into_clients_and_rounds_is_the_model_of_all_rows(
 ) -> None:
     rows = rows_of(0, seed, 90)
     parts = np.split(rows, sorted(cuts))
-    workers = [device(f"c{index}", part, rounds) for index, part in enumerate(parts)]
-    federation = Summing("all", BASIS)
-    reports, delivery = run(federation, workers, rounds)
+    clients = [device(f"c{index}", part, rounds) for index, part in enumerate(parts)]
+    federation = SumRule("all", BASIS)
+    reports, delivery = run(federation, clients, rounds)
     assert federation.merged().evidence.close_to(evidence_of(rows), 1e-9)
     assert federation.merged().evidence.count == 90
     empty = {f"c{index}" for index, part in enumerate(parts) if not len(part)}
@@ -103,9 +103,9 @@ def test_any_split_into_clients_and_rounds_is_the_model_of_all_rows(
 
 def test_a_client_that_is_not_drawn_again_keeps_its_part() -> None:
     parts = {f"c{index}": rows_of(0, index, 40) for index in range(6)}
-    workers = {name: device(name, rows, 3) for name, rows in parts.items()}
-    federation = Summing("all", BASIS)
-    reports, _ = run(federation, workers, 3, fraction=0.5)
+    clients = {name: device(name, rows, 3) for name, rows in parts.items()}
+    federation = SumRule("all", BASIS)
+    reports, _ = run(federation, clients, 3, fraction=0.5)
     last = {name: report.number for report in reports for name in report.answered}
     assert 1 in last.values()
     heard = [rows[: 40 * last[name] // 3] for name, rows in parts.items() if name in last]
@@ -115,9 +115,9 @@ def test_a_client_that_is_not_drawn_again_keeps_its_part() -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_who_fails_is_left_out_and_a_lost_reply_is_made_good(late: bool) -> None:
     good, bad = rows_of(0, 1, 40), rows_of(0, 2, 40)
-    federation = Summing("all", BASIS)
-    workers = [device("good", good, 2), failing("bad", bad, 2, 1, late)]
-    reports, _ = run(federation, workers, 2)
+    federation = SumRule("all", BASIS)
+    clients = [device("good", good, 2), failing("bad", bad, 2, 1, late)]
+    reports, _ = run(federation, clients, 2)
     words = "the reply got lost" if late else "the fan is on fire"
     assert reports[0].left_out == {"bad": f"ConnectionError: {words}"}
     assert reports[0].answered == ("good",)
@@ -127,7 +127,7 @@ def test_who_fails_is_left_out_and_a_lost_reply_is_made_good(late: bool) -> None
 
 def test_who_drops_out_in_the_middle_leaves_what_it_said() -> None:
     good, bad = rows_of(0, 1, 40), rows_of(0, 2, 40)
-    federation = Summing("all", BASIS)
+    federation = SumRule("all", BASIS)
     run(federation, [device("good", good, 2), failing("bad", bad, 2, 2, False)], 2)
     assert federation.merged().evidence.close_to(evidence_of(np.vstack([good, bad[:20]])), 1e-9)
 
@@ -136,7 +136,7 @@ def test_a_client_with_another_layer_is_refused_and_the_difference_named() -> No
     rows = rows_of(0, 1, 40)
     before = device("odd", rows)
     before.train(Task("elsewhere", OTHER).to_bytes(), 1)
-    federation = Summing("all", BASIS)
+    federation = SumRule("all", BASIS)
     reports, delivery = run(federation, [device("odd", rows, memory=before.memory)])
     assert "seed: 7 here, 8 there" in reports[0].left_out["odd"]
     assert "Mismatch" in delivery.left_out["odd"]
@@ -144,7 +144,7 @@ def test_a_client_with_another_layer_is_refused_and_the_difference_named() -> No
         federation.merged()
 
 
-class Liar(Worker):
+class Liar(Client):
     """Says what it was told to say."""
 
     def __init__(self, name: str, says: bytes) -> None:
@@ -177,7 +177,7 @@ IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
 )
 def test_what_can_not_be_used_is_refused_and_the_round_goes_on(says: bytes, reason: str) -> None:
     rows = rows_of(0, 1, 40)
-    federation = Summing("all", BASIS)
+    federation = SumRule("all", BASIS)
     reports, _ = run(federation, [device("good", rows), Liar("liar", says)])
     assert reason in reports[0].left_out["liar"]
     assert federation.merged().evidence.close_to(evidence_of(rows), 1e-9)
@@ -187,7 +187,7 @@ def test_the_guard_holds_unless_it_is_switched_off() -> None:
     least = least_new_rows(BASIS)
     for count, says in ((least - 1, 0), (least, 1)):
         rows = rows_of(0, 1, count)
-        reply = Device("c", lambda _, rows=rows: rows).train(Task("all", BASIS).to_bytes(), 1)
+        reply = DeviceClient("c", lambda _, rows=rows: rows).train(Task("all", BASIS).to_bytes(), 1)
         assert bool(reply) == bool(says)
 
 
@@ -198,16 +198,16 @@ def test_with_a_state_file_the_guard_holds_from_one_run_to_the_next(tmp_path: Pa
         """What a client with so many rows says in a run of its own, of two rounds."""
         said: list[bytes] = []
 
-        class Heard(Summing):
+        class Heard(SumRule):
             def read(self, origin: str, reply: bytes) -> Contribution | None:
                 said.append(reply)
                 return super().read(origin, reply)
 
         part = rows[:count]
-        worker = Device("c", lambda number: part[: len(part) * number // 2], state=state)
-        _, delivery = run(Heard("all", BASIS), [worker], 2)
+        client = DeviceClient("c", lambda number: part[: len(part) * number // 2], state=state)
+        _, delivery = run(Heard("all", BASIS), [client], 2)
         assert not delivery.left_out
-        assert bool(worker.memory) == (state is None)
+        assert bool(client.memory) == (state is None)
         return said
 
     def evidence(reply: bytes) -> Evidence:
@@ -228,7 +228,7 @@ def test_a_state_is_that_of_one_client(tmp_path: Path) -> None:
         device("other", rows, state=tmp_path / "c.elm").train(request, 1)
 
 
-class Changing(Worker):
+class Changing(Client):
     """Says one thing in each round."""
 
     def __init__(self, name: str, says: Sequence[bytes]) -> None:
@@ -246,36 +246,36 @@ def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> 
     rows = {name: rows_of(0, index, 40) for index, name in enumerate("abc")}
     huge = [Contribution(name, 9, evidence_of(1e60 * mine)) for name, mine in rows.items()]
     plain = [Contribution(name, 10, evidence_of(mine)) for name, mine in rows.items()]
-    workers = [
+    clients = [
         Changing(one.origin, [one.to_bytes(), other.to_bytes()])
         for one, other in zip(huge, plain, strict=True)
     ]
-    federation = Summing("all", BASIS)
-    run(federation, workers, 2)
+    federation = SumRule("all", BASIS)
+    run(federation, clients, 2)
     given = Merged.from_bytes(federation.gift("a")).evidence
     assert given.close_to(evidence_of(np.vstack([rows["b"], rows["c"]])), 1e-12)
 
 
 def test_what_could_not_be_added_up_is_refused() -> None:
-    federation = Summing("all", BASIS)
+    federation = SumRule("all", BASIS)
     huge = _contribution("liar", evidence_of(1e101 * rows_of(0, 1, 9)))
     reports, _ = run(federation, [Liar("liar", huge)])
     assert "can't be added up" in reports[0].left_out["liar"]
 
 
 def test_bytes_are_those_of_the_messages() -> None:
-    federation = Summing("all", BASIS)
-    workers = {name: device(name, rows_of(0, 1, 20)) for name in ("a", "b")}
-    reports, delivery = run(federation, workers)
-    said = [federation.ledger.get(name) for name in workers]
+    federation = SumRule("all", BASIS)
+    clients = {name: device(name, rows_of(0, 1, 20)) for name in ("a", "b")}
+    reports, delivery = run(federation, clients)
+    said = [federation.ledger.get(name) for name in clients]
     assert reports[0].up == sum(len(entry.to_bytes()) for entry in said if entry)
     assert reports[0].down == 2 * len(federation.request())
-    gifts = sum(len(federation.gift(name)) for name in workers)
+    gifts = sum(len(federation.gift(name)) for name in clients)
     assert delivery.down == gifts + 2 * len(federation.request())
 
 
 def test_a_late_client_is_left_out() -> None:
-    federation = Summing("all", BASIS)
+    federation = SumRule("all", BASIS)
     reports, _ = run(federation, [device("slow", rows_of(0, 1, 20))], deadline=1e-9)
     assert reports[0].left_out["slow"].startswith("late")
 
@@ -298,9 +298,9 @@ def test_classifiers_are_summed_to_that_of_all_rows() -> None:
 
         return until
 
-    workers = [Summed(f"c{i}", pairs(rows)) for i, rows in enumerate(parts)]
-    federation = Summing("all", basis)
-    reports, delivery = run(federation, workers, 3)
+    clients = [SumClient(f"c{i}", pairs(rows)) for i, rows in enumerate(parts)]
+    federation = SumRule("all", basis)
+    reports, delivery = run(federation, clients, 3)
     assert reports[0].left_out == {"c0": "nothing new"}
     central = OSELM(basis.layer, 2)
     rows = np.vstack(parts)
@@ -316,12 +316,12 @@ def test_classifiers_are_summed_to_that_of_all_rows() -> None:
 def test_averaging_in_rounds_is_that_of_the_equations() -> None:
     parts = {f"c{index}": rows_of(0, index, 10 + 7 * index) for index in range(3)}
     X0 = rows_of(0, 9, 12)
-    federation = Averaging("all", BASIS, X0, X0)
-    workers = [
-        Averaged(name, lambda number, rows=rows: (rows[: len(rows) * number // 2],) * 2)
+    federation = AverageRule("all", BASIS, X0, X0)
+    clients = [
+        AverageClient(name, lambda number, rows=rows: (rows[: len(rows) * number // 2],) * 2)
         for name, rows in parts.items()
     ]
-    run(federation, workers, 2)
+    run(federation, clients, 2)
     H0 = BASIS.layer(X0)
     P = np.linalg.inv(H0.T @ H0)
     beta = P @ H0.T @ X0
@@ -346,15 +346,17 @@ def test_averaging_in_rounds_is_that_of_the_equations() -> None:
     assert (merged.devices, merged.revision) == (3, 2)
 
 
-def _averaged(bits: int, rounds: int, rows: Mapping[str, np.ndarray]) -> tuple[Averaging, int, int]:
+def _averaged(
+    bits: int, rounds: int, rows: Mapping[str, np.ndarray]
+) -> tuple[AverageRule, int, int]:
     """A federation after its rounds, and the bytes of the last one: down and up."""
     X0 = rows_of(0, 9, 30)
-    federation = Averaging("all", BASIS, X0, X0, bits=bits)
-    workers = [
-        Averaged(name, lambda number, mine=mine: (mine[: len(mine) * number // rounds],) * 2)
+    federation = AverageRule("all", BASIS, X0, X0, bits=bits)
+    clients = [
+        AverageClient(name, lambda number, mine=mine: (mine[: len(mine) * number // rounds],) * 2)
         for name, mine in rows.items()
     ]
-    reports, delivery = run(federation, workers, rounds)
+    reports, delivery = run(federation, clients, rounds)
     assert not reports[-1].left_out
     assert not delivery.left_out
     return federation, reports[-1].down, reports[-1].up
@@ -364,7 +366,7 @@ def test_in_8_bits_models_travel_compact_both_ways() -> None:
     parts = {f"c{index}": rows_of(0, index, 100 + 70 * index) for index in range(3)}
     found, down, up = _averaged(8, 2, parts)
     X0 = rows_of(0, 9, 30)
-    sent = CompactModel.of(BASIS, begin(BASIS.layer, X0, X0))
+    sent = CompactModel.of(BASIS, first_model(BASIS.layer, X0, X0))
     for number in (1, 2):
         updates = []
         for rows in parts.values():
@@ -384,24 +386,24 @@ def test_in_8_bits_models_travel_compact_both_ways() -> None:
 
 def test_an_answer_in_another_width_is_refused() -> None:
     X0 = rows_of(0, 9, 30)
-    compact = CompactModel.of(BASIS, Update(*begin(BASIS.layer, X0, X0), 5)).to_bytes()
-    plain = Reply("liar", BASIS, Update(*begin(BASIS.layer, X0, X0), 5)).to_bytes()
+    compact = CompactModel.of(BASIS, RoundUpdate(*first_model(BASIS.layer, X0, X0), 5)).to_bytes()
+    plain = Reply("liar", BASIS, RoundUpdate(*first_model(BASIS.layer, X0, X0), 5)).to_bytes()
     for bits, says in ((64, compact), (8, plain)):
-        federation = Averaging("all", BASIS, X0, X0, bits=bits)
+        federation = AverageRule("all", BASIS, X0, X0, bits=bits)
         reports, _ = run(federation, [Liar("liar", says)])
         assert reports[0].left_out["liar"].startswith("BadFile: this holds")
     with pytest.raises(BadInput, match="bits must be 8 or 64, not 16"):
-        Averaging("all", BASIS, X0, X0, bits=16)
+        AverageRule("all", BASIS, X0, X0, bits=16)
 
 
 def test_averaging_leaves_out_who_has_no_rows_or_another_layer() -> None:
     X0 = rows_of(0, 9, 12)
-    federation = Averaging("all", BASIS, X0, X0)
+    federation = AverageRule("all", BASIS, X0, X0)
     before = federation.model
-    update = Update(before.beta, before.P, 5)
+    update = RoundUpdate(before.beta, before.P, 5)
     odd = Liar("odd", Reply("odd", OTHER, update).to_bytes())
     false = Liar("false", Reply("false", BASIS, update._replace(P=-before.P)).to_bytes())
-    empty = Averaged("empty", lambda _: (X0[:0], X0[:0]))
+    empty = AverageClient("empty", lambda _: (X0[:0], X0[:0]))
     reports, _ = run(federation, [odd, false, empty])
     assert reports[0].left_out["false"].startswith("NotAdmissible: P of 'false'")
     assert "seed: 7 here, 8 there" in reports[0].left_out["odd"]
@@ -420,12 +422,12 @@ def test_patterns_of_one_kind_are_summed_and_matched_back() -> None:
         "second": rows_of(1, 3, 150),
         "empty": rows_of(0, 4, 0),
     }
-    workers = {
+    clients = {
         name: device(name, mine, patterns=rule if name == "both" else None)
         for name, mine in rows.items()
     }
-    federation = Matching("all", BASIS, count=2)
-    reports, delivery = run(federation, workers)
+    federation = GroupRule("all", BASIS, count=2)
+    reports, delivery = run(federation, clients)
     assert reports[0].left_out == {"empty": "nothing new"}
     assert not delivery.left_out
     grouping = federation.grouping
@@ -449,33 +451,33 @@ def test_the_loss_with_patterns_is_the_plain_error_of_who_answers() -> None:
     rows, rule = mixed(1, 300), PatternRule(patterns=2, start_rows=60)
     # One kind varies far less, so what is typical of the two differs.
     rows[rows[:, 0] > np.median(rows[:, 0])] += 50.0
-    worker = device("both", rows, patterns=rule)
-    _, delivery = run(Matching("all", BASIS), [worker])
-    model = Member.from_bytes(worker.memory).detector.model
+    client = device("both", rows, patterns=rule)
+    _, delivery = run(GroupRule("all", BASIS), [client])
+    model = Member.from_bytes(client.memory).detector.model
     expected = []
     for x in rows:
         guess = model.guess(x)
         assert guess.pattern == model.winners(x[np.newaxis])[0]
         expected.append(np.mean((x - guess.y) ** 2))
     assert delivery.loss == pytest.approx(float(np.mean(expected)), rel=1e-9)
-    weighted = Member.from_bytes(worker.memory).detector.score_many(rows)
+    weighted = Member.from_bytes(client.memory).detector.score_many(rows)
     assert delivery.loss != pytest.approx(float(np.mean(weighted)), rel=1e-3)
 
 
 @pytest.mark.parametrize("distance", ["evidence", "parameters"])
 def test_groups_are_told_apart_by_the_distance_that_is_asked_for(distance: str) -> None:
     rows = {f"c{index}": rows_of(index % 2, index, 150) for index in range(4)}
-    federation = Matching("all", BASIS, count=9, distance=distance)
+    federation = GroupRule("all", BASIS, count=9, distance=distance)
     run(federation, [device(name, mine) for name, mine in rows.items()])
     # There are no more groups than patterns.
     assert (federation.grouping.distance, federation.grouping.count) == (distance, 4)
     assert Merged.from_bytes(federation.gift("c0")).grouped == distance
     with pytest.raises(BadInput, match="distance must be one of"):
-        Matching("all", BASIS, distance="height")
+        GroupRule("all", BASIS, distance="height")
 
 
 def test_if_nobody_answers_there_are_no_kinds() -> None:
-    federation = Matching("all", BASIS)
+    federation = GroupRule("all", BASIS)
     reports, delivery = run(federation, [device("empty", rows_of(0, 4, 0))])
     assert reports[0].left_out == {"empty": "nothing new"}
     assert delivery.losses == {"empty": Loss(0.0, 0)}
@@ -486,11 +488,11 @@ def test_if_nobody_answers_there_are_no_kinds() -> None:
 # Messages
 
 
-MODEL = begin(BASIS.layer, rows_of(0, 9, 12), rows_of(0, 9, 12))
+MODEL = first_model(BASIS.layer, rows_of(0, 9, 12), rows_of(0, 9, 12))
 MESSAGES = [
     Task("all", BASIS),
     Task("all", BASIS, 0.0, MODEL),
-    Reply("c", BASIS, Update(MODEL.beta, MODEL.P, 5)),
+    Reply("c", BASIS, RoundUpdate(MODEL.beta, MODEL.P, 5)),
 ]
 
 
@@ -507,22 +509,22 @@ def test_a_message_comes_back_as_it_was_and_altered_not_at_all(message: Task | R
 
 
 @pytest.mark.parametrize(
-    "model", [State(MODEL.beta, np.eye(4)), State(MODEL.beta * np.nan, MODEL.P)]
+    "model", [RoundModel(MODEL.beta, np.eye(4)), RoundModel(MODEL.beta * np.nan, MODEL.P)]
 )
-def test_a_model_that_does_not_fit_is_no_message(model: State) -> None:
+def test_a_model_that_does_not_fit_is_no_message(model: RoundModel) -> None:
     with pytest.raises(BadFile):
         Task.from_bytes(Task("all", BASIS, 0.0, model).to_bytes())
 
 
 def test_a_task_without_a_model_is_not_one_of_fed_elms() -> None:
-    worker = Averaged("c", lambda _: (rows_of(0, 1, 9),) * 2)
+    client = AverageClient("c", lambda _: (rows_of(0, 1, 9),) * 2)
     with pytest.raises(BadInput, match="without β and P"):
-        worker.train(Task("all", BASIS).to_bytes(), 1)
+        client.train(Task("all", BASIS).to_bytes(), 1)
 
 
 def test_reports_and_deliveries_survive_json() -> None:
-    report = Report(2, ("a", "b"), ("a",), {"b": "late"}, 10, 20, 0.5)
-    assert Report.from_fields(report.fields) == report
+    report = RoundReport(2, ("a", "b"), ("a",), {"b": "late"}, 10, 20, 0.5)
+    assert RoundReport.from_fields(report.fields) == report
     delivery = Delivery({"a": Loss(0.5, 3)}, {"b": "late"}, 10, 0.5)
     assert Delivery.from_fields(delivery.fields) == delivery
     assert delivery.loss == 0.5
@@ -531,7 +533,7 @@ def test_reports_and_deliveries_survive_json() -> None:
 # Plans
 
 
-@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize("rule", list(RuleName))
 def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> None:
     rows = {f"c{index}": rows_of(0, index, 20 * index) for index in range(4)}
     plan = Plan(rule, BASIS, rows, rounds=2, fraction=0.6, seed=3, batch=rows_of(0, 9, 12))
@@ -539,8 +541,8 @@ def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, rule: str) -> Non
     results = []
     for one in (plan, Plan.load(tmp_path)):
         federation = one.federation()
-        workers = {name: one.worker(name) for name in one.rows}
-        _, delivery = run(federation, workers, 2, fraction=0.6, seed=3)
+        clients = {name: one.client(name) for name in one.rows}
+        _, delivery = run(federation, clients, 2, fraction=0.6, seed=3)
         member = one.member(federation.merged())
         results.append((federation.merged().to_bytes(), delivery.losses, member.to_bytes()))
     assert results[0] == results[1]
@@ -573,10 +575,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(
 # Golden files: a new version of the format gets new ones beside them.
 
 SMALL = Basis(HiddenLayer(2, 2, weights="binary", seed=35), 2, ("heat", "load"))
-EXACT = State(np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[2.0, 0.5], [0.5, 1.0]]))
+EXACT = RoundModel(np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[2.0, 0.5], [0.5, 1.0]]))
 GOLDEN_MESSAGES = {
     "fans.task": Task("fans", SMALL, 0.0, EXACT),
-    "fan-1.update": Reply("fan-1", SMALL, Update(EXACT.beta, EXACT.P, 7)),
+    "fan-1.update": Reply("fan-1", SMALL, RoundUpdate(EXACT.beta, EXACT.P, 7)),
 }
 
 

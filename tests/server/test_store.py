@@ -18,15 +18,15 @@ import pytest
 
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.server.store import statements
-from elmgrove.server.store.records import Change, Device, Entry, Federation
+from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
 from elmgrove.server.store.statements import StoreUnavailable
 from elmgrove.server.store.store import Store, open_store
 from support.services import execute
 
 pytestmark = pytest.mark.anyio
 
-FANS = Federation("fans", {"inputs": 3, "seed": 0.1}, 1e-3, ("fan-*", "büro"), "t0", 12.5)
-CARS = Federation("cars", {}, 0.0, None, "t1", 13.0)
+FANS = FederationRow("fans", {"inputs": 3, "seed": 0.1}, 1e-3, ("fan-*", "büro"), "t0", 12.5)
+CARS = FederationRow("cars", {}, 0.0, None, "t1", 13.0)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def store(url: str) -> AsyncIterator[Store]:
         yield store
 
 
-def always(held: Entry | None) -> bool:
+def always(held: StoredEntry | None) -> bool:
     return True
 
 
@@ -68,9 +68,9 @@ async def put(
     store: Store,
     origin: str,
     blob: bytes | None,
-    successor: Callable[[Entry | None], bool] = always,
+    successor: Callable[[StoredEntry | None], bool] = always,
     federation: str = "fans",
-) -> Entry:
+) -> StoredEntry:
     return await store.put(federation, origin, 7, 2.5, blob, 99.25, successor=successor)
 
 
@@ -105,7 +105,7 @@ async def test_names_are_in_the_order_of_their_code_points(store: Store) -> None
     names = sorted(["b", "B", "a-1", "a1", "ä", "z", "Z", "_", "𝄞", "�"])
     for name in reversed(names):
         await put(store, name, b"x")
-        await store.enrol("fans", Device(name, f"k-{name}", False, 1.0), again=False)
+        await store.enrol("fans", DeviceRow(name, f"k-{name}", False, 1.0), again=False)
     assert [entry.origin for entry in await store.entries("fans")] == names
     assert [device.name for device in await store.devices("fans")] == names
     assert [origin for origin, _ in (await content(store))[1]] == names
@@ -121,7 +121,7 @@ async def test_deleting_a_federation_takes_all_of_it_and_nothing_else(store: Sto
     for federation in ("fans", "cars"):
         await put(store, "a", b"1", federation=federation)
         await put(store, "a", b"2", federation=federation)
-        await store.enrol(federation, Device("a", "k", False, 1.0), again=False)
+        await store.enrol(federation, DeviceRow("a", "k", False, 1.0), again=False)
     assert await store.delete_federation("fans")
     assert not await store.delete_federation("fans")
     assert await content(store, "cars") == (2, [("a", b"2")])
@@ -132,7 +132,7 @@ async def test_deleting_a_federation_takes_all_of_it_and_nothing_else(store: Sto
 
 
 async def test_devices_are_found_by_their_key_revoked_or_not(store: Store) -> None:
-    device = Device("fan-1", "k1", False, 5.5)
+    device = DeviceRow("fan-1", "k1", False, 5.5)
     assert await store.enrol("fans", device, again=False)
     assert await store.device_of("fans", "k1") == device
     assert await store.device_of("fans", "k2") is None
@@ -142,7 +142,7 @@ async def test_devices_are_found_by_their_key_revoked_or_not(store: Store) -> No
 
 
 async def test_a_name_is_enrolled_once_unless_it_is_again(store: Store) -> None:
-    device = Device("fan-1", "k1", False, 5.5)
+    device = DeviceRow("fan-1", "k1", False, 5.5)
     await store.enrol("fans", device, again=False)
     await store.revoke("fans", "fan-1")
     assert not await store.enrol("fans", replace(device, key_hash="k2"), again=False)
@@ -157,7 +157,7 @@ async def test_an_unknown_federation_holds_nothing_and_takes_nothing(store: Stor
     for refused in (
         put(store, "a", b"1", federation="vans"),
         store.set_token("vans", "t"),
-        store.enrol("vans", Device("a", "k", False, 1.0), again=True),
+        store.enrol("vans", DeviceRow("a", "k", False, 1.0), again=True),
         store.changes("vans", 0, 1),
         content(store, "vans"),
     ):
@@ -176,7 +176,7 @@ async def test_an_unknown_federation_holds_nothing_and_takes_nothing(store: Stor
 async def test_what_was_put_is_there(store: Store) -> None:
     blob = random.Random(1).randbytes(640_512)
     made = await put(store, "fan-1", blob)
-    assert made == Entry(
+    assert made == StoredEntry(
         "fan-1", 1, 7, 2.5, sha256(blob).hexdigest(), len(blob), received=99.25, left=False
     )
     assert await store.entry("fans", "fan-1") == made
@@ -188,7 +188,7 @@ async def test_who_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
     await put(store, "a", b"")
     assert (await store.blob("fans", "a"))[1] == b""
     left = await put(store, "a", None)
-    assert left == Entry("a", 2, 7, 2.5, "", 0, received=99.25, left=True)
+    assert left == StoredEntry("a", 2, 7, 2.5, "", 0, received=99.25, left=True)
     assert await store.entries("fans") == [left]
     assert await store.blob("fans", "a") is None
     assert await content(store) == (2, [])
@@ -198,7 +198,7 @@ async def test_a_refusal_reaches_the_caller_and_stores_nothing(store: Store) -> 
     held = await put(store, "a", b"1")
     for refusal in (OSError("no"), sqlite3.OperationalError("no"), KeyError("x")):
 
-        def refuse(seen: Entry | None, refusal: Exception = refusal) -> bool:
+        def refuse(seen: StoredEntry | None, refusal: Exception = refusal) -> bool:
             assert seen == held
             raise refusal
 
@@ -225,7 +225,7 @@ async def test_puts_of_many_devices_at_once_get_revisions_without_gaps(store: St
 async def test_puts_of_one_device_at_once_each_see_the_one_before(store: Store) -> None:
     seen: list[int] = []
 
-    def successor(held: Entry | None) -> bool:
+    def successor(held: StoredEntry | None) -> bool:
         seen.append(0 if held is None else held.revision)
         return True
 
@@ -236,7 +236,7 @@ async def test_puts_of_one_device_at_once_each_see_the_one_before(store: Store) 
 
 
 async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
-    def refuse(held: Entry | None) -> bool:
+    def refuse(held: StoredEntry | None) -> bool:
         raise BadInput("no")
 
     held = await put(store, "z", b"x")
@@ -246,10 +246,10 @@ async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
         store.put("fans", "z", 1 << 80, 1.0, b"x", 1.0, successor=always),
         return_exceptions=True,
     )
-    *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, Entry))
+    *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, StoredEntry))
     assert list(map(type, refused)) == [BadInput] * 20 + [KeyError] * 5
     assert isinstance(too_large, Exception)
-    stored = [outcome for outcome in outcomes if isinstance(outcome, Entry)]
+    stored = [outcome for outcome in outcomes if isinstance(outcome, StoredEntry)]
     assert sorted(entry.revision for entry in stored) == list(range(2, 42))
     assert await store.entries("fans") == [*stored, held]
 
@@ -409,14 +409,14 @@ async def test_random_histories_agree_with_a_model(
 async def test_all_is_there_after_reopening(url: str) -> None:
     async with opened(url) as store:
         await store.create_federation(FANS)
-        await store.enrol("fans", Device("a", "k", False, 1.0), again=False)
+        await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
         for origin, blob in [("a", b"1"), ("a", b"2"), ("b", None)]:
             await put(store, origin, blob)
         before = await store.entries("fans"), await store.changes("fans", 1, 9)
     async with opened(url) as store:
         await store.ready()
         assert await store.federations() == [FANS]
-        assert await store.device_of("fans", "k") == Device("a", "k", False, 1.0)
+        assert await store.device_of("fans", "k") == DeviceRow("a", "k", False, 1.0)
         assert (await store.entries("fans"), await store.changes("fans", 1, 9)) == before
         assert await content(store) == (3, [("a", b"2")])
         assert (await put(store, "b", b"4")).revision == 4
@@ -504,7 +504,9 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert StoreUnavailable in map(type, outcomes)
-        stored = {made.origin: made for made in (before, *outcomes) if isinstance(made, Entry)}
+        stored = {
+            made.origin: made for made in (before, *outcomes) if isinstance(made, StoredEntry)
+        }
         assert await store.entries("fans") == [stored[origin] for origin in sorted(stored)]
         assert (await put(store, "a", b"2")).revision == await store.revision("fans")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.io import wavfile
 
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 
 rng = np.random.default_rng(0)
 
@@ -76,7 +76,7 @@ def write_faces(folder: Path, clients: int = 1) -> None:
     """CelebA as LEAF keeps it: each client has six pictures and smiles in all but two."""
     raw = folder / "celeba/data/raw"
     (raw / "img_align_celeba").mkdir(parents=True)
-    image = extra("PIL.Image", "papers")
+    image = require_extra("PIL.Image", "papers")
     attributes, identities = [], []
     for number in range(1, 6 * clients + 1):
         name = f"{number:06}.jpg"

@@ -34,4 +34,4 @@ def answering(content: bytes, code: int = 200) -> Iterator[str]:
 
 
 def sync(session: PeerSession) -> Any:
-    return session.take(session.carry(session.parcel()))
+    return session.apply(session.transfer(session.prepare()))

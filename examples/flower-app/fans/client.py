@@ -6,12 +6,12 @@ from typing import Any
 from flwr.app import Context
 from numpy.typing import NDArray
 
-from elmgrove.rounds import Device
+from elmgrove.rounds import DeviceClient
 from elmgrove.rounds.flower import client_app
 from fans.rows import name_of, rows_of
 
 
-def worker(node: dict[str, Any], rounds: int, memory: bytes = b"") -> Device:
+def client(node: dict[str, Any], rounds: int, memory: bytes = b"") -> DeviceClient:
     """A fan; by round r of R it has seen that part of its rows.
 
     Its node's ``state`` is the file in which it remembers, from run to run, what it has said.
@@ -22,11 +22,11 @@ def worker(node: dict[str, Any], rounds: int, memory: bytes = b"") -> Device:
         return rows[: len(rows) * number // rounds]
 
     state = Path(str(node["state"])) if "state" in node else None
-    return Device(name_of(node), until, memory=memory, state=state)
+    return DeviceClient(name_of(node), until, memory=memory, state=state)
 
 
-def _made(context: Context, memory: bytes) -> Device:
-    return worker(context.node_config, int(context.run_config["rounds"]), memory)
+def _made(context: Context, memory: bytes) -> DeviceClient:
+    return client(context.node_config, int(context.run_config["rounds"]), memory)
 
 
 app = client_app(_made)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.storage.tables import read_table
+from elmgrove.storage import read_table
 
 SENSORS = 8
 ROWS = 400

@@ -7,18 +7,18 @@ from flwr.app import Context
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation import Charter
-from elmgrove.rounds import Report, Summing
+from elmgrove.rounds import RoundReport, SumRule
 from elmgrove.rounds.flower import Outcome, server_app
-from elmgrove.storage.disk import save
+from elmgrove.storage import save
 from fans.rows import SENSORS
 
 
-def federation() -> Summing:
+def federation() -> SumRule:
     """The layer is the federation's; fans get it with the first request."""
-    return Summing("fans", Basis(HiddenLayer(SENSORS, 3, seed=7), SENSORS))
+    return SumRule("fans", Basis(HiddenLayer(SENSORS, 3, seed=7), SENSORS))
 
 
-def _told(_: Context, report: Report) -> None:
+def _told(_: Context, report: RoundReport) -> None:
     print(f"round {report.number}: {len(report.answered)} of {len(report.asked)} answered")
     for name, reason in report.left_out.items():
         print(f"  {name} was left out: {reason}")

@@ -3,14 +3,14 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from elmgrove.algebra.layer import HiddenLayer, suggested_units
-from elmgrove.detector.detector import Detector
-from elmgrove.errors import BadInput, extra
+from elmgrove.algebra import HiddenLayer, suggested_units
+from elmgrove.detector import Detector
+from elmgrove.errors import BadInput, require_extra
 
 try:
     from river.base import AnomalyDetector
 except ImportError:
-    extra("river", "river")
+    require_extra("river", "river")
     raise
 
 Row = dict[Hashable, Any]

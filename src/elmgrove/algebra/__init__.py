@@ -1,1 +1,74 @@
 """Sums over rows are the model: what is computed with U and V, without clock, file or network."""
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
+from elmgrove.algebra.crossval import expected_error, typical_loss
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import (
+    RoundModel,
+    RoundUpdate,
+    average,
+    fedavg,
+    first_model,
+    trained,
+    weighted_mean,
+)
+from elmgrove.algebra.kmeans import cluster, k_means
+from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
+from elmgrove.algebra.oselm import OSELM, Guess
+from elmgrove.algebra.packing import (
+    Packed,
+    pack_evidence,
+    pack_part,
+    pack_parts,
+    unpack_evidence,
+    unpack_part,
+    unpack_parts,
+)
+from elmgrove.algebra.rows import Array, Rows
+from elmgrove.algebra.scaling import SCALINGS, Scaling
+from elmgrove.algebra.similarity import Fitted, Step, groups, join
+
+__all__ = [
+    "ACTIVATIONS",
+    "DISTRIBUTIONS",
+    "OSELM",
+    "SCALINGS",
+    "Array",
+    "Basis",
+    "Blas",
+    "Evidence",
+    "Factor",
+    "Fitted",
+    "Guess",
+    "HiddenLayer",
+    "Packed",
+    "RoundModel",
+    "RoundUpdate",
+    "Rows",
+    "Scaling",
+    "Step",
+    "average",
+    "cluster",
+    "epsilon",
+    "expected_error",
+    "fedavg",
+    "first_model",
+    "groups",
+    "join",
+    "k_means",
+    "mirrored",
+    "one_thread",
+    "pack_evidence",
+    "pack_part",
+    "pack_parts",
+    "require_ridge",
+    "suggested_units",
+    "trained",
+    "typical_loss",
+    "unpack_evidence",
+    "unpack_part",
+    "unpack_parts",
+    "weighted_mean",
+]

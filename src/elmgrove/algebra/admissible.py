@@ -1,14 +1,12 @@
 """What honest evidence must satisfy, whoever sends it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.cholesky import Factor
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
-
-Array = NDArray[Any]
 
 
 class Admission(NamedTuple):
@@ -30,7 +28,7 @@ class Size(NamedTuple):
     resolution: float
 
 
-def judge(
+def admissible(
     U: Array,
     V: Array,
     energy: float,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.fingerprint import differences, fingerprint
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.errors import BadInput, Mismatch, whole_number
+from elmgrove.errors import BadInput, Mismatch, require_whole
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Basis:
     scaling: Scaling = field(default_factory=Scaling)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", whole_number("outputs", self.outputs, 1))
+        object.__setattr__(self, "outputs", require_whole("outputs", self.outputs, 1))
         if self.features is not None and len(self.features) != self.layer.inputs:
             raise BadInput(
                 f"{len(self.features)} feature names for {self.layer.inputs} inputs of the layer"

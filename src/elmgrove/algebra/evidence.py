@@ -5,14 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.admissible import Admission, Size, judge
+from elmgrove.algebra.admissible import Admission, Size, admissible
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import Factor, epsilon, regularized
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, NotAdmissible
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +166,7 @@ class Evidence:
         For what is a difference, rounding is a share of the sizes in the ``whole``.
         """
         whole = self if whole is None else whole
-        return judge(
+        return admissible(
             self.U,
             self.V,
             self.energy,

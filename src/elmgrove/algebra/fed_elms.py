@@ -9,26 +9,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from elmgrove.algebra.cholesky import Factor, mirrored
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.rows import Rows
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, SingularSystem
 
-Array = NDArray[Any]
 
-
-class State(NamedTuple):
+class RoundModel(NamedTuple):
     """What the server holds and sends: output weights β and P, the "meta weights"."""
 
     beta: Array
     P: Array
 
 
-class Update(NamedTuple):
+class RoundUpdate(NamedTuple):
     """What a client answers: βᵏ and Pᵏ after its rows, and how many these were (N_k)."""
 
     beta: Array
@@ -36,7 +33,7 @@ class Update(NamedTuple):
     rows: float
 
 
-def begin(layer: HiddenLayer, X0: Any, T0: Any) -> State:
+def first_model(layer: HiddenLayer, X0: Any, T0: Any) -> RoundModel:
     """The first model, from rows that the server has itself.
 
     There must be at least as many as hidden units (9), and no unit may be a combination of the
@@ -54,10 +51,10 @@ def begin(layer: HiddenLayer, X0: Any, T0: Any) -> State:
     except SingularSystem as error:
         raise BadInput(f"the initial batch does not determine a model: {error}") from error
     # (8) and (7)
-    return State(factor.solve(H.T @ T), mirrored(factor.inverse()))
+    return RoundModel(factor.solve(H.T @ T), mirrored(factor.inverse()))
 
 
-def trained(state: State, layer: HiddenLayer, X: Any, T: Any) -> Update:
+def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundUpdate:
     """OS-ELM on a client's new rows, which nobody needs afterwards; no rows change nothing.
 
     Costs about k²·Ñ for k ≤ Ñ rows, and k·Ñ² for more. P must be positive definite, as every
@@ -77,16 +74,16 @@ def trained(state: State, layer: HiddenLayer, X: Any, T: Any) -> Update:
         beta, P = learn(state, H, T)
     except np.linalg.LinAlgError as error:
         raise SingularSystem(f"P, as received, is not positive definite: {error}") from error
-    return Update(beta, P, len(H))
+    return RoundUpdate(beta, P, len(H))
 
 
-def fedavg(updates: Iterable[Update]) -> State:
+def fedavg(updates: Iterable[RoundUpdate]) -> RoundModel:
     """β = Σ (N_k/N) βᵏ and P = Σ (N_k/N) Pᵏ (10), (11).
 
     The averaged model is that of nobody's rows: the more the clients differ, the worse it explains
     each. Of clients that all have no rows there is no average.
     """
-    return State(*weighted_mean((update.rows, (update.beta, update.P)) for update in updates))
+    return RoundModel(*weighted_mean((update.rows, (update.beta, update.P)) for update in updates))
 
 
 def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]:
@@ -101,7 +98,7 @@ def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]
     return [total / N for total in totals]
 
 
-def _by_rows(state: State, H: Array, T: Array) -> tuple[Array, Array]:
+def _by_rows(state: RoundModel, H: Array, T: Array) -> tuple[Array, Array]:
     """k × k: (12) and (13) as printed, with PᵏHᵀ = PHᵀ(I + HPHᵀ)⁻¹ in (13)."""
     beta, P = state
     HP = H @ P
@@ -112,7 +109,7 @@ def _by_rows(state: State, H: Array, T: Array) -> tuple[Array, Array]:
     return beta, P - half.T @ half
 
 
-def _by_units(state: State, H: Array, T: Array) -> tuple[Array, Array]:
+def _by_units(state: RoundModel, H: Array, T: Array) -> tuple[Array, Array]:
     """Ñ × Ñ: with P = CCᵀ (12) is C(I + CᵀHᵀHC)⁻¹Cᵀ, where nothing is subtracted."""
     beta, P = state
     C = np.linalg.cholesky(P)
@@ -136,7 +133,7 @@ def _size(array: Array) -> str:
     return " × ".join(map(str, array.shape))
 
 
-def average(parts: Sequence[Evidence], ridge: float) -> State:
+def average(parts: Sequence[Evidence], ridge: float) -> RoundModel:
     """FedAvg (MLMG, equation (4)): β = Σ |Dᵢ|/|D| βᵢ and P = Σ |Dᵢ|/|D| Pᵢ, by ``fedavg``.
 
     The sum of evidence gives the model of all rows instead, and costs less; this is for
@@ -145,7 +142,7 @@ def average(parts: Sequence[Evidence], ridge: float) -> State:
     return fedavg(_solved(part, parts[0], ridge) for part in parts)
 
 
-def _solved(part: Evidence, first: Evidence, ridge: float) -> Update:
+def _solved(part: Evidence, first: Evidence, ridge: float) -> RoundUpdate:
     first.basis.require(part.basis)
     factor = part.factor(ridge)
-    return Update(factor.solve(part.V), mirrored(factor.inverse()), part.count)
+    return RoundUpdate(factor.solve(part.V), mirrored(factor.inverse()), part.count)

@@ -1,11 +1,11 @@
 """Into how many kinds rows fall: K-means, and the silhouette that judges it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from elmgrove.algebra.rows import Array
+
 _ROUNDS = 50
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.fingerprint import differences, fingerprint
-from elmgrove.errors import BadInput, whole_number
+from elmgrove.algebra.rows import Array
+from elmgrove.errors import BadInput, require_whole
 
 Vector = NDArray[np.float64]
 
@@ -82,9 +83,6 @@ DISTRIBUTIONS: dict[str, Callable[[int, int], Vector]] = {
 }
 
 
-Array = NDArray[Any]
-
-
 def _sigmoid(H: Array) -> Array:
     # 1 / (1 + exp(-a)) = (1 + tanh(a / 2)) / 2, which can't overflow.
     H *= 0.5
@@ -138,7 +136,7 @@ class HiddenLayer:
     def __post_init__(self) -> None:
         for name in ("inputs", "units", "seed"):
             least = 0 if name == "seed" else 1
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+            object.__setattr__(self, name, require_whole(name, getattr(self, name), least))
         for name, known in (("activation", ACTIVATIONS), ("weights", DISTRIBUTIONS)):
             if getattr(self, name) not in tuple(known):
                 raise BadInput(

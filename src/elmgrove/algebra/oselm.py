@@ -4,18 +4,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.cholesky import mirrored, require_ridge
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.rows import Rows
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.stream import Inverse, Sums, in_dtype
 from elmgrove.errors import BadInput
-
-Array = NDArray[Any]
 
 
 class Network:

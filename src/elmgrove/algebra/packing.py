@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import epsilon, mirrored
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
-Array = NDArray[Any]
 Packed = tuple[dict[str, Any], dict[str, Array]]
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.blas import Blas
 from elmgrove.errors import BadInput
 
+#: An array of numbers, of whatever shape and dtype.
 Array = NDArray[Any]
 
 

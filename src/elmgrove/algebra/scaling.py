@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
-Array = NDArray[Any]
-KINDS = ("none", "minmax", "standard")
+SCALINGS = ("none", "minmax", "standard")
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class Scaling:
     scale: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise BadInput(f"scaling must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        if self.kind not in SCALINGS:
+            raise BadInput(f"scaling must be one of {', '.join(SCALINGS)}, not {self.kind!r}")
         for name in ("shift", "scale"):
             object.__setattr__(self, name, _floats(getattr(self, name)))
         if len(self.shift) != len(self.scale) or (self.kind == "none") != (not self.shift):

@@ -3,15 +3,14 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.cholesky import mirrored
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.rows import Array
 
-Array = NDArray[Any]
 #: Below what anybody can lose: all of its error.
 UNKNOWN = -1.0
 #: Differences of large numbers are known to this share of them only.
@@ -21,7 +20,7 @@ _AT_ONCE = 32
 
 
 class Screening:
-    """Lower bounds of ``Kind.loss_with``, each for a small part of its cost.
+    """Lower bounds of ``Fitted.loss_with``, each for a small part of its cost.
 
     With A = U + λI, an error is that of the best model β plus ‖β' − β‖² in the norm of A. So two
     errors, each divided by its own (w = 1 / error), grow together by at least the least that
@@ -130,7 +129,7 @@ _LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
-class Kind:
+class Fitted:
     """Evidence of rows of one kind, and what a model of them alone leaves unexplained."""
 
     evidence: Evidence
@@ -143,10 +142,10 @@ class Kind:
         error = self.evidence.error_of(self.evidence.solve(self.ridge))
         object.__setattr__(self, "error", max(error, floor))
 
-    def __add__(self, other: "Kind") -> "Kind":
-        return Kind(self.evidence + other.evidence, self.ridge)
+    def __add__(self, other: "Fitted") -> "Fitted":
+        return Fitted(self.evidence + other.evidence, self.ridge)
 
-    def loss_with(self, other: "Kind") -> float:
+    def loss_with(self, other: "Fitted") -> float:
         """By how much the error on the rows of the worse off grows if one model serves both."""
         # What overflows is no pair: it becomes the largest loss there is, which is still a number.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -172,7 +171,7 @@ class Joining(NamedTuple):
     refused: Step | None
 
 
-def groups(kinds: Sequence[Kind], tolerance: float) -> list[list[int]]:
+def groups(kinds: Sequence[Fitted], tolerance: float) -> list[list[int]]:
     """Which of them are one: joins the two that lose least, while that is within ``tolerance``.
 
     0.05 lets the squared error on anybody's rows grow by a twentieth in each step. Exact, and
@@ -187,7 +186,7 @@ def groups(kinds: Sequence[Kind], tolerance: float) -> list[list[int]]:
     return candidates.groups
 
 
-def join(kinds: Sequence[Kind], tolerance: float, least: int = 1) -> Joining:
+def join(kinds: Sequence[Fitted], tolerance: float, least: int = 1) -> Joining:
     """The same with its reasons, and never fewer than ``least`` groups.
 
     Most pairs are never solved: that they lose too much is known from ``Screening``, a bound for
@@ -203,7 +202,7 @@ def join(kinds: Sequence[Kind], tolerance: float, least: int = 1) -> Joining:
 class _Candidates:
     """All pairs of groups, each with what joining them loses, or at least loses."""
 
-    def __init__(self, kinds: Sequence[Kind]) -> None:
+    def __init__(self, kinds: Sequence[Fitted]) -> None:
         self._kinds = list(kinds)
         self._members: list[tuple[int, ...]] = [(index,) for index in range(len(kinds))]
         self._screening = _screening(kinds)
@@ -254,7 +253,7 @@ class _Candidates:
             self._losses[pair], self._known[pair] = bounds[k], False
 
 
-def _screening(kinds: Sequence[Kind]) -> Screening | None:
+def _screening(kinds: Sequence[Fitted]) -> Screening | None:
     if len(kinds) <= FEW:
         return None
     evidences, errors = [kind.evidence for kind in kinds], [kind.error for kind in kinds]

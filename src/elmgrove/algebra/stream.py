@@ -3,15 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import Blas
 from elmgrove.algebra.cholesky import epsilon, mirrored, regularized, visible
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, SingularSystem
-
-Array = NDArray[Any]
 
 # Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
 _WAITING = 16

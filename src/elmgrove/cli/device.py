@@ -12,14 +12,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import SavedState, notes
-from elmgrove.device.agent import Agent
-from elmgrove.device.output import NobodyReads
-from elmgrove.device.settings import PREFIX, Settings, help_of, read_settings, type_of
-from elmgrove.exchange import Session
-from elmgrove.exchange.peers import pull as pull_from
-from elmgrove.exchange.session import keyfile, open_exchange
+from elmgrove.device import PREFIX, Agent, NobodyReads, Settings, help_of, read_settings, type_of
+from elmgrove.exchange import Session, keyfile, open_exchange
+from elmgrove.exchange import pull as pull_from
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load, locked, save
+from elmgrove.storage import load, locked, save
 
 device = typer.Typer(
     name="device",
@@ -75,7 +72,7 @@ def pull(
     """
     with locked(state):
         member = load(state, Member.from_bytes)
-        for error in member.meet(pull_from(url, token=token)):
+        for error in member.receive_all(pull_from(url, token=token)):
             notes.print(f"Left out: {error}")
         save(state, member)
     others = ", ".join(held.origin for held in member.ledger) or "nobody else"

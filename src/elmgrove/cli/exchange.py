@@ -8,7 +8,7 @@ import typer
 from elmgrove.cli.options import SavedState, notes
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation import Contribution, Member
-from elmgrove.storage.disk import load, locked, save
+from elmgrove.storage import load, locked, save
 
 
 def share(
@@ -67,7 +67,7 @@ def merge(
     with locked(state):
         member = load(state, Member.from_bytes)
         try:
-            news = [member.hear(contribution) for contribution in heard]
+            news = [member.receive(contribution) for contribution in heard]
         except Mismatch as error:
             hint = "States that shall merge are made with: learn --like"
             raise Mismatch(f"{error}\n  {hint}") from error

@@ -11,16 +11,14 @@ from rich.console import Console
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.round_table import grid_of, left_out, listed
-from elmgrove.errors import extra
-from elmgrove.federation import Merged
-from elmgrove.federation.groups import EVIDENCE
-from elmgrove.rounds import Delivery, Plan, Report
+from elmgrove.errors import require_extra
+from elmgrove.federation import EVIDENCE, Merged
+from elmgrove.rounds import Delivery, Plan, RoundReport, RuleName
 from elmgrove.rounds import run as run_here
-from elmgrove.rounds.plan import Rule
-from elmgrove.storage.disk import save
+from elmgrove.storage import save
 
 
-class Engine(StrEnum):
+class EngineName(StrEnum):
     """What carries the messages."""
 
     local = "local"
@@ -29,12 +27,13 @@ class Engine(StrEnum):
 
 def federate(
     engine: Annotated[
-        Engine, typer.Option(help="In this process, or Flower's simulation (elmgrove\\[flower]).")
-    ] = Engine.local,
+        EngineName,
+        typer.Option(help="In this process, or Flower's simulation (elmgrove\\[flower])."),
+    ] = EngineName.local,
     rule: Annotated[
-        Rule,
+        RuleName,
         typer.Option(help="The sum (E²LM), averages (Fed-ELMS), or sums of each kind (MLMG)."),
-    ] = Rule.e2lm,
+    ] = RuleName.e2lm,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -93,7 +92,7 @@ def federate(
 
     Example: [bold]elmgrove federate --rule e2lm --clients 100 --output federation.elm[/]
     """
-    run = _simulated() if engine is Engine.flower else _here
+    run = _simulated() if engine is EngineName.flower else _here
     rows = FleetRows.read(data, clients, seed)
     plan = rows.plan(
         rule,
@@ -106,7 +105,7 @@ def federate(
         distance=distance,
         timeout=timeout,
     )
-    reports = list[Report]()
+    reports = list[RoundReport]()
     merged, delivery = _with_progress(run, plan, reports)
     save(output, plan.member(merged))
     Console().print(grid_of(reports))
@@ -121,20 +120,20 @@ def federate(
     notes.print(f"Saved {output}.")
 
 
-Run = Callable[[Plan, Callable[[Report], None]], tuple[Merged, Delivery]]
+Run = Callable[[Plan, Callable[[RoundReport], None]], tuple[Merged, Delivery]]
 
 
 def _simulated() -> Run:
-    extra("flwr", "flower")
+    require_extra("flwr", "flower")
     # Only now: it needs Flower, and whoever lacks it shall read how to get it.
     from elmgrove.rounds.flower.simulation import simulate
 
     return simulate
 
 
-def _here(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Delivery]:
+def _here(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merged, Delivery]:
     federation = plan.federation()
-    workers = {name: plan.worker(name) for name in plan.rows}
+    workers = {name: plan.client(name) for name in plan.rows}
     delivery = run_here(
         federation,
         workers,
@@ -147,11 +146,11 @@ def _here(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Deliv
     return federation.merged(), delivery
 
 
-def _with_progress(run: Run, plan: Plan, reports: list[Report]) -> tuple[Merged, Delivery]:
+def _with_progress(run: Run, plan: Plan, reports: list[RoundReport]) -> tuple[Merged, Delivery]:
     with bar() as progress:
         task = progress.add_task("Starting", total=plan.rounds)
 
-        def tell(report: Report) -> None:
+        def tell(report: RoundReport) -> None:
             reports.append(report)
             progress.update(task, advance=1, description=f"Round {report.number}")
 

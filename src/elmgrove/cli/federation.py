@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra import Basis
 from elmgrove.cli.options import notes, read
 from elmgrove.cli.settings import (
     Activation,
@@ -22,10 +22,9 @@ from elmgrove.cli.settings import (
     refuse_settings,
 )
 from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange
-from elmgrove.exchange.http import client, request
+from elmgrove.exchange import FolderExchange, client, request
 from elmgrove.federation import Charter, address_of, basis_of
-from elmgrove.storage.disk import load
+from elmgrove.storage import load
 
 federation = typer.Typer(
     name="federation",

@@ -12,11 +12,10 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.fleet_groups import draw, grid_of, reason_of, standing_of
 from elmgrove.cli.options import bar, notes
-from elmgrove.errors import BadInput, extra
-from elmgrove.exchange import Exchange, FolderExchange
-from elmgrove.exchange.session import open_exchange
+from elmgrove.errors import BadInput, require_extra
+from elmgrove.exchange import Exchange, FolderExchange, open_exchange
 from elmgrove.federation import Contribution, Judgement, group, judge
-from elmgrove.storage.disk import load
+from elmgrove.storage import load
 
 fleet = typer.Typer(
     name="fleet",
@@ -65,7 +64,7 @@ def judge_(
     Example: [bold]elmgrove fleet judge http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
     if plot is not None:
-        extra("matplotlib", "demo")
+        require_extra("matplotlib", "demo")
     contributions, own_ridge = _contributions(where, key, ca)
     if len(contributions) < 2:
         raise BadInput(f"{', '.join(where)}: fewer than two devices contributed")
@@ -113,7 +112,7 @@ def groups_(
     Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
     if plot is not None:
-        extra("matplotlib", "demo")
+        require_extra("matplotlib", "demo")
     contributions, own_ridge = _contributions(where, key, ca)
     afresh = anew or groups is not None or ridge is not None
     told = None if afresh else _told(where, key, ca, distance)
@@ -145,7 +144,7 @@ def _told(
     if isinstance(exchange, FolderExchange):  # or a file, which is not opened
         return None
     # Here, because httpx takes a while to load, and a folder needs none of it.
-    from elmgrove.exchange.http import HttpExchange
+    from elmgrove.exchange import HttpExchange
 
     assert isinstance(exchange, HttpExchange)
     with exchange:
@@ -195,8 +194,8 @@ def _grid(found: Judgement) -> Grid:
 
 
 def _draw(found: Judgement, path: Path) -> None:
-    extra("matplotlib", "demo").use("Agg")
-    pyplot = extra("matplotlib.pyplot", "demo")
+    require_extra("matplotlib", "demo").use("Agg")
+    pyplot = require_extra("matplotlib.pyplot", "demo")
     side = max(4.0, 0.5 * len(found.names) + 2.0)
     figure, axes = pyplot.subplots(figsize=(side + 1.0, side))
     image = axes.imshow(np.log10(np.maximum(found.error, 1e-300)), cmap="viridis")

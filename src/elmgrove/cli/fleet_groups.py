@@ -8,9 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table as Grid
 
-from elmgrove.errors import extra
-from elmgrove.federation import Contribution, Grouping, Local, judge
-from elmgrove.federation.groups import local_models, parameters
+from elmgrove.errors import require_extra
+from elmgrove.federation import (
+    Contribution,
+    Grouping,
+    LocalPattern,
+    judge,
+    local_models,
+    parameters,
+)
 
 Matrix = NDArray[Any]
 
@@ -57,8 +63,8 @@ def reason_of(found: Grouping) -> str:
 
 def draw(found: Grouping, ridge: float, path: Path) -> None:
     """The matrix of all patterns, ordered by group, with a border around each group."""
-    extra("matplotlib", "demo").use("Agg")
-    pyplot = extra("matplotlib.pyplot", "demo")
+    require_extra("matplotlib", "demo").use("Agg")
+    pyplot = require_extra("matplotlib.pyplot", "demo")
     order = np.argsort(found.labels, kind="stable")
     models = [found.models[index] for index in order]
     values, label, title = _matrix(found, models, ridge)
@@ -81,12 +87,12 @@ def draw(found: Grouping, ridge: float, path: Path) -> None:
     pyplot.close(figure)
 
 
-def name_of(model: Local) -> str:
+def name_of(model: LocalPattern) -> str:
     """A device and its pattern."""
     return f"{model.origin} ({model.pattern})"
 
 
-def _matrix(found: Grouping, models: list[Local], ridge: float) -> tuple[Matrix, str, str]:
+def _matrix(found: Grouping, models: list[LocalPattern], ridge: float) -> tuple[Matrix, str, str]:
     """What the groups were made by, as far as it can be had for all pairs at once."""
     if found.distance == "parameters":
         betas = np.array([parameters(model.evidence, ridge) for model in models])

@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra import Array, Basis
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.options import read
 from elmgrove.errors import BadInput
 from elmgrove.rounds import Plan
-from elmgrove.storage.tables import read_table
+from elmgrove.storage import read_table
 
-Array = NDArray[Any]
 CLIENTS = 100
 #: Kinds of rows that a client of the digits sees.
 _KINDS = 2

@@ -8,15 +8,16 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.federation import Contribution, Member
-from elmgrove.federation.entries import EVIDENCE_FORMAT
-from elmgrove.federation.member import STATE_FORMAT
-from elmgrove.federation.sealed import format_of
-from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
-from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel
-from elmgrove.storage.disk import load
+from elmgrove.algebra import Basis, Evidence
+from elmgrove.federation import EVIDENCE_FORMAT, STATE_FORMAT, Contribution, Member, format_of
+from elmgrove.rounds import (
+    CLASSIFIER_FORMAT,
+    COMPACT_FORMAT,
+    LARGEST,
+    CompactClassifier,
+    CompactModel,
+)
+from elmgrove.storage import load
 
 #: What a file of ours may hold.
 Content = Member | Contribution | CompactModel | CompactClassifier
@@ -78,7 +79,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "heard from": {held.origin: held.epoch for held in member.ledger},
         "rests on": _sum_facts(member),
         "rows published": 0 if member.published is None else member.published.learned,
-        "recent rows kept": len(detector.calibration),
+        "recent rows kept": len(detector.recent),
         "rows in quarantine": len(detector.quarantine),
         **_evidence_facts(detector.evidence),
         "ridge": detector.model.ridge,

@@ -9,8 +9,7 @@ from elmgrove.cli import settings
 from elmgrove.cli.options import Data, SkipBad, State, notes, read, tracked
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load, locked, save
-from elmgrove.storage.tables import Table
+from elmgrove.storage import Table, load, locked, save
 
 # A row of ``--gate`` takes some 100 µs, so a block of these some 0.1 s.
 _BLOCK = 1000
@@ -42,7 +41,7 @@ def learn(
 
     Example: [bold]elmgrove learn normal.csv --state fan-1.elm[/]
     """
-    chosen = settings.Settings(
+    chosen = settings.NewDevice(
         name, like, drop, scaling, units, activation, weights, seed, ridge, forgetting, rate,
         threshold, sigma,
     )  # fmt: skip

@@ -7,10 +7,9 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from elmgrove.cli.demo.processes import Processes, Server
-from elmgrove.errors import extra
-from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.http import HttpExchange, client, request
+from elmgrove.cli.demo.processes import DemoProcesses, Server
+from elmgrove.errors import require_extra
+from elmgrove.exchange import Exchange, HttpExchange, client, request
 from elmgrove.federation import Charter
 from elmgrove.papers.fleet import Meeting, in_memory
 
@@ -21,10 +20,10 @@ def meeting(server: bool) -> Iterator[Meeting]:
     if not server:
         yield in_memory
         return
-    extra("uvicorn", "server")
+    require_extra("uvicorn", "server")
     with (
         TemporaryDirectory(prefix="elmgrove-paper-") as scratch,
-        Processes(Path(scratch)) as processes,
+        DemoProcesses(Path(scratch)) as processes,
     ):
         yield _on(Server(processes))
 

@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra import Basis
 from elmgrove.errors import BadInput
-from elmgrove.storage.tables import Table, read_table
+from elmgrove.storage import Table, read_table
 
 #: What is said about the work, as opposed to its result, goes to standard error.
 #: Names and paths are printed as they are, whatever brackets they hold.

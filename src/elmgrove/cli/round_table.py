@@ -2,13 +2,13 @@
 
 from rich.table import Table as Grid
 
-from elmgrove.rounds import Delivery, Report
+from elmgrove.rounds import Delivery, RoundReport
 
 #: Clients that are named where many have the same fate.
 _NAMED = 5
 
 
-def grid_of(reports: list[Report]) -> Grid:
+def grid_of(reports: list[RoundReport]) -> Grid:
     """One line for each round."""
     headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
     grid = Grid(title="What happened in each round")
@@ -21,7 +21,7 @@ def grid_of(reports: list[Report]) -> Grid:
     return grid
 
 
-def left_out(reports: list[Report], delivery: Delivery) -> dict[str, list[str]]:
+def left_out(reports: list[RoundReport], delivery: Delivery) -> dict[str, list[str]]:
     """Who, by when and why; of each client the last time only."""
     last: dict[str, str] = {}
     for report in reports:

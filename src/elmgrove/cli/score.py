@@ -10,18 +10,15 @@ from typing import Annotated, Any, TextIO
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.algebra import Array
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
-from elmgrove.detector.verdict import Cause
-from elmgrove.detector.watcher import Watcher
+from elmgrove.detector import Cause, Watcher
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load
-from elmgrove.storage.tables import Table
+from elmgrove.storage import Table, load
 
-Array = NDArray[Any]
 ANOMALIES_FOUND = 3
 
 

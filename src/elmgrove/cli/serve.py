@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.cli.options import notes
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 
 
 def serve(
@@ -39,9 +39,9 @@ def serve(
 
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
-    extra("starlette", "server")
-    listen = extra("elmgrove.server.app", "server")
-    secrets = extra("elmgrove.server.auth", "server")
+    require_extra("starlette", "server")
+    listen = require_extra("elmgrove.server.app", "server")
+    secrets = require_extra("elmgrove.server.auth", "server")
     listen.require_both(certificate, private_key)
     if admin_token is None:
         admin_token = secrets.admin_token(admin_token_file)

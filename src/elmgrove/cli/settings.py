@@ -7,15 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
-from elmgrove.algebra.scaling import KINDS
-from elmgrove.detector.detector import Detector
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
+from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, Basis
+from elmgrove.detector import Detector, FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member, basis_of
-from elmgrove.storage.disk import load
-from elmgrove.storage.tables import Table
+from elmgrove.storage import Table, load
 
 
 def _option(text: str, **more: Any) -> Any:
@@ -36,7 +32,7 @@ Like = Annotated[
     ),
 ]
 Drop = Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
-ScalingKind = Annotated[str, _option(f"{_one_of(KINDS)}, fitted to this file.")]
+ScalingKind = Annotated[str, _option(f"{_one_of(SCALINGS)}, fitted to this file.")]
 Units = Annotated[
     int | None,
     _option("Hidden units \\[default: a quarter of the columns, half of few].", min=1),
@@ -52,7 +48,7 @@ Sigma = Annotated[float | None, _option("Mean plus so many standard deviations i
 
 
 @dataclass(frozen=True)
-class Settings:
+class NewDevice:
     """What the options say; each field is the option of that name."""
 
     name: str | None
@@ -110,7 +106,7 @@ def refuse_settings(context: typer.Context, because: str, allowed: tuple[str, ..
     """An error if any option for a new state was given where it would change nothing."""
     sources = {
         field.name: context.get_parameter_source(field.name)
-        for field in fields(Settings)
+        for field in fields(NewDevice)
         if field.name not in allowed
     }
     given = [f"--{name}" for name, source in sources.items() if source and _typed(source.name)]

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass
 
-from elmgrove.errors import BadInput, whole_number
+from elmgrove.errors import BadInput, require_whole
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class AlarmRule:
     def __post_init__(self) -> None:
         for name, least in (("k", 1), ("n", 1), ("cooldown", 0)):
             object.__setattr__(
-                self, name, whole_number(f"the alarm's {name}", getattr(self, name), least)
+                self, name, require_whole(f"the alarm's {name}", getattr(self, name), least)
             )
         if self.k > self.n:
             raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import (
+from elmgrove.algebra import (
     Array,
+    Basis,
+    Evidence,
     Packed,
     pack_evidence,
     pack_part,
@@ -19,13 +19,11 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.mixture.mixture import Mixture
-from elmgrove.detector.mixture.pattern import Joined, Pattern, PatternRule
-from elmgrove.detector.mixture.received import Place
+from elmgrove.detector.mixture import Joined, Mixture, Pattern, PatternRule, Place
 from elmgrove.detector.patterns import PatternDetector
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 from elmgrove.detector.watcher import Watcher
-from elmgrove.errors import BadInput, whole_number
+from elmgrove.errors import BadInput, require_whole
 
 
 def pack_detector(detector: Watcher[Any]) -> Packed:
@@ -33,7 +31,7 @@ def pack_detector(detector: Watcher[Any]) -> Packed:
 
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
     """
-    model, calibration, quarantine = detector.model, detector.calibration, detector.quarantine
+    model, recent, quarantine = detector.model, detector.recent, detector.quarantine
     learned, arrays = _pack_model(detector)
     fields = {
         "basis": detector.basis.fields,
@@ -53,10 +51,10 @@ def pack_detector(detector: Watcher[Any]) -> Packed:
         "scores_known": not detector.scores_outdated,
     }
     arrays |= {
-        "ring": calibration.rows,
-        "ring_scores": np.array(calibration.scores),
-        "strays": np.array(calibration.strays),
-        "stray_ages": np.array(calibration.stray_ages, np.int64),
+        "ring": recent.rows,
+        "ring_scores": np.array(recent.scores),
+        "strays": np.array(recent.strays),
+        "stray_ages": np.array(recent.stray_ages, np.int64),
         "quarantine": quarantine.rows(),
     }
     return fields, arrays
@@ -94,7 +92,7 @@ def unpack_detector(
         raise BadInput("not one score for each recent row")
     detector.alarm.recent.extend(map(bool, fields["alarm_recent"]))
     detector.alarm.quiet = fields["alarm_quiet"]
-    detector.calibration.restore(
+    detector.recent.restore(
         arrays["ring"], arrays["ring_scores"], arrays["strays"], arrays["stray_ages"]
     )
     for row in arrays["quarantine"]:
@@ -158,8 +156,8 @@ def _unpack_model(detector: Watcher[Any], fields: dict[str, Any], arrays: dict[s
         detector.model.merge(unpack_evidence(detector.basis, fields["evidence"], arrays))
         return
     patterns, known = detector.model.patterns, fields["patterns"]
-    patterns.next_number = whole_number("next", known["next"], 1)
-    patterns.rows_seen = whole_number("seen", known["seen"], 0)
+    patterns.next_number = require_whole("next", known["next"], 1)
+    patterns.rows_seen = require_whole("seen", known["seen"], 0)
     patterns.first_rows = None if known["begun"] else list(arrays["first"])
     for kind in ("own", "retired"):
         made = [
@@ -190,8 +188,8 @@ def _unpack_pattern(
     basis = pattern.model.basis
     pattern.model.merge(unpack_part(basis, prefix, fields, arrays))
     pattern.total, pattern.count = arrays[f"{prefix}.total"], fields["rows"]
-    pattern.learned = whole_number("learned", fields["learned"], 0)
-    pattern.idle = whole_number("idle", fields["idle"], 0)
+    pattern.learned = require_whole("learned", fields["learned"], 0)
+    pattern.idle = require_whole("idle", fields["idle"], 0)
     if fields["typical"] is not None:
         pattern.typical = float(fields["typical"])
     for index, one in enumerate(fields["joined"]):

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra import OSELM, Basis, Evidence
 from elmgrove.detector.verdict import Blame, Cause
 from elmgrove.detector.watcher import LEARNING, WATCHING, Watcher
 
@@ -65,7 +63,7 @@ class Detector(Watcher[OSELM]):
         self.model.prior = evidence
         self._changed(0)
 
-    def stand_on(self, parts: Sequence[Evidence]) -> None:
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets the sum of these take the place of all that was received from others."""
         self.received = Evidence.sum(parts) if parts else None
 

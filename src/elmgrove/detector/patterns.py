@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.detector.mixture.mixture import Mixture
-from elmgrove.detector.mixture.pattern import Part, PatternRule
+from elmgrove.algebra import Basis, Evidence, HiddenLayer
+from elmgrove.detector.mixture import Mixture, Part, PatternRule
 from elmgrove.detector.verdict import Blame, Cause
 from elmgrove.detector.watcher import Watcher
 from elmgrove.errors import NotAdmissible
@@ -76,7 +73,7 @@ class PatternDetector(Watcher[Mixture]):
 
     def _learn_new_normal(self, X: Any) -> None:
         self.model.found(X)
-        self.calibration.extend(X)
+        self.recent.extend(X)
         self._changed(len(X))
 
     def _accepted(self, x: Any, score: float) -> int:
@@ -93,8 +90,8 @@ class PatternDetector(Watcher[Mixture]):
     def _settle(self) -> None:
         """Before anything is scored: what is normal here decides what foreign patterns excuse."""
         model = self.model
-        if model.foreign and model.edge is None and len(self.calibration) >= self.policy.minimum:
-            model.settle(self.calibration.rows)
+        if model.foreign and model.edge is None and len(self.recent) >= self.policy.minimum:
+            model.settle(self.recent.rows)
 
     # Cooperation
 
@@ -109,18 +106,18 @@ class PatternDetector(Watcher[Mixture]):
         first = self.model.patterns.first_rows
         return 0 if first is None else self.rule.start_rows - len(first)
 
-    def stand_on(self, parts: Sequence[Evidence]) -> None:
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that was received from others.
 
         Evidence of a kind that is known here makes that pattern better; the rest are patterns
         that others know, and explain a row here as well, with a handicap.
         """
-        self.model.stand_on(parts)
+        self.model.rest_on(parts)
         self._changed(0)
 
     def merge(self, evidence: Evidence) -> None:
         """Takes in what others learned, as one more part."""
-        self.stand_on([*self.model.received, evidence])
+        self.rest_on([*self.model.received, evidence])
 
     def subtract(self, evidence: Evidence) -> None:
         """Takes a part that was merged out again."""
@@ -128,4 +125,4 @@ class PatternDetector(Watcher[Mixture]):
         if evidence not in kept:
             raise NotAdmissible("this evidence was never merged here")
         kept.remove(evidence)
-        self.stand_on(kept)
+        self.rest_on(kept)

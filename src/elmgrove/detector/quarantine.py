@@ -1,16 +1,12 @@
 """Strange rows, kept aside until somebody says what they are."""
 
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.oselm import OSELM
-from elmgrove.errors import BadInput, whole_number
-
-Array = NDArray[Any]
+from elmgrove.algebra import OSELM, Array, Evidence
+from elmgrove.errors import BadInput, require_whole
 
 
 class Trier(Protocol):
@@ -32,9 +28,9 @@ class Quarantine:
     """
 
     def __init__(self, width: int, capacity: int, promote_after: int | None) -> None:
-        capacity = whole_number("quarantine", capacity, 1)
+        capacity = require_whole("quarantine", capacity, 1)
         if promote_after is not None:
-            promote_after = whole_number("promote_after", promote_after, 2)
+            promote_after = require_whole("promote_after", promote_after, 2)
             if promote_after > capacity:
                 raise BadInput(f"promote_after {promote_after} is more than the {capacity} kept")
         self.promote_after = promote_after

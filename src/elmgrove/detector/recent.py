@@ -5,12 +5,11 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from elmgrove.algebra import Array
 
 
-class Calibration:
+class Recent:
     """A bounded ring of accepted rows with their scores, and the scores of recent strays.
 
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is

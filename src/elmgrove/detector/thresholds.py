@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from elmgrove.detector.recent import Calibration
+from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 
 
@@ -44,9 +44,9 @@ class FalseAlarmRate:
         """Rows to keep: enough for the quantile to be steady."""
         return max(512, 2 * self.minimum)
 
-    def limit(self, calibration: Calibration) -> float:
+    def limit(self, recent: Recent) -> float:
         """The threshold for the scores as they are."""
-        accepted, strays = calibration.ordered, calibration.strays
+        accepted, strays = recent.ordered, recent.strays
         expected = self.rate * (len(accepted) + len(strays) + 1)
         if len(strays) > expected + 3.0 * math.sqrt(expected):
             return accepted[-1]
@@ -67,7 +67,7 @@ class FixedThreshold:
         if not 0.0 <= self.value < math.inf:
             raise BadInput(f"a threshold must be a finite number of at least 0, not {self.value!r}")
 
-    def limit(self, calibration: Calibration) -> float:
+    def limit(self, recent: Recent) -> float:
         """The value itself."""
         return self.value
 
@@ -88,9 +88,9 @@ class MeanSigma:
         if not 0.0 < self.k < math.inf:
             raise BadInput(f"k must be a finite number above 0, not {self.k!r}")
 
-    def limit(self, calibration: Calibration) -> float:
+    def limit(self, recent: Recent) -> float:
         """The threshold for the scores as they are."""
-        scores = np.array(calibration.ordered)
+        scores = np.array(recent.ordered)
         return float(scores.mean() + self.k * scores.std())
 
 

@@ -1,15 +1,11 @@
 """Which single feature would explain a strange row."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.oselm import OSELM
-
-Array = NDArray[Any]
+from elmgrove.algebra import OSELM, Array, Basis
 
 
 class Cause(NamedTuple):

@@ -6,24 +6,26 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.blas import Blas, one_thread
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.oselm import OSELM, Guess
-from elmgrove.algebra.rows import Rows
-from elmgrove.algebra.scaling import Scaling
+from elmgrove.algebra import (
+    OSELM,
+    Array,
+    Basis,
+    Blas,
+    Evidence,
+    Guess,
+    HiddenLayer,
+    Rows,
+    Scaling,
+    one_thread,
+)
 from elmgrove.detector.alarm import Alarm, AlarmRule
-from elmgrove.detector.mixture.pattern import Part
+from elmgrove.detector.mixture import Part
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent import Calibration
+from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
-from elmgrove.errors import whole_number
-
-Array = NDArray[Any]
+from elmgrove.errors import require_whole
 
 #: The two states of a detector: no alarms before it knows what its own scores look like.
 LEARNING, WATCHING = "learning", "watching"
@@ -81,10 +83,10 @@ class Watcher(ABC, Generic[M]):
         self.model = self._made(basis, ridge, forgetting, dtype)
         self.basis = basis
         self.policy: Threshold = threshold or FalseAlarmRate()
-        self.warmup = 2 * layer.units if warmup is None else whole_number("warmup", warmup, 0)
+        self.warmup = 2 * layer.units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(layer.inputs, quarantine, promote_after)
-        self.calibration = Calibration(self.policy.capacity, layer.inputs, self.model.dtype)
+        self.recent = Recent(self.policy.capacity, layer.inputs, self.model.dtype)
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self._rows = Rows(layer.inputs, self.model.dtype, names)
@@ -117,7 +119,7 @@ class Watcher(ABC, Generic[M]):
         """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
         x, _ = self._prepared(row)
         self.model.learn_one(x, x)
-        self.calibration.accept(x, 0.0)
+        self.recent.accept(x, 0.0)
         self._changed(1)
 
     def learn_many(self, rows: Any) -> None:
@@ -188,7 +190,7 @@ class Watcher(ABC, Generic[M]):
         return self.model.prior
 
     @abstractmethod
-    def stand_on(self, parts: Sequence[Evidence]) -> None:
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that was received from others."""
 
     @property
@@ -210,7 +212,7 @@ class Watcher(ABC, Generic[M]):
 
     def resume(self, received: Sequence[Evidence], *, learned: int, scores_known: bool) -> None:
         """Goes on from a saved state, after the model was put in its place."""
-        self.stand_on(received)
+        self.rest_on(received)
         self.learned = learned
         self._limit, self._stale = None, not scores_known
 
@@ -220,23 +222,23 @@ class Watcher(ABC, Generic[M]):
     def _ready(self) -> bool:
         prior = self.model.prior
         known = self.learned + (0.0 if prior is None else prior.count)
-        return known >= self.warmup and len(self.calibration) >= self.policy.minimum
+        return known >= self.warmup and len(self.recent) >= self.policy.minimum
 
     def _calibrated(self) -> float:
-        if self._stale and len(self.calibration):
-            rows = self.calibration.rows
-            self.calibration.rescore(self.model.leave_one_out(rows, rows) / rows.shape[1])
+        if self._stale and len(self.recent):
+            rows = self.recent.rows
+            self.recent.rescore(self.model.leave_one_out(rows, rows) / rows.shape[1])
         self._stale = False
-        return self.policy.limit(self.calibration)
+        return self.policy.limit(self.recent)
 
     def _accepted(self, x: Array, score: float) -> int:
-        self.calibration.accept(x, score)
+        self.recent.accept(x, score)
         self.quarantine.interrupt()
         self.learned += 1
         return 0
 
     def _refused(self, x: Array, score: float, threshold: float) -> int:
-        self.calibration.refuse(score, threshold)
+        self.recent.refuse(score, threshold)
         self.quarantine.add(x)
         rows = self.quarantine.release_new_normal(self.model, threshold)
         if len(rows):
@@ -248,7 +250,7 @@ class Watcher(ABC, Generic[M]):
 
     def _learn_scaled(self, X: Array) -> None:
         self.model.absorb_many(X, X)
-        self.calibration.extend(X)
+        self.recent.extend(X)
         self._changed(len(X))
 
     def _changed(self, rows: int) -> None:

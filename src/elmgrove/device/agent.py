@@ -17,13 +17,11 @@ from elmgrove.device.start import (
     member_from_state,
     member_like,
 )
-from elmgrove.device.sync import Courier, Partner
+from elmgrove.device.sync import BackgroundSync, Syncing
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Session
-from elmgrove.exchange.peers import PeerSession
-from elmgrove.exchange.session import keyfile, open_exchange
+from elmgrove.exchange import Exchange, PeerSession, Session, keyfile, open_exchange
 from elmgrove.federation import Member
-from elmgrove.storage.disk import locked, save
+from elmgrove.storage import locked, save
 
 log = logging.getLogger("elmgrove.device")
 
@@ -52,8 +50,10 @@ class Work:
         self._alarms = Alarms(settings.webhook or None, settings.command or None)
         self._listener = Listener(settings.listen, settings.peer_token) if settings.listen else None
         partner = self._partner(exchange)
-        self._courier = (
-            None if partner is None else Courier(partner, settings.sync_seconds, settings.sync_rows)
+        self._sync = (
+            None
+            if partner is None
+            else BackgroundSync(partner, settings.sync_seconds, settings.sync_rows)
         )
         self._tell()
 
@@ -74,7 +74,7 @@ class Work:
 
     def step(self) -> None:
         """Saves and syncs if it is time; quick otherwise. Called between rows and while idle."""
-        if self._courier is not None and self._courier.step(self._rows):
+        if self._sync is not None and self._sync.step(self._rows):
             self._news = True
             self._tell()
         new = self._rows - self._saved_rows
@@ -95,15 +95,15 @@ class Work:
 
     def end(self, *, sync: bool) -> None:
         """Saves, after a last sync where the rows ended by themselves."""
-        if sync and self._courier is not None:
-            self._courier.finish(PATIENCE)
+        if sync and self._sync is not None:
+            self._sync.finish(PATIENCE)
         self.save(self.member)
         log.info("%d rows, %d learned in all", self._rows, self.member.detector.learned)
 
     def close(self) -> None:
         """Lets go of files, threads and connections."""
-        if self._courier is not None:
-            self._courier.close()
+        if self._sync is not None:
+            self._sync.close()
         if self._listener is not None:
             self._listener.close()
         if self._verdicts is not None:
@@ -114,7 +114,7 @@ class Work:
         if self._listener is not None:
             self._listener.tell(self.member)
 
-    def _partner(self, exchange: Exchange | None) -> Partner | None:
+    def _partner(self, exchange: Exchange | None) -> Syncing | None:
         settings, member = self._settings, self.member
         if exchange is not None:
             return Session(

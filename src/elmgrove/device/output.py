@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.detector import Cause, Verdict
 from elmgrove.errors import ElmgroveError
 
 Only = Literal["all", "anomalies", "alarms"]

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.exchange.peers import PATH
+from elmgrove.exchange import PATH
 from elmgrove.federation import Member, bundle
 
 

@@ -27,7 +27,7 @@ Wait = Callable[[float], Any]
 CAPACITY = 100
 
 
-class Courier:
+class AlarmQueue:
     """Hands messages to ``tell`` one by one, in a thread that ends with the program."""
 
     def __init__(self, tell: Callable[[Message, Wait], None]) -> None:
@@ -180,17 +180,17 @@ class Alarms:
             tells.append(Webhook(webhook).tell)
         if command is not None:
             tells.append(Command(command).tell)
-        self._couriers = [Courier(tell) for tell in tells]
+        self._queues = [AlarmQueue(tell) for tell in tells]
 
     def raise_(self, message: Message) -> None:
         """Takes an alarm to deliver; returns at once, and never fails."""
-        for courier in self._couriers:
-            courier.take(message)
+        for queue in self._queues:
+            queue.take(message)
 
     def close(self, timeout: float) -> None:
         """Delivers what waits, as far as that goes within ``timeout`` seconds."""
         end = time.monotonic() + timeout
-        for courier in self._couriers:
-            courier.hurry()
-        for courier in self._couriers:
-            courier.finish(max(0.0, end - time.monotonic()))
+        for queue in self._queues:
+            queue.hurry()
+        for queue in self._queues:
+            queue.finish(max(0.0, end - time.monotonic()))

@@ -7,10 +7,18 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import Cost, Rule, SameGroup, benefit, everyone, named, quality
-from elmgrove.federation.groups import require_distance
+from elmgrove.federation import (
+    Cost,
+    Rule,
+    SameGroup,
+    benefit,
+    everyone,
+    named,
+    quality,
+    require_distance,
+)
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"

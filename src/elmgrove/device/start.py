@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.alarm import AlarmRule
-from elmgrove.detector.thresholds import FalseAlarmRate
+from elmgrove.algebra import Basis
+from elmgrove.detector import AlarmRule, FalseAlarmRate
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.storage.disk import load
+from elmgrove.storage import load
 
 log = logging.getLogger("elmgrove.device")
 

@@ -1,4 +1,4 @@
-"""The courier: carries parcels to the exchange and back while the device goes on working."""
+"""The sync: carries outgoing entries to the exchange and back while the device goes on working."""
 
 import logging
 import random as randomness
@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.session import Answer, Report
+from elmgrove.exchange import Incoming, SyncReport
 from elmgrove.federation import Outdated
 
 
@@ -50,18 +50,18 @@ class Backoff:
 log = logging.getLogger("elmgrove.device")
 
 
-class Partner(Protocol):
+class Syncing(Protocol):
     """What a sync consists of: ``Session`` with an exchange, ``PeerSession`` with peers."""
 
-    def parcel(self) -> Any:
+    def prepare(self) -> Any:
         """What to carry; called in the device's own thread."""
         ...
 
-    def carry(self, parcel: Any) -> Any:
-        """Speaks with others; called in the courier's thread."""
+    def transfer(self, outgoing: Any) -> Any:
+        """Speaks with others; called in the sync's thread."""
         ...
 
-    def take(self, answer: Any) -> Report:
+    def apply(self, incoming: Any) -> SyncReport:
         """Lets the member learn what came back; called in the device's own thread."""
         ...
 
@@ -70,10 +70,10 @@ class Partner(Protocol):
         ...
 
 
-class Courier:
+class BackgroundSync:
     """Syncs every so many seconds or rows, one sync at a time, and later after a failure."""
 
-    def __init__(self, partner: Partner, seconds: float, rows: int) -> None:
+    def __init__(self, partner: Syncing, seconds: float, rows: int) -> None:
         self._partner = partner
         self._seconds = seconds or float("inf")
         self._rows = rows or float("inf")
@@ -117,11 +117,11 @@ class Courier:
 
     def _start(self) -> None:
         under_way: Future[Any] = Future()
-        # A daemon: a server that does not answer must not hold up the end of the program.
+        # A daemon: a server that does not incoming must not hold up the end of the program.
         Thread(
-            target=_carry,
-            args=(self._partner, self._partner.parcel(), under_way),
-            name="elmgrove-courier",
+            target=_transfer,
+            args=(self._partner, self._partner.prepare(), under_way),
+            name="elmgrove-sync",
             daemon=True,
         ).start()
         self._under_way = under_way
@@ -130,14 +130,14 @@ class Courier:
         future, self._under_way = self._under_way, None
         assert future is not None
         try:
-            answer = future.result()
-            report = self._partner.take(answer)
+            incoming = future.result()
+            report = self._partner.apply(incoming)
         except ElmgroveError as error:
             self._wait(self._backoff.failed(), failed=True)
             log.warning("sync failed, next try in %.0f s: %s", self._due - time.monotonic(), error)
             return False
         self._backoff.succeeded()
-        outdated = isinstance(answer, Answer) and isinstance(answer.refusal, Outdated)
+        outdated = isinstance(incoming, Incoming) and isinstance(incoming.refusal, Outdated)
         self._wait(0.0 if outdated else self._seconds, failed=False)
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
         return report.news
@@ -146,8 +146,8 @@ class Courier:
         self._due, self._waiting = time.monotonic() + seconds, failed
 
 
-def _carry(partner: Partner, parcel: Any, under_way: Future[Any]) -> None:
+def _transfer(partner: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
     try:
-        under_way.set_result(partner.carry(parcel))
+        under_way.set_result(partner.transfer(outgoing))
     except BaseException as error:  # for the device's own thread to judge
         under_way.set_exception(error)

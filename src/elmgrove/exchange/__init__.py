@@ -1,18 +1,51 @@
 """Moving contributions between devices: through a server, a folder, or one process's memory."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from elmgrove.exchange.base import Exchange, Listing, Unauthorized, Unreachable
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.session import Report, Session, connect
+from elmgrove.exchange.session import Incoming, Session, SyncReport, connect, keyfile, open_exchange
+
+if TYPE_CHECKING:
+    from elmgrove.exchange.http import HttpExchange, client, request
+    from elmgrove.exchange.peers import PATH, PeerSession, pull
 
 __all__ = [
+    "PATH",
     "Exchange",
     "FolderExchange",
+    "HttpExchange",
+    "Incoming",
     "Listing",
     "MemoryExchange",
-    "Report",
+    "PeerSession",
     "Session",
+    "SyncReport",
     "Unauthorized",
     "Unreachable",
+    "client",
     "connect",
+    "keyfile",
+    "open_exchange",
+    "pull",
+    "request",
 ]
+
+#: What speaks HTTP, by module: loaded when asked for, since httpx takes a fifth of a second
+#: and a folder or one process's memory needs none of it.
+_OVER_HTTP = {
+    "HttpExchange": "http",
+    "client": "http",
+    "request": "http",
+    "PATH": "peers",
+    "PeerSession": "peers",
+    "pull": "peers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OVER_HTTP:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_OVER_HTTP[name]}"), name)

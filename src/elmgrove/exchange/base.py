@@ -5,8 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.similarity import Kind, groups
+from elmgrove.algebra import Evidence, Fitted, groups
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import (
     Charter,
@@ -118,7 +117,7 @@ def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -
     """The sum by kind: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
     kinds = [kind for kind in ledger.kinds if kind.count > 0]
-    found = groups([Kind(kind, charter.ridge) for kind in kinds], tolerance)
+    found = groups([Fitted(kind, charter.ridge) for kind in kinds], tolerance)
     sums = tuple(Evidence.sum(kinds[index] for index in one) for one in found)
     evidence = Evidence.sum(sums) if sums else Evidence.zero(charter.basis)
     return Merged(charter.name, 0, len(ledger), evidence, sums)

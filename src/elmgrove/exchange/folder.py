@@ -24,9 +24,9 @@ from elmgrove.federation import (
     address_of,
     entry_from_bytes,
     follows,
+    head_of,
 )
-from elmgrove.federation.sealed import head_of
-from elmgrove.storage.disk import write
+from elmgrove.storage import write
 
 log = logging.getLogger("elmgrove.exchange")
 CHARTER = "federation.json"

@@ -25,7 +25,7 @@ from elmgrove.federation import (
     entry_from_bytes,
     unbundle,
 )
-from elmgrove.storage.disk import write
+from elmgrove.storage import write
 
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Unreachable
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.session import Report, offered
+from elmgrove.exchange.session import SyncReport, offered
 from elmgrove.federation import (
     Cost,
     Entry,
@@ -33,7 +33,7 @@ def pull(url: str, *, token: str | None = None, timeout: float = 30.0) -> list[E
 
 
 @dataclass(frozen=True)
-class Pulled:
+class PulledEntries:
     """What came from the peers that could be reached, and why the others could not."""
 
     entries: list[Entry]
@@ -66,11 +66,11 @@ class PeerSession:
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
 
-    def parcel(self) -> None:
+    def prepare(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to carry."""
         offered(self.member, self._guarded, self._save)
 
-    def carry(self, parcel: None) -> Pulled:
+    def transfer(self, outgoing: None) -> PulledEntries:
         """Asks the peers, and touches nothing of the member: may run in any thread."""
         budget = self._budget or Cost()
         entries, failures = list[Entry](), list[str]()
@@ -86,19 +86,19 @@ class PeerSession:
             entries += found
         if failures and len(failures) == len(self._costs):
             raise Unreachable("; ".join(failures))
-        return Pulled(entries, failures)
+        return PulledEntries(entries, failures)
 
-    def take(self, pulled: Pulled) -> Report:
+    def apply(self, pulled: PulledEntries) -> SyncReport:
         """Lets the member learn what came."""
         member = self.member
         before = member.ledger.entries, member.lead
-        refused: list[ElmgroveError] = member.meet(pulled.entries)
+        refused: list[ElmgroveError] = member.receive_all(pulled.entries)
         if self._rule is not everyone:
             ridge = member.detector.model.ridge
             chosen = self._rule(member.contribution(), ridge, list(member.ledger))
-            member.meet((), only={contribution.origin for contribution in chosen})
+            member.receive_all((), only={contribution.origin for contribution in chosen})
         shared, reasons = member.shared, pulled.failures + [str(error) for error in refused]
-        return Report(
+        return SyncReport(
             None if shared is None else shared.epoch,
             member.rows_missing(guarded=self._guarded),
             len(member.ledger),

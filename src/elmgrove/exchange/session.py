@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from elmgrove.detector.patterns import PatternDetector
-from elmgrove.detector.watcher import Watcher
+from elmgrove.detector import PatternDetector, Watcher
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange.base import Exchange, Unauthorized, Unreachable, grouped_of, merged_of
 from elmgrove.exchange.folder import FolderExchange
@@ -22,11 +21,11 @@ from elmgrove.federation import (
     everyone,
     within,
 )
-from elmgrove.storage.disk import load, save
+from elmgrove.storage import load, save
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Outgoing:
     """What a device hands over to be carried to the exchange; nothing in it changes any more.
 
     ``tolerance`` tells a device with several patterns: it wants to know the others' apart.
@@ -41,7 +40,7 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Incoming:
     """What came back: the others' sum if it is news, and why an entry was not taken."""
 
     merged: Merged | None
@@ -49,7 +48,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Report:
+class SyncReport:
     """What a sync did, for people and logs."""
 
     published: int | None
@@ -103,14 +102,14 @@ class Session:
         """The member's detector: ``observe`` rows with it."""
         return self.member.detector
 
-    def sync(self) -> Report:
+    def sync(self) -> SyncReport:
         """Publishes what the guard lets, and takes in what the others learned."""
-        answer = self.carry(self.parcel())
-        if isinstance(answer.refusal, Outdated):
+        incoming = self.transfer(self.prepare())
+        if isinstance(incoming.refusal, Outdated):
             # The exchange knew another version of this device; now it is told so.
-            self.take(answer)
-            answer = self.carry(self.parcel())
-        return self.take(answer)
+            self.apply(incoming)
+            incoming = self.transfer(self.prepare())
+        return self.apply(incoming)
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
@@ -123,9 +122,9 @@ class Session:
             self.exchange.publish(self.member.depart())
         self._save(self.member)
 
-    # The steps of a sync, for those who carry parcels in a thread of their own
+    # The steps of a sync, for those who carry outgoing entries in a thread of their own
 
-    def parcel(self) -> Parcel:
+    def prepare(self) -> Outgoing:
         """What to carry now."""
         offer = offered(self.member, self._guarded, self._save)
         if self._departures:
@@ -133,7 +132,7 @@ class Session:
         entries = self._departures + (() if offer is None else (offer,))
         detector = self.member.detector
         tolerance = detector.rule.join if isinstance(detector, PatternDetector) else None
-        return Parcel(
+        return Outgoing(
             self.member.name,
             entries,
             self.member.contribution(),
@@ -142,58 +141,58 @@ class Session:
             tolerance,
         )
 
-    def carry(self, parcel: Parcel) -> Answer:
+    def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
-        self.exchange.charter.basis.require(parcel.own.evidence.basis)
+        self.exchange.charter.basis.require(outgoing.own.evidence.basis)
         refusal = None
         try:
-            for entry in parcel.entries:
+            for entry in outgoing.entries:
                 self.exchange.publish(entry)
         except (Unreachable, Unauthorized):
             raise
         except ElmgroveError as error:
             refusal = error
         grouped = self._rule.distance if isinstance(self._rule, SameGroup) else None
-        alike = self._rule is everyone and parcel.tolerance is None
+        alike = self._rule is everyone and outgoing.tolerance is None
         if self._budget is None and (alike or grouped is not None):
-            known = parcel.known
+            known = outgoing.known
             if known is not None and known.federation != self.exchange.charter.name:
                 known = None  # its number means nothing here
-            return Answer(self.exchange.merged(parcel.name, known, grouped), refusal)
-        chosen = self._chosen(parcel)
-        return Answer(None if chosen == parcel.known else chosen, refusal)
+            return Incoming(self.exchange.merged(outgoing.name, known, grouped), refusal)
+        chosen = self._chosen(outgoing)
+        return Incoming(None if chosen == outgoing.known else chosen, refusal)
 
-    def take(self, answer: Answer) -> Report:
+    def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back."""
         member, self._departures = self.member, ()
-        if isinstance(answer.refusal, Outdated):
-            member.outrank(answer.refusal.held_epoch)
-            if answer.refusal.shrunk:
+        if isinstance(incoming.refusal, Outdated):
+            member.outrank(incoming.refusal.held_epoch)
+            if incoming.refusal.shrunk:
                 self._departures = (member.depart(),)
-        if answer.merged is not None:
-            member.rest_on(answer.merged)
+        if incoming.merged is not None:
+            member.rest_on(incoming.merged)
         shared = member.shared
-        return Report(
+        return SyncReport(
             None if shared is None else shared.epoch,
             member.rows_missing(guarded=self._guarded),
             0 if member.merged is None else member.merged.devices,
-            answer.merged is not None,
-            None if answer.refusal is None else str(answer.refusal),
+            incoming.merged is not None,
+            None if incoming.refusal is None else str(incoming.refusal),
         )
 
-    def _chosen(self, parcel: Parcel) -> Merged:
+    def _chosen(self, outgoing: Outgoing) -> Merged:
         costs = {
             listing.origin: listing.cost
             for listing in self.exchange.listings()
-            if not listing.left and listing.origin != parcel.name
+            if not listing.left and listing.origin != outgoing.name
         }
         wanted: Collection[str] = costs if self._budget is None else within(self._budget, costs)
         entries = self.exchange.fetch(wanted)
         others = [entry for entry in entries if isinstance(entry, Contribution)]
-        chosen = self._rule(parcel.own, parcel.ridge, others)
-        if parcel.tolerance is None:
+        chosen = self._rule(outgoing.own, outgoing.ridge, others)
+        if outgoing.tolerance is None:
             return merged_of(self.exchange.charter, 0, chosen)
-        return grouped_of(self.exchange.charter, chosen, parcel.tolerance)
+        return grouped_of(self.exchange.charter, chosen, outgoing.tolerance)
 
     def close(self) -> None:
         """Saves, and lets go of the exchange's connections; the member stays usable."""

@@ -1,34 +1,50 @@
 """Who is merged with whom: pure rules, without files, clocks or networks."""
 
-from elmgrove.algebra.crossval import expected_error
-from elmgrove.algebra.fed_elms import average
-from elmgrove.federation.charter import Charter, address_of, basis_of
+from elmgrove.algebra import average, expected_error
+from elmgrove.federation.charter import Charter, address_of, basis_of, require_addable
 from elmgrove.federation.entries import (
+    EVIDENCE_FORMAT,
     Contribution,
     Departure,
     Entry,
     bundle,
     entry_from_bytes,
+    evidence_of,
+    framed,
+    require_epoch,
+    require_origin,
     unbundle,
 )
 from elmgrove.federation.groups import (
     DISTANCES,
+    EVIDENCE,
     Grouping,
-    Local,
+    LocalPattern,
     averaged,
     by_evidence,
     by_parameters,
     global_models,
     group,
+    local_models,
     matched,
+    parameters,
+    require_distance,
     returned,
     summed,
 )
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
-from elmgrove.federation.member import Member, least_new_rows
+from elmgrove.federation.member import STATE_FORMAT, Member, least_new_rows
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.running_sum import RunningSum
+from elmgrove.federation.sealed import (
+    format_of,
+    head_of,
+    require_written_as,
+    seal,
+    unpacking,
+    unseal,
+)
 from elmgrove.federation.selection import (
     Cost,
     Rule,
@@ -43,6 +59,9 @@ from elmgrove.federation.standing import StandingGroups
 
 __all__ = [
     "DISTANCES",
+    "EVIDENCE",
+    "EVIDENCE_FORMAT",
+    "STATE_FORMAT",
     "Charter",
     "Contribution",
     "Cost",
@@ -51,7 +70,7 @@ __all__ = [
     "Grouping",
     "Judgement",
     "Ledger",
-    "Local",
+    "LocalPattern",
     "Member",
     "Merged",
     "Outdated",
@@ -71,17 +90,31 @@ __all__ = [
     "by_parameters",
     "entry_from_bytes",
     "everyone",
+    "evidence_of",
     "expected_error",
     "follows",
+    "format_of",
+    "framed",
     "global_models",
     "group",
+    "head_of",
     "judge",
     "least_new_rows",
+    "local_models",
     "matched",
     "named",
+    "parameters",
     "quality",
+    "require_addable",
+    "require_distance",
+    "require_epoch",
+    "require_origin",
+    "require_written_as",
     "returned",
+    "seal",
     "summed",
     "unbundle",
+    "unpacking",
+    "unseal",
     "within",
 ]

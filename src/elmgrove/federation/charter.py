@@ -10,11 +10,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.detector.detector import Detector
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.detector.patterns import PatternDetector
+from elmgrove.algebra import Basis, Evidence
+from elmgrove.detector import Detector, PatternDetector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused

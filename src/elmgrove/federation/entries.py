@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import (
+from elmgrove.algebra import (
     Array,
+    Basis,
+    Evidence,
     Packed,
     pack_evidence,
     pack_parts,
     unpack_evidence,
     unpack_parts,
 )
-from elmgrove.detector.mixture.pattern import MOST_PARTS
+from elmgrove.detector import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.sealed import format_of, require_written_as, seal, unpacking, unseal
 

@@ -5,16 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.fed_elms import average
-from elmgrove.algebra.kmeans import cluster, k_means
-from elmgrove.algebra.similarity import Kind, Step, join
-from elmgrove.errors import BadInput, whole_number
+from elmgrove.algebra import Array, Evidence, Fitted, Step, average, cluster, join, k_means
+from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.entries import Contribution
-
-Array = NDArray[Any]
 
 #: What Algorithm 1 tries unless a number of groups is asked for.
 MOST_GROUPS = 16
@@ -24,7 +18,7 @@ SILHOUETTE = 0.1
 TOLERANCE = 0.02
 
 
-class Local(NamedTuple):
+class LocalPattern(NamedTuple):
     """A local model: the pattern of a device, by its place in the contribution."""
 
     origin: str
@@ -48,7 +42,7 @@ class Grouping:
     """
 
     distance: str
-    models: tuple[Local, ...]
+    models: tuple[LocalPattern, ...]
     labels: tuple[int, ...]
     silhouettes: dict[int, float] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
@@ -64,7 +58,7 @@ class Grouping:
         """How many groups there are."""
         return len(self.numbers)
 
-    def members(self, group: int) -> tuple[Local, ...]:
+    def members(self, group: int) -> tuple[LocalPattern, ...]:
         """The local models of a group."""
         pairs = zip(self.models, self.labels, strict=True)
         return tuple(model for model, label in pairs if label == group)
@@ -91,11 +85,11 @@ class Grouping:
         }
 
 
-def local_models(contributions: Iterable[Contribution]) -> list[Local]:
+def local_models(contributions: Iterable[Contribution]) -> list[LocalPattern]:
     """All patterns with rows, in the order of the devices' names."""
     ordered = sorted(contributions, key=lambda contribution: contribution.origin)
     models = [
-        Local(held.origin, pattern, evidence)
+        LocalPattern(held.origin, pattern, evidence)
         for held in ordered
         for pattern, evidence in enumerate(held.kinds)
         if evidence.count > 0
@@ -119,7 +113,7 @@ def by_evidence(
     """
     models = local_models(contributions)
     limit, least = (tolerance, 1) if count is None else (np.inf, _wanted(count, models))
-    found = join([Kind(model.evidence, ridge) for model in models], limit, least)
+    found = join([Fitted(model.evidence, ridge) for model in models], limit, least)
     labels = np.empty(len(models), np.intp)
     for label, group in enumerate(found.groups):
         labels[group] = label
@@ -182,8 +176,8 @@ def parameters(evidence: Evidence, ridge: float) -> Array:
     return beta
 
 
-def _wanted(count: int, models: Sequence[Local]) -> int:
-    whole_number("groups", count, 1)
+def _wanted(count: int, models: Sequence[LocalPattern]) -> int:
+    require_whole("groups", count, 1)
     if count > len(models):
         raise BadInput(f"{len(models)} patterns with rows can't make {count} groups")
     return count

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra import Evidence
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation.entries import Contribution, Departure, Entry
 

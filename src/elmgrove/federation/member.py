@@ -5,12 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import Packed
-from elmgrove.detector.archive import pack_detector, unpack_detector
-from elmgrove.detector.mixture.pattern import Part
-from elmgrove.detector.watcher import Watcher
+from elmgrove.algebra import Basis, Evidence, Packed
+from elmgrove.detector import Part, Watcher, pack_detector, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation.entries import Contribution, Departure, Entry, require_epoch
 from elmgrove.federation.ledger import Ledger
@@ -40,7 +36,7 @@ def least_new_rows(basis: Basis) -> int:
 
 STATE_FORMAT = "elmgrove.state"
 #: Epochs from here on are nobody's rows; below, there is room to go on for ever.
-LAST_EPOCH = 2**62
+HIGHEST_USABLE_EPOCH = 2**62
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Member:
             raise BadInput("a member hears from each device or rests on a sum, not both")
         kinds = _received(self.ledger, merged)
         if detector.received is None and kinds:
-            detector.stand_on(kinds)
+            detector.rest_on(kinds)
         elif detector.received != (Evidence.sum(kinds) if kinds else None):
             raise BadInput("the detector took in evidence that the ledger does not know")
 
@@ -173,7 +169,7 @@ class Member:
 
         ``BadInput`` for an epoch that no number of rows explains and nothing could get past.
         """
-        if epoch >= LAST_EPOCH:
+        if epoch >= HIGHEST_USABLE_EPOCH:
             raise BadInput(
                 f"epoch {epoch} of {self.name!r} can't be replaced; take it out where it is held, "
                 "or give this device another name"
@@ -183,7 +179,7 @@ class Member:
 
     # Hearing
 
-    def hear(self, entry: Entry) -> bool:
+    def receive(self, entry: Entry) -> bool:
         """Takes an entry in, if it is newer than the last of that origin; says whether.
 
         A mismatch, evidence that is not admissible and one's own name are errors that change
@@ -194,9 +190,9 @@ class Member:
         self._require_separate()
         self._require_fitting(entry)
         ledger = Ledger(self.ledger.entries)
-        return ledger.join(entry) and self._stand_on(ledger)
+        return ledger.join(entry) and self._rest_on(ledger)
 
-    def meet(
+    def receive_all(
         self, entries: Iterable[Entry], only: Collection[str] | None = None
     ) -> list[ElmgroveError]:
         """Takes in all that an exchange holds, in one step; what does not fit is left out.
@@ -220,7 +216,7 @@ class Member:
             if only is not None and held.origin not in only:
                 ledger.forget(held.origin)
         if ledger.entries != self.ledger.entries:
-            self._stand_on(ledger)
+            self._rest_on(ledger)
         return refused
 
     def rest_on(self, merged: Merged | None) -> None:
@@ -229,13 +225,13 @@ class Member:
             self.detector.basis.require(merged.evidence.basis)
             merged.evidence.require_admissible(f"the sum of {merged.federation!r}")
         ledger = Ledger(self.ledger.departures)
-        self.detector.stand_on(_received(ledger, merged))
+        self.detector.rest_on(_received(ledger, merged))
         self.ledger, self.merged = ledger, merged
 
     def forget(self, origin: str) -> bool:
         """Takes all that came from an origin out again; says whether there was anything."""
         ledger = Ledger(self.ledger.entries)
-        return ledger.forget(origin) and self._stand_on(ledger)
+        return ledger.forget(origin) and self._rest_on(ledger)
 
     def _recognize(self, entry: Entry) -> None:
         if entry != self.shared:
@@ -254,9 +250,9 @@ class Member:
             for kind in entry.kinds:
                 kind.require_admissible(f"the evidence of {entry.origin!r}")
 
-    def _stand_on(self, ledger: Ledger) -> bool:
+    def _rest_on(self, ledger: Ledger) -> bool:
         # The model first: if it refuses, the ledger stays as it was.
-        self.detector.stand_on(ledger.kinds)
+        self.detector.rest_on(ledger.kinds)
         self.ledger = ledger
         return True
 

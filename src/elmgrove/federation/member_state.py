@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import Array, Packed, pack_part, pack_parts, unpack_part, unpack_parts
-from elmgrove.detector.mixture.pattern import Part
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    Packed,
+    pack_part,
+    pack_parts,
+    unpack_part,
+    unpack_parts,
+)
+from elmgrove.detector import Part
 from elmgrove.federation.entries import Contribution, Departure
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged

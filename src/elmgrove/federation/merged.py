@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import (
+from elmgrove.algebra import (
+    Basis,
+    Evidence,
     Packed,
     pack_evidence,
     pack_parts,

@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.cholesky import epsilon
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import pack_evidence, unpack_evidence
+from elmgrove.algebra import Basis, Evidence, epsilon, pack_evidence, unpack_evidence
 
 Vector = NDArray[np.float64]
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmgrove.algebra.crossval import expected_error
-from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra import Evidence, expected_error
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import group, require_distance

@@ -3,19 +3,16 @@
 import copy
 from collections.abc import Mapping
 from itertools import chain, count
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.similarity import Kind
+from elmgrove.algebra import Array, Basis, Evidence, Fitted
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import (
     TOLERANCE,
     Grouping,
-    Local,
+    LocalPattern,
     local_models,
     parameters,
     returned,
@@ -23,21 +20,19 @@ from elmgrove.federation.groups import (
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.running_sum import RunningSum
 
-Array = NDArray[Any]
-
 
 class Nearest(Protocol):
     """Finds a pattern's group, and is told of all who join and leave one."""
 
-    def group_for(self, model: Local) -> int | None:
+    def group_for(self, model: LocalPattern) -> int | None:
         """The group that this belongs to; None if it is of none of those there are."""
         ...
 
-    def joined(self, model: Local, group: int) -> None:
+    def joined(self, model: LocalPattern, group: int) -> None:
         """A pattern is in this group now."""
         ...
 
-    def left(self, model: Local, group: int) -> None:
+    def left(self, model: LocalPattern, group: int) -> None:
         """A pattern is in this group no more."""
         ...
 
@@ -54,20 +49,20 @@ class NearestCentre:
         self._members = dict[int, dict[tuple[str, int], Array]]()
         self.centres = dict[int, Array]()
 
-    def group_for(self, model: Local) -> int | None:
+    def group_for(self, model: LocalPattern) -> int | None:
         """See ``Nearest``: None only where there are no centres yet."""
         # Lines 13 to 16: the distance to each centre, and the nearest.
         W = parameters(model.evidence, self._ridge)
         distances = {k: float(np.linalg.norm(W - C)) for k, C in self.centres.items()}
         return min(distances, key=lambda k: distances[k], default=None)
 
-    def joined(self, model: Local, group: int) -> None:
+    def joined(self, model: LocalPattern, group: int) -> None:
         """See ``Nearest``."""
         members = self._members.setdefault(group, {})
         members[model.name] = parameters(model.evidence, self._ridge)
         self._move(group)
 
-    def left(self, model: Local, group: int) -> None:
+    def left(self, model: LocalPattern, group: int) -> None:
         """See ``Nearest``."""
         del self._members[group][model.name]
         self._move(group)
@@ -79,7 +74,7 @@ class NearestCentre:
             self.centres[group] = np.mean([members[name] for name in sorted(members)], axis=0)
 
 
-class NearestKind:
+class NearestFit:
     """The group of which one model explains both as well as two do, within a ``tolerance``.
 
     Of several the one that loses least. Needs no fixed number of groups: what is of no kind that
@@ -90,27 +85,27 @@ class NearestKind:
         self._sums = sums
         self._ridge = ridge
         self._tolerance = tolerance
-        self._kinds = dict[int, Kind]()
+        self._kinds = dict[int, Fitted]()
 
-    def group_for(self, model: Local) -> int | None:
+    def group_for(self, model: LocalPattern) -> int | None:
         """See ``Nearest``."""
-        kind = Kind(model.evidence, self._ridge)
+        kind = Fitted(model.evidence, self._ridge)
         filled = [group for group, total in self._sums.items() if total.devices]
         losses = {group: self._kind(group).loss_with(kind) for group in filled}
         least = min(losses, key=lambda group: losses[group], default=None)
         return least if least is not None and losses[least] <= self._tolerance else None
 
-    def joined(self, model: Local, group: int) -> None:
+    def joined(self, model: LocalPattern, group: int) -> None:
         """See ``Nearest``."""
         self._kinds.pop(group, None)
 
-    def left(self, model: Local, group: int) -> None:
+    def left(self, model: LocalPattern, group: int) -> None:
         """See ``Nearest``."""
         self._kinds.pop(group, None)
 
-    def _kind(self, group: int) -> Kind:
+    def _kind(self, group: int) -> Fitted:
         if group not in self._kinds:
-            self._kinds[group] = Kind(self._sums[group].evidence(), self._ridge)
+            self._kinds[group] = Fitted(self._sums[group].evidence(), self._ridge)
         return self._kinds[group]
 
 
@@ -132,12 +127,12 @@ class StandingGroups:
     ) -> None:
         self._basis = basis
         self._distance = grouping.distance
-        self._places = dict[tuple[str, int], tuple[Local, int]]()
+        self._places = dict[tuple[str, int], tuple[LocalPattern, int]]()
         self._sums = dict[int, RunningSum]()
         self._nearest: Nearest = (
             NearestCentre(ridge)
             if grouping.distance == "parameters"
-            else NearestKind(self._sums, ridge, tolerance)
+            else NearestFit(self._sums, ridge, tolerance)
         )
         for model, group in zip(grouping.models, grouping.labels, strict=True):
             self._join(model, group)
@@ -207,11 +202,11 @@ class StandingGroups:
         groups = returned(self.grouping).get(origin, ())
         return [group for group in dict.fromkeys(groups) if group is not None]
 
-    def _held(self, origin: str) -> list[tuple[Local, int]]:
+    def _held(self, origin: str) -> list[tuple[LocalPattern, int]]:
         names = sorted(name for name in self._places if name[0] == origin)
         return [self._places[name] for name in names]
 
-    def _assign(self, model: Local, former: int | None) -> int:
+    def _assign(self, model: LocalPattern, former: int | None) -> int:
         group = self._nearest.group_for(model)
         if group is None:
             used = {its for _, its in self._places.values()}
@@ -220,7 +215,7 @@ class StandingGroups:
         self._join(model, group)
         return group
 
-    def _join(self, model: Local, group: int) -> None:
+    def _join(self, model: LocalPattern, group: int) -> None:
         self._places[model.name] = model, group
         self._sums.setdefault(group, RunningSum(self._basis)).add(model.evidence)
         self._changed(group)

@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 from elmgrove.papers.fleet import Meeting, in_memory
-from elmgrove.storage.disk import write
+from elmgrove.storage import write
 
 Numbers = dict[str, Any]
 #: What random numbers follow from, unless a paper's settings have another.
@@ -77,7 +77,7 @@ class Figure:
         Trials that were found in the cache cost no time: the seconds are this run's.
         """
         # Said before minutes of work are lost.
-        extra("matplotlib", "papers")
+        require_extra("matplotlib", "papers")
         date, started = datetime.now(UTC), time.perf_counter()
         found = self.numbers(run)
         return found | {
@@ -103,10 +103,10 @@ class Figure:
 
     def write(self, found: Numbers, output: Path) -> list[Path]:
         """NAME.png and NAME.json in a folder that is made if need be; the numbers come last."""
-        extra("matplotlib", "papers").use("Agg")
+        require_extra("matplotlib", "papers").use("Agg")
         output.mkdir(parents=True, exist_ok=True)
         paths = [output / f"{self.name}.{kind}" for kind in ("png", "json")]
-        pyplot = extra("matplotlib.pyplot", "papers")
+        pyplot = require_extra("matplotlib.pyplot", "papers")
         canvas = pyplot.figure(figsize=self.size, layout="constrained")
         self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
         small = " (quick run)" if found["made"]["quick"] else ""

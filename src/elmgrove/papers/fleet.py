@@ -3,17 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import NDArray
-
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.detector.watcher import Watcher
-from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.session import Session
+from elmgrove.algebra import Array, Basis
+from elmgrove.detector import PatternRule, Watcher
+from elmgrove.exchange import Exchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Member
 
-Array = NDArray[Any]
 #: Founds a federation, and gives each device, by its name, its way there.
 Meeting = Callable[[Charter], Callable[[str], Exchange]]
 
@@ -52,7 +46,7 @@ class Fleet:
     def sync(self) -> None:
         """Everybody publishes, then everybody takes in what the others published."""
         for session in self._sessions.values():
-            for entry in session.parcel().entries:
+            for entry in session.prepare().entries:
                 session.exchange.publish(entry)
         for session in self._sessions.values():
             session.sync()

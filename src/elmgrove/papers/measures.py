@@ -2,21 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.errors import extra
-
-Array = NDArray[Any]
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
 
 
 def auc(normal: Array, anomalous: Array) -> float:
     """The share of pairs in which the anomaly has the higher score (ROC-AUC); 0.5 is chance."""
     strange = np.repeat([False, True], [len(normal), len(anomalous)])
     scores = np.concatenate([normal, anomalous])
-    return float(extra("sklearn.metrics", "papers").roc_auc_score(strange, scores))
+    return float(require_extra("sklearn.metrics", "papers").roc_auc_score(strange, scores))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from elmgrove.papers.catalogue import PAPERS
 from elmgrove.papers.figure import Figure, Numbers
 from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.tables import Grid, Row, grids, text
-from elmgrove.storage.disk import write
+from elmgrove.storage import write
 
 WIDTH = 100
 #: A table's title, and a row of it with its name.

@@ -1,31 +1,39 @@
 """Federations in rounds: one set of rules and messages, run in this process or on Flower."""
 
-from elmgrove.rounds.classifier import CompactClassifier
-from elmgrove.rounds.clients import Averaged, Device, Loss, Summed, Worker
-from elmgrove.rounds.compact import CompactModel, Quantized
+from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
+from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
+from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
 from elmgrove.rounds.local import run
+from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task
-from elmgrove.rounds.plan import Plan
-from elmgrove.rounds.report import Delivery, Report
-from elmgrove.rounds.rules import Averaging, Federation, Matching, Summing
+from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.report import Delivery, RoundReport
+from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 
 __all__ = [
-    "Averaged",
-    "Averaging",
+    "CLASSIFIER_FORMAT",
+    "COMPACT_FORMAT",
+    "LARGEST",
+    "Ask",
+    "AverageClient",
+    "AverageRule",
+    "Client",
     "CompactClassifier",
     "CompactModel",
     "Delivery",
-    "Device",
-    "Federation",
+    "DeviceClient",
+    "GroupRule",
     "Loss",
-    "Matching",
     "Plan",
     "Quantized",
     "Reply",
-    "Report",
-    "Summed",
-    "Summing",
+    "Round",
+    "RoundReport",
+    "RoundRule",
+    "RuleName",
+    "SumClient",
+    "SumRule",
     "Task",
-    "Worker",
     "run",
+    "run_rounds",
 ]

@@ -7,14 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.packing import Packed
-from elmgrove.algebra.rows import Rows
+from elmgrove.algebra import Array, Basis, Packed, Rows
 from elmgrove.errors import BadInput
-from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
+from elmgrove.federation import require_written_as, seal, unpacking, unseal
 from elmgrove.rounds.compact import LARGEST, Quantized
 
-Array = NDArray[Any]
 Integers = NDArray[np.int32]
 CLASSIFIER_FORMAT = "elmgrove.classifier"
 _MOST = 2**31 - 1

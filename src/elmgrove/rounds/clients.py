@@ -7,22 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.fed_elms import State, trained
-from elmgrove.algebra.oselm import OSELM
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.detector.patterns import PatternDetector
-from elmgrove.detector.watcher import Watcher
+from elmgrove.algebra import OSELM, Array, Basis, RoundModel, trained
+from elmgrove.detector import PatternDetector, PatternRule, Watcher
 from elmgrove.errors import BadInput
-from elmgrove.federation import Charter, Contribution, Member, Merged
-from elmgrove.federation.sealed import format_of
+from elmgrove.federation import Charter, Contribution, Member, Merged, format_of
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.rounds.messages import Reply, Task
-from elmgrove.storage.disk import load, locked, save
+from elmgrove.storage import load, locked, save
 
-Array = NDArray[Any]
 #: All rows that there are by a round (from 1), in the order in which they came.
 Rows = Callable[[int], Array]
 #: The same with targets.
@@ -44,7 +37,7 @@ class Loss(NamedTuple):
         return cls(float(np.mean(error * error)), len(X))
 
 
-class Worker(ABC):
+class Client(ABC):
     """Answers requests. Made anew with its ``memory``, it goes on where it was.
 
     Rows are learned once, in the order in which they come: what is new is what came since it
@@ -56,7 +49,7 @@ class Worker(ABC):
 
     @property
     def memory(self) -> bytes:
-        """What it must know in the next round, for an engine that keeps no workers."""
+        """What it must know in the next round, for an engine that keeps no clients."""
         return b""
 
     @abstractmethod
@@ -71,7 +64,7 @@ class Worker(ABC):
         """
 
 
-class Summed(Worker):
+class SumClient(Client):
     """An ``OSELM`` whose evidence is contributed; the last contribution is the memory.
 
     For targets of any width. Without the upload guard, which is counted for detectors.
@@ -109,7 +102,7 @@ class Summed(Worker):
         return Loss.of(total.basis, total.solve(task.ridge), *self._pairs(number))
 
 
-class Averaged(Worker):
+class AverageClient(Client):
     """Fed-ELMS' client: OS-ELM from the model received, on new rows, which are then discarded.
 
     Asked in 8 bits, it answers in 8 bits. There is no upload guard, and none would be true:
@@ -146,7 +139,7 @@ class Averaged(Worker):
         return Loss.of(basis, model.beta, *self._pairs(number))
 
 
-def _model(request: bytes) -> tuple[Basis, State]:
+def _model(request: bytes) -> tuple[Basis, RoundModel]:
     if format_of(request) == COMPACT_FORMAT:
         small = CompactModel.from_bytes(request)
         return small.basis, small.state
@@ -156,7 +149,7 @@ def _model(request: bytes) -> tuple[Basis, State]:
     return task.basis, task.model
 
 
-class Device(Worker):
+class DeviceClient(Client):
     """A ``Member`` that learns its rows and offers what it learned; its state is the memory.
 
     With a rule for ``patterns`` it has a model for each. A state from before (``memory``) with

@@ -6,11 +6,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.fed_elms import State, Update
-from elmgrove.algebra.packing import Array, Packed
+from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate
 from elmgrove.errors import BadInput, SingularSystem
-from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
+from elmgrove.federation import require_written_as, seal, unpacking, unseal
 
 #: The largest value; −128 is not used, so that a matrix and its negative are alike.
 LARGEST = 127
@@ -133,20 +131,20 @@ class CompactModel:
             raise BadInput(f"{self.rows!r} is no number of rows")
 
     @classmethod
-    def of(cls, basis: Basis, model: State | Update) -> "CompactModel":
+    def of(cls, basis: Basis, model: RoundModel | RoundUpdate) -> "CompactModel":
         """The nearest; what is lost by that is in no later message."""
-        rows = float(model.rows) if isinstance(model, Update) else 0.0
+        rows = float(model.rows) if isinstance(model, RoundUpdate) else 0.0
         return cls(basis, Quantized.of(model.beta), factored(model.P), rows)
 
     @property
-    def state(self) -> State:
+    def state(self) -> RoundModel:
         """β and P as they were sent."""
-        return State(self.beta.matrix, product(self.C))
+        return RoundModel(self.beta.matrix, product(self.C))
 
     @property
-    def update(self) -> Update:
+    def update(self) -> RoundUpdate:
         """The same, with the number of rows."""
-        return Update(*self.state, self.rows)
+        return RoundUpdate(*self.state, self.rows)
 
     def to_bytes(self) -> bytes:
         """The file format, and the message: Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, a header."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
-from elmgrove.errors import BadInput, whole_number
+from elmgrove.errors import BadInput, require_whole
 
 S = TypeVar("S")
 R = TypeVar("R")
 
 #: Asked with the state and the number of the round (from 1); None: it has nothing new.
-Client = Callable[[S, int], R | None]
+Ask = Callable[[S, int], R | None]
 
 NOTHING_NEW = "nothing new"
 
@@ -54,9 +54,9 @@ def drawn(names: Collection[str], fraction: float, seed: int, number: int) -> li
     return sorted(lots[:count])
 
 
-def run(
+def run_rounds(
     state: S,
-    clients: Mapping[str, Client[S, R]],
+    clients: Mapping[str, Ask[S, R]],
     rule: Callable[[Sequence[R]], S],
     *,
     rounds: int,
@@ -73,7 +73,7 @@ def run(
     thrown away: here a deadline shows what it would do, it does not save time. What the rule
     raises is not caught: replies that do not fit together are for the client to refuse.
     """
-    for number in range(1, whole_number("rounds", rounds, 0) + 1):
+    for number in range(1, require_whole("rounds", rounds, 0) + 1):
         asked = drawn(clients, fraction, seed, number) if clients else []
         replies, left_out = dict[str, R](), dict[str, str]()
         for name in asked:
@@ -93,7 +93,7 @@ class _LeftOut(Exception):
     """It works, but has no reply that counts."""
 
 
-def _reply(client: Client[S, R], state: S, number: int, deadline: Deadline | None) -> R:
+def _reply(client: Ask[S, R], state: S, number: int, deadline: Deadline | None) -> R:
     started = deadline.clock() if deadline else 0.0
     reply = client(state, number)
     took = deadline.clock() - started if deadline else 0.0

@@ -2,28 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.cholesky import mirrored, require_ridge
-from elmgrove.algebra.fed_elms import State, Update
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate, mirrored, require_ridge
 from elmgrove.errors import BadInput
-from elmgrove.federation.entries import require_epoch, require_origin
-from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
+from elmgrove.federation import (
+    require_epoch,
+    require_origin,
+    require_written_as,
+    seal,
+    unpacking,
+    unseal,
+)
 
-Array = NDArray[Any]
 
-
-def pack_model(model: State) -> dict[str, Array]:
+def pack_model(model: RoundModel) -> dict[str, Array]:
     """β, and P's upper triangle: P is symmetric."""
     return {"beta": model.beta, "P": model.P[np.triu_indices(len(model.P))]}
 
 
-def unpack_model(basis: Basis, arrays: Mapping[str, Array]) -> State:
+def unpack_model(basis: Basis, arrays: Mapping[str, Array]) -> RoundModel:
     """The inverse of ``pack_model``; ``BadInput`` unless it fits the basis and is finite."""
     units = basis.layer.units
     beta, upper = arrays["beta"], arrays["P"]
@@ -34,7 +33,7 @@ def unpack_model(basis: Basis, arrays: Mapping[str, Array]) -> State:
         raise BadInput("β and P must be finite numbers in float64")
     P = np.zeros((units, units))
     P[np.triu_indices(units)] = upper
-    return State(beta, mirrored(P))
+    return RoundModel(beta, mirrored(P))
 
 
 UPDATE_FORMAT = "elmgrove.update"
@@ -46,7 +45,7 @@ class Reply:
 
     origin: str
     basis: Basis
-    update: Update
+    update: RoundUpdate
 
     def __post_init__(self) -> None:
         require_origin(self.origin)
@@ -63,7 +62,7 @@ class Reply:
             "fingerprint": self.basis.fingerprint,
             "rows": int(self.update.rows),
         }
-        return fields, pack_model(State(self.update.beta, self.update.P))
+        return fields, pack_model(RoundModel(self.update.beta, self.update.P))
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Reply":
@@ -71,7 +70,7 @@ class Reply:
         fields, arrays = unseal(UPDATE_FORMAT, blob)
         with unpacking("an update"):
             basis = Basis.from_fields(fields["basis"])
-            update = Update(*unpack_model(basis, arrays), fields["rows"])
+            update = RoundUpdate(*unpack_model(basis, arrays), fields["rows"])
             made = cls(fields["origin"], basis, update)
             require_written_as(made._packed(), fields, arrays)
         return made
@@ -90,7 +89,7 @@ class Task:
     federation: str
     basis: Basis
     ridge: float = 1e-3
-    model: State | None = None
+    model: RoundModel | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.federation)

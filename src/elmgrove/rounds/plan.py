@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.algebra import Array, Basis
+from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import Charter, Member, Merged
-from elmgrove.federation.groups import EVIDENCE, require_distance
-from elmgrove.rounds.clients import Averaged, Device, Worker
-from elmgrove.rounds.rules import PLAIN, Averaging, Federation, Matching, Summing, require_bits
-
-Array = NDArray[Any]
+from elmgrove.federation import EVIDENCE, Charter, Member, Merged, require_distance
+from elmgrove.rounds.clients import AverageClient, Client, DeviceClient
+from elmgrove.rounds.rules import PLAIN, AverageRule, GroupRule, RoundRule, SumRule, require_bits
 
 
 class SavedRows(Mapping[str, Array]):
@@ -48,7 +44,7 @@ class SavedRows(Mapping[str, Array]):
 NAME = "federation"
 
 
-class Rule(StrEnum):
+class RuleName(StrEnum):
     """The rules of cooperation that go in rounds."""
 
     e2lm = "e2lm"
@@ -80,31 +76,33 @@ class Plan:
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if self.rule not in tuple(Rule):
-            raise BadInput(f"rule must be one of {', '.join(Rule)}, not {self.rule!r}")
+        if self.rule not in tuple(RuleName):
+            raise BadInput(f"rule must be one of {', '.join(RuleName)}, not {self.rule!r}")
         require_bits(self.bits)
         require_distance(self.distance)
-        if self.bits != PLAIN and self.rule != Rule.fedavg:
+        if self.bits != PLAIN and self.rule != RuleName.fedavg:
             raise BadInput(f"{self.bits} bits are for rule fedavg, not for {self.rule}")
-        if (self.groups, self.distance) != (None, EVIDENCE) and self.rule != Rule.groups:
+        if (self.groups, self.distance) != (None, EVIDENCE) and self.rule != RuleName.groups:
             raise BadInput(f"groups and their distance are for rule groups, not for {self.rule}")
 
-    def federation(self) -> Federation[Any]:
+    def federation(self) -> RoundRule[Any]:
         """The server's side; ``BadInput`` for what can't begin or can't end well."""
-        if self.rule == Rule.fedavg:
+        if self.rule == RuleName.fedavg:
             X0 = self.basis.scaling(self.batch)
-            return Averaging(NAME, self.basis, X0, X0, bits=self.bits)
-        if self.rule == Rule.groups:
+            return AverageRule(NAME, self.basis, X0, X0, bits=self.bits)
+        if self.rule == RuleName.groups:
             self._require_groups()
-            return Matching(NAME, self.basis, self.ridge, count=self.groups, distance=self.distance)
-        return Summing(NAME, self.basis, self.ridge)
+            return GroupRule(
+                NAME, self.basis, self.ridge, count=self.groups, distance=self.distance
+            )
+        return SumRule(NAME, self.basis, self.ridge)
 
     def _require_groups(self) -> None:
         most = sum(min(PatternRule.most, len(rows)) for rows in self.rows.values())
         if self.groups is not None and self.groups > most:
             raise BadInput(f"{self.groups} groups, where clients have {most} patterns at most")
 
-    def worker(self, name: str, memory: bytes = b"") -> Worker:
+    def client(self, name: str, memory: bytes = b"") -> Client:
         """A client's side."""
         rows = self.rows[name]
 
@@ -115,19 +113,19 @@ class Plan:
             X = until(number)
             return X, self.basis.scaling(X)
 
-        if self.rule == Rule.fedavg:
-            return Averaged(name, pairs, memory=memory)
+        if self.rule == RuleName.fedavg:
+            return AverageClient(name, pairs, memory=memory)
         # How many patterns there are is decided by what there is when it is first asked.
         first = max(2, min(PatternRule.start_rows, len(until(1))))
-        patterns = PatternRule(start_rows=first) if self.rule == Rule.groups else None
+        patterns = PatternRule(start_rows=first) if self.rule == RuleName.groups else None
         # All rows are here anyway, so there is nobody to guard them from.
-        return Device(name, until, patterns=patterns, guarded=False, memory=memory)
+        return DeviceClient(name, until, patterns=patterns, guarded=False, memory=memory)
 
     def member(self, merged: Merged) -> Member:
         """A device without rows of its own that knows what all of them know."""
-        patterns = PatternRule() if self.rule == Rule.groups else None
+        patterns = PatternRule() if self.rule == RuleName.groups else None
         # Fed-ELMS' β is that of no ridge.
-        ridge = 0.0 if self.rule == Rule.fedavg else self.ridge
+        ridge = 0.0 if self.rule == RuleName.fedavg else self.ridge
         member = Charter(NAME, self.basis, ridge).start(NAME, patterns=patterns)
         member.rest_on(merged)
         return member

@@ -9,7 +9,7 @@ from elmgrove.rounds.loop import Round
 
 
 @dataclass(frozen=True)
-class Report:
+class RoundReport:
     """A round, and the bytes of its messages: ``down`` to the clients, ``up`` to the server.
 
     Bytes are those of the messages themselves; what an engine wraps around them is its own.
@@ -24,7 +24,7 @@ class Report:
     seconds: float
 
     @classmethod
-    def of(cls, round_: Round, down: int, up: int, seconds: float) -> "Report":
+    def of(cls, round_: Round, down: int, up: int, seconds: float) -> "RoundReport":
         """A round of the loop with its cost."""
         known = round_.number, round_.asked, round_.answered, dict(round_.left_out)
         return cls(*known, down, up, seconds)
@@ -35,7 +35,7 @@ class Report:
         return asdict(self)
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> "Report":
+    def from_fields(cls, fields: dict[str, Any]) -> "RoundReport":
         """The inverse of ``fields``."""
         asked, answered = tuple(fields["asked"]), tuple(fields["answered"])
         return cls(**{**fields, "asked": asked, "answered": answered})

@@ -8,30 +8,29 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.cholesky import Factor, mirrored
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.fed_elms import State, begin, fedavg
+from elmgrove.algebra import Basis, Evidence, Factor, RoundModel, fedavg, first_model, mirrored
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 from elmgrove.federation import (
+    EVIDENCE,
     Contribution,
+    Entry,
     Grouping,
     Ledger,
     Merged,
     RunningSum,
     StandingGroups,
     group,
+    local_models,
+    require_addable,
+    require_distance,
 )
-from elmgrove.federation.charter import require_addable
-from elmgrove.federation.entries import Entry
-from elmgrove.federation.groups import EVIDENCE, local_models, require_distance
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.messages import Reply, Task
 
 R = TypeVar("R")
 
 
-class Federation(ABC, Generic[R]):
+class RoundRule(ABC, Generic[R]):
     """One rule of cooperation with its messages, whatever carries them.
 
     Each round an engine sends ``request`` to some clients, lets ``read`` look at what each
@@ -80,7 +79,7 @@ def require_sender(origin: str, stated: str) -> None:
         raise BadInput(f"a message of {stated!r} that came from {origin!r}")
 
 
-class Summing(Federation[Contribution]):
+class SumRule(RoundRule[Contribution]):
     """One round is enough: the sum is the model of all rows, however they are split.
 
     In later rounds a client's newer contribution takes the place of its older one (``Ledger``), so
@@ -142,11 +141,11 @@ def _evidence(entry: Entry | None) -> Evidence | None:
 PLAIN, COMPACT = 64, 8
 
 
-class Averaging(Federation[Reply]):
+class AverageRule(RoundRule[Reply]):
     """β and P go down, βᵏ and Pᵏ come up, and the average weighted by rows takes their place.
 
     It needs a first batch of at least as many rows as hidden units. A reply that is lost is lost
-    with its rows: the client has thrown them away. For comparison with ``Summing``. With 8
+    with its rows: the client has thrown them away. For comparison with ``SumRule``. With 8
     ``bits``, models travel as ``CompactModel`` both ways: an eighth of the bytes where the layer is
     large, a quarter where the header weighs, and a client with few rows may change nothing. A
     client answers as it was asked.
@@ -159,9 +158,9 @@ class Averaging(Federation[Reply]):
         self._bits = bits
         self._rows = len(X0)
         self._origins = set[str]()
-        self._begin(begin(basis.layer, X0, T0))
+        self._begin(first_model(basis.layer, X0, T0))
 
-    def _begin(self, model: State) -> None:
+    def _begin(self, model: RoundModel) -> None:
         if self._bits == COMPACT:
             small = CompactModel.of(self.basis, model)
             # Nobody has more than what is sent, the server neither.
@@ -173,7 +172,7 @@ class Averaging(Federation[Reply]):
         return self._request if self._bits == COMPACT else super().request()
 
     @property
-    def model(self) -> State:
+    def model(self) -> RoundModel:
         """β and P as they are now."""
         assert self.task.model is not None
         return self.task.model
@@ -227,7 +226,7 @@ def require_bits(bits: int) -> None:
         raise BadInput(f"bits must be {COMPACT} or {PLAIN}, not {bits}")
 
 
-class Matching(Summing):
+class GroupRule(SumRule):
     """Contributions have one evidence for each pattern; ``federation.group`` tells the kinds.
 
     At the end a client gets, as ``StandingGroups`` has it, the sums over the others' patterns of

@@ -20,7 +20,7 @@ from elmgrove.server.openapi import document
 from elmgrove.server.problems import Problem, answer
 from elmgrove.server.routes import OFFERS, Handler
 from elmgrove.server.service import Service
-from elmgrove.server.store.store import open_store
+from elmgrove.server.store import open_store
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
@@ -33,7 +33,7 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
         app.state.service = Service(store, hashed(admin_token), max_body)
-        kept = (app.state.service.sums, app.state.service.groupings)
+        kept = (app.state.service.sums, app.state.service.groups)
         following = asyncio.gather(*(followers.run() for followers in kept))
         try:
             # Many requests on one thread each, rather than one on many.

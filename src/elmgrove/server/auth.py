@@ -13,7 +13,7 @@ from elmgrove.errors import BadInput
 from elmgrove.federation import Charter
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import Service, service_of
-from elmgrove.server.store.records import Federation
+from elmgrove.server.store import FederationRow
 
 
 def new_secret(kind: str) -> str:
@@ -51,7 +51,7 @@ class Caller:
     """Somebody whose secret was right. ``device`` is None for the administrator."""
 
     service: Service
-    federation: Federation
+    federation: FederationRow
     charter: Charter
     device: str | None
 
@@ -110,7 +110,7 @@ async def joiner_of(request: Request) -> tuple[Caller, bool]:
     raise Problem("unauthorized", "this needs the token with which devices join this federation")
 
 
-async def _federation(request: Request) -> Federation | None:
+async def _federation(request: Request) -> FederationRow | None:
     # PostgreSQL can't even look for such a name.
     if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
         raise Problem("malformed", "no name holds a NUL character")

@@ -8,19 +8,18 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.detector.mixture.pattern import MOST_PARTS
-from elmgrove.federation import DISTANCES, Contribution, Departure, Version, follows
-from elmgrove.federation.entries import framed
+from elmgrove.detector import MOST_PARTS
+from elmgrove.federation import DISTANCES, Contribution, Departure, Version, follows, framed
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of, content_limit
-from elmgrove.server.store.records import Entry, Federation
+from elmgrove.server.store import FederationRow, StoredEntry
 
 BLOB = "application/octet-stream"
 #: Seconds that a body may take to arrive.
 PATIENCE = 120.0
 #: Nothing can follow it, so whoever published it could not be taken out again.
-LAST_EPOCH = 2**63 - 1
+HIGHEST_EPOCH = 2**63 - 1
 
 
 async def put(request: Request) -> Response:
@@ -102,7 +101,7 @@ async def merged(request: Request) -> Response:
     if grouped is None or without is None:
         found = await service.sums.merged(federation, caller.charter, without, stamp)
     else:
-        standing = service.groupings.standing(federation, caller.charter, grouped)
+        standing = service.groups.standing(federation, caller.charter, grouped)
         found = await standing.merged(without, stamp)
     blob = await asyncio.to_thread(found.to_bytes)
     return Response(blob, headers=headers, media_type=BLOB)
@@ -131,13 +130,15 @@ async def depart(caller: Caller, name: str, epoch: int | None) -> None:
     await _store(caller, Departure(name, epoch), None)
 
 
-async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | None) -> Entry:
+async def _store(
+    caller: Caller, entry: Contribution | Departure, blob: bytes | None
+) -> StoredEntry:
     count = entry.evidence.count if isinstance(entry, Contribution) else 0.0
 
     digest = "" if blob is None else sha256(blob).hexdigest()
     new = Version(entry.epoch, None if blob is None else count, digest)
 
-    def successor(held: Entry | None) -> bool:
+    def successor(held: StoredEntry | None) -> bool:
         return follows(None if held is None else _version(held), new)
 
     put = caller.service.store.put
@@ -152,7 +153,7 @@ async def _store(caller: Caller, entry: Contribution | Departure, blob: bytes | 
     )
     evidence = entry.evidence if isinstance(entry, Contribution) else None
     caller.service.sums.follow(caller.federation, caller.charter, stored.revision, evidence)
-    caller.service.groupings.wake()
+    caller.service.groups.wake()
     return stored
 
 
@@ -165,23 +166,23 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
     contribution = Contribution.from_bytes(blob)
     if contribution.origin != name:
         raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
-    if contribution.epoch == LAST_EPOCH:
-        raise Problem("malformed", f"epoch: {LAST_EPOCH} is the last, which is for leaving")
+    if contribution.epoch == HIGHEST_EPOCH:
+        raise Problem("malformed", f"epoch: {HIGHEST_EPOCH} is the last, which is for leaving")
     caller.charter.require(contribution)
     return contribution
 
 
-def _stamp(federation: Federation, revision: int, grouped: str | None) -> int:
+def _stamp(federation: FederationRow, revision: int, grouped: str | None) -> int:
     """With the time of its making, so that a federation made anew can't be taken for this one."""
     state = f"{federation.created!r} {revision}" + ("" if grouped is None else f" {grouped}")
     return int.from_bytes(sha256(state.encode()).digest()[:7], "big")
 
 
-def _version(entry: Entry) -> Version:
+def _version(entry: StoredEntry) -> Version:
     return Version(entry.epoch, None if entry.left else entry.count, entry.digest)
 
 
-def _shown(entry: Entry) -> dict[str, object]:
+def _shown(entry: StoredEntry) -> dict[str, object]:
     names = ("origin", "epoch", "count", "size", "received", "left", "revision")
     return {name: getattr(entry, name) for name in names}
 
@@ -216,7 +217,7 @@ async def groups(request: Request) -> Response:
         raise Problem("malformed", f"anew: {anew!r:.40} is not true or false")
     if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
-    groupings, asked = caller.service.groupings, (caller.federation, caller.charter, distance)
+    groups, asked = caller.service.groups, (caller.federation, caller.charter, distance)
     if anew != "true" and count is None:
-        return JSONResponse(await groupings.standing(*asked).fields())
-    return JSONResponse(await groupings.anew(*asked, None if count is None else int(count)))
+        return JSONResponse(await groups.standing(*asked).fields())
+    return JSONResponse(await groups.anew(*asked, None if count is None else int(count)))

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from elmgrove.server.problems import Problem
-from elmgrove.server.store.records import Change, Federation
-from elmgrove.server.store.store import Store
+from elmgrove.server.store import Change, FederationRow, Store
 
 log = logging.getLogger("elmgrove.server")
 
@@ -20,7 +19,7 @@ BATCH = 16
 SECONDS_BETWEEN_LOOKS = 0.5
 
 
-class Follower(ABC):
+class LiveView(ABC):
     """Something made of all contributions of a federation, which takes in changes one by one.
 
     Only at the start, and when this server lagged too far behind, all contributions are read.
@@ -61,10 +60,10 @@ class Follower(ABC):
         """Reads all contributions, and says of which revision they are."""
 
 
-F = TypeVar("F", bound=Follower)
+F = TypeVar("F", bound=LiveView)
 
 
-class Followers(Generic[F]):
+class LiveSet(Generic[F]):
     """The followers of all federations that somebody asked for."""
 
     def __init__(self, patience: float = math.inf) -> None:
@@ -97,7 +96,7 @@ class Followers(Generic[F]):
             except TimeoutError:
                 continue
 
-    def _of(self, federation: Federation, make: Callable[[], F], *how: str) -> F:
+    def _of(self, federation: FederationRow, make: Callable[[], F], *how: str) -> F:
         key = (federation.name, federation.created, *how)
         if key not in self._kept:
             # A federation that was deleted and made anew under the same name.

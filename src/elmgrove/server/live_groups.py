@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
-from elmgrove.server.live import Follower, Followers
+from elmgrove.server.live import LiveSet, LiveView
 from elmgrove.server.problems import Problem
-from elmgrove.server.store.records import Change, Federation
-from elmgrove.server.store.store import Store
+from elmgrove.server.store import Change, FederationRow, Store
 
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")
@@ -22,11 +21,11 @@ MOST_BYTES = 512 * 2**20
 FEW = 32
 #: Standing groups that nobody asked about for so many seconds are let go of.
 PATIENCE = 3600.0
-#: Groupings made afresh that are kept.
+#: LiveGroups made afresh that are kept.
 RECENT = 32
 
 
-class FederationGroups(Follower):
+class LiveGrouping(LiveView):
     """One federation's standing groups by one distance.
 
     Begins with a grouping of all that is there when somebody first asks. A change then costs a
@@ -78,7 +77,7 @@ class FederationGroups(Follower):
         return revision
 
 
-class Groupings(Followers[FederationGroups]):
+class LiveGroups(LiveSet[LiveGrouping]):
     """The standing groups of all federations that somebody asked for, and the newest afresh.
 
     One is made afresh at a time, in a thread: it takes seconds, all of one core, and a few times
@@ -92,14 +91,12 @@ class Groupings(Followers[FederationGroups]):
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
 
-    def standing(self, federation: Federation, charter: Charter, distance: str) -> FederationGroups:
+    def standing(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
         """The groups that are kept."""
-        return self._of(
-            federation, lambda: FederationGroups(self._store, charter, distance), distance
-        )
+        return self._of(federation, lambda: LiveGrouping(self._store, charter, distance), distance)
 
     async def anew(
-        self, federation: Federation, charter: Charter, distance: str, count: int | None
+        self, federation: FederationRow, charter: Charter, distance: str, count: int | None
     ) -> dict[str, Any]:
         """The grouping of a federation as it is now, and its revision, as JSON holds it."""
         async with self._lock:

@@ -5,13 +5,10 @@ import copy
 import logging
 from collections.abc import Sequence
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.federation import Charter, Merged, RunningSum
-from elmgrove.federation.entries import evidence_of
-from elmgrove.server.live import Follower, Followers
-from elmgrove.server.store.records import Change, Federation
-from elmgrove.server.store.store import Store
+from elmgrove.algebra import Basis, Evidence
+from elmgrove.federation import Charter, Merged, RunningSum, evidence_of
+from elmgrove.server.live import LiveSet, LiveView
+from elmgrove.server.store import Change, FederationRow, Store
 
 log = logging.getLogger("elmgrove.server")
 
@@ -19,7 +16,7 @@ log = logging.getLogger("elmgrove.server")
 RECENT = 64
 
 
-class FederationSum(Follower):
+class LiveSum(LiveView):
     """One federation's sum.
 
     A change costs an addition and a subtraction, however many devices there are.
@@ -72,7 +69,7 @@ class FederationSum(Follower):
         return snapshot.revision
 
 
-class Sums(Followers[FederationSum]):
+class LiveSums(LiveSet[LiveSum]):
     """The sums of all federations that somebody asked for."""
 
     def __init__(self, store: Store) -> None:
@@ -80,7 +77,7 @@ class Sums(Followers[FederationSum]):
         self._store = store
 
     async def merged(
-        self, federation: Federation, charter: Charter, without: str | None, revision: int
+        self, federation: FederationRow, charter: Charter, without: str | None, revision: int
     ) -> Merged:
         """The sum without one device. ``revision`` is the number to give it."""
         sum_ = self._sum(federation, charter)
@@ -100,7 +97,7 @@ class Sums(Followers[FederationSum]):
         return Merged(charter.name, revision, running.devices - (own is not None), evidence)
 
     def follow(
-        self, federation: Federation, charter: Charter, revision: int, evidence: Evidence | None
+        self, federation: FederationRow, charter: Charter, revision: int, evidence: Evidence | None
     ) -> None:
         """Tells that a federation changed: its sum will be ready when it is asked for."""
         sum_ = self._sum(federation, charter)
@@ -108,10 +105,8 @@ class Sums(Followers[FederationSum]):
             sum_.remember(revision, evidence)
         self.wake()
 
-    def _sum(self, federation: Federation, charter: Charter) -> FederationSum:
-        return self._of(
-            federation, lambda: FederationSum(self._store, federation.name, charter.basis)
-        )
+    def _sum(self, federation: FederationRow, charter: Charter) -> LiveSum:
+        return self._of(federation, lambda: LiveSum(self._store, federation.name, charter.basis))
 
 
 def _add(running: RunningSum, blob: bytes) -> None:

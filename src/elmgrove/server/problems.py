@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
 from elmgrove.federation import Outdated, Refused
-from elmgrove.server.store.statements import StoreUnavailable
+from elmgrove.server.store import StoreUnavailable
 
 log = logging.getLogger("elmgrove.server")
 

@@ -10,7 +10,7 @@ from elmgrove.server.auth import Caller, caller_of, hashed, joiner_of, new_secre
 from elmgrove.server.contributions import depart
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import content_limit, json_of
-from elmgrove.server.store.records import Device, Federation
+from elmgrove.server.store import DeviceRow, FederationRow
 
 
 async def create_federation(request: Request) -> Response:
@@ -24,7 +24,7 @@ async def create_federation(request: Request) -> Response:
             "bytes that this server takes; see serve --max-body",
         )
     token = new_secret("join")
-    made = Federation(
+    made = FederationRow(
         charter.name,
         charter.basis.fields,
         float(charter.ridge),
@@ -84,7 +84,7 @@ async def enrol_device(request: Request) -> Response:
     if not caller.charter.admits(name):
         raise Problem("forbidden", f"{name!r} is not among those who may join")
     key = new_secret("key")
-    device = Device(name, hashed(key), False, time.time())
+    device = DeviceRow(name, hashed(key), False, time.time())
     if not await caller.service.store.enrol(caller.charter.name, device, again=is_admin):
         raise Problem("taken", f"{name!r} has joined already; only the administrator can renew it")
     return JSONResponse({"name": name, "key": key}, 201)

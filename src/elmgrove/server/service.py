@@ -7,11 +7,10 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
-from elmgrove.server.live_groups import Groupings
-from elmgrove.server.live_sums import Sums
+from elmgrove.server.live_groups import LiveGroups
+from elmgrove.server.live_sums import LiveSums
 from elmgrove.server.problems import Problem
-from elmgrove.server.store.records import Federation
-from elmgrove.server.store.store import Store
+from elmgrove.server.store import FederationRow, Store
 
 #: Longest JSON document that is read: names and scaling of some 50,000 features.
 MAX_JSON = 4 * 2**20
@@ -24,15 +23,15 @@ class Service:
     store: Store
     admin_hash: str
     max_body: int
-    sums: Sums = field(init=False)
-    groupings: Groupings = field(init=False)
+    sums: LiveSums = field(init=False)
+    groups: LiveGroups = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.sums = Sums(self.store)
-        self.groupings = Groupings(self.store)
+        self.sums = LiveSums(self.store)
+        self.groups = LiveGroups(self.store)
 
-    def charter(self, federation: Federation) -> Charter:
+    def charter(self, federation: FederationRow) -> Charter:
         """A federation's charter; made once, since every request asks for it."""
         key = (federation.name, federation.created)
         if key not in self._charters:

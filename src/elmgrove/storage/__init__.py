@@ -1,1 +1,16 @@
 """What touches a disk: files that are written whole or not at all, and tables of rows."""
+
+from elmgrove.storage.disk import load, locked, save, write
+from elmgrove.storage.tables import NOT_TEXT, Columns, Head, Table, read_table
+
+__all__ = [
+    "NOT_TEXT",
+    "Columns",
+    "Head",
+    "Table",
+    "load",
+    "locked",
+    "read_table",
+    "save",
+    "write",
+]

@@ -4,15 +4,11 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.oselm import OSELM
-
-Array = NDArray[Any]
+from elmgrove.algebra import OSELM, Array, HiddenLayer
 
 
 class LayerEstimator(BaseEstimator):

@@ -3,14 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import validate_data
 
 from elmgrove.adapters.sklearn.base import OSELMEstimator
-
-Array = NDArray[Any]
+from elmgrove.algebra import Array
 
 
 class OSELMClassifier(ClassifierMixin, OSELMEstimator):

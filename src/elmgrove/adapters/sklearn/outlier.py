@@ -8,9 +8,8 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from elmgrove.adapters.sklearn.base import LayerEstimator
-from elmgrove.algebra.layer import suggested_units
-from elmgrove.detector.detector import Detector
-from elmgrove.detector.thresholds import FalseAlarmRate
+from elmgrove.algebra import suggested_units
+from elmgrove.detector import Detector, FalseAlarmRate
 
 Vector = NDArray[np.float64]
 
@@ -67,7 +66,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         first = not hasattr(self, "detector_")
         X = validate_data(self, X, dtype=np.float64, reset=first)
         self._learn(self._fresh(X.shape[1]) if first else self.detector_, X)
-        return self._decide(self.detector_.calibration.rows)
+        return self._decide(self.detector_.recent.rows)
 
     def score_samples(self, X: Any) -> Vector:
         """Minus the detector's score: the higher, the more normal."""

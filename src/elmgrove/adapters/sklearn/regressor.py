@@ -3,13 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from elmgrove.adapters.sklearn.base import OSELMEstimator
-
-Array = NDArray[Any]
+from elmgrove.algebra import Array
 
 
 class OSELMRegressor(MultiOutputMixin, RegressorMixin, OSELMEstimator):

@@ -9,10 +9,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from elmgrove.algebra.layer import suggested_units
+from elmgrove.algebra import suggested_units
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.fleet import Fleet, difference
-from elmgrove.cli.demo.processes import Processes, Server
+from elmgrove.cli.demo.processes import DemoProcesses, Server
 from elmgrove.cli.demo.result import (
     Result,
     cooperation_grid,
@@ -22,7 +22,7 @@ from elmgrove.cli.demo.result import (
     numbers,
 )
 from elmgrove.cli.options import notes
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 from elmgrove.federation import Member
 
 EXACT = 1e-9
@@ -42,12 +42,12 @@ def demo(
 
     Example: [bold]elmgrove demo --devices 3 --output demo[/]
     """
-    extra("matplotlib", "demo")
+    require_extra("matplotlib", "demo")
     data = Digits.load(seed)
     output.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="elmgrove-demo-") as scratch:
         folder = Path(scratch)
-        with Processes(folder) as processes, notes.status("Starting the server") as status:
+        with DemoProcesses(folder) as processes, notes.status("Starting the server") as status:
             server = Server(processes)
             status.update(f"Server at {server.url}; devices read their digits and learn")
             fleet = Fleet(folder, processes, data, devices, units, seed)

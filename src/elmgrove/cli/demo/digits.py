@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.errors import extra
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
 
-Array = NDArray[Any]
 PIXELS = 64
 
 
@@ -24,7 +22,7 @@ class Digits:
 
     @classmethod
     def load(cls, seed: int) -> "Digits":
-        bunch = extra("sklearn.datasets", "demo").load_digits()
+        bunch = require_extra("sklearn.datasets", "demo").load_digits()
         order = np.random.default_rng(seed).permutation(len(bunch.data))
         rows, digits = bunch.data[order] / 16.0, bunch.target[order]
         cut = len(rows) // 5

@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra import Array, Basis, HiddenLayer
 from elmgrove.cli.demo.digits import PIXELS, Digits
-from elmgrove.cli.demo.processes import Processes, Server
-from elmgrove.exchange.http import client, request
+from elmgrove.cli.demo.processes import DemoProcesses, Server
+from elmgrove.exchange import client, request
 from elmgrove.federation import Charter, Member
-from elmgrove.storage.disk import load
+from elmgrove.storage import load
 
-Array = NDArray[Any]
 NAME = "digits"
 
 
@@ -23,7 +20,13 @@ class Fleet:
     """Device k learns digit k, from a file that it follows, and syncs twice a second."""
 
     def __init__(
-        self, folder: Path, processes: Processes, data: Digits, devices: int, units: int, seed: int
+        self,
+        folder: Path,
+        processes: DemoProcesses,
+        data: Digits,
+        devices: int,
+        units: int,
+        seed: int,
     ) -> None:
         self._folder = folder
         self._processes = processes

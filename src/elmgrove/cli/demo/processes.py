@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-m", "elmgrove")
 PATIENCE = 60.0
 
 
-class Processes:
+class DemoProcesses:
     """Starts ``elmgrove`` commands in a folder, each with a log, and stops all at the end."""
 
     def __init__(self, folder: Path) -> None:
@@ -111,7 +111,7 @@ class Processes:
 class Server:
     """``elmgrove serve`` on a free port of this machine."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: DemoProcesses) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]

@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table as Grid
 
 from elmgrove.cli.demo.digits import Digits
-from elmgrove.detector.watcher import Watcher
-from elmgrove.errors import extra
-
-Array = NDArray[Any]
+from elmgrove.detector import Watcher
+from elmgrove.errors import require_extra
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Result:
         scores, digits = detector.score_many(data.test), data.test_digit
         normal = np.isin(digits, sorted(known))
         parts = (digits == digit, normal & (digits != digit), ~normal)
-        auc = extra("sklearn.metrics", "demo").roc_auc_score(~normal, scores)
+        auc = require_extra("sklearn.metrics", "demo").roc_auc_score(~normal, scores)
         own, peers, unknown = (float(scores[part].mean()) for part in parts)
         return cls(own, peers, unknown, float(auc))
 
@@ -62,8 +59,10 @@ def departure_grid(gone: str, losses: dict[str, tuple[float, float, float]]) -> 
 
 def draw(names: list[str], before: list[Result], after: list[Result], path: Path) -> None:
     """Losses and ROC-AUC as bars."""
-    extra("matplotlib", "demo").use("Agg")
-    figure, (left, right) = extra("matplotlib.pyplot", "demo").subplots(1, 2, figsize=(10, 4))
+    require_extra("matplotlib", "demo").use("Agg")
+    figure, (left, right) = require_extra("matplotlib.pyplot", "demo").subplots(
+        1, 2, figsize=(10, 4)
+    )
     place = np.arange(len(names))
     for shift, label, results in ((-0.2, "before", before), (0.2, "after", after)):
         left.bar(place + shift, [r.peers for r in results], 0.4, label=label)

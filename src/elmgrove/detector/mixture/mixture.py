@@ -4,18 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.blas import one_thread
-from elmgrove.algebra.crossval import typical_loss
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.oselm import OSELM, Guess
-from elmgrove.detector.mixture.own import Repertoire
+from elmgrove.algebra import OSELM, Array, Basis, Evidence, Guess, one_thread, typical_loss
+from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.pattern import Part, Pattern, PatternRule
-from elmgrove.detector.mixture.received import Place, Reception
-
-Array = NDArray[Any]
+from elmgrove.detector.mixture.received import Place, Received
 
 
 class Panel:
@@ -105,7 +98,7 @@ class Mixture:
     """Models of one basis: own patterns, and foreign ones that others know.
 
     A row is answered by the model that explains it best (see ``Panel``), and learned by the own
-    pattern that it belongs to (see ``Repertoire``). Foreign patterns never learn.
+    pattern that it belongs to (see ``OwnPatterns``). Foreign patterns never learn.
     """
 
     def __init__(
@@ -113,10 +106,10 @@ class Mixture:
     ) -> None:
         self.basis = basis
         self.rule = rule
-        self.patterns = Repertoire(basis, rule, ridge=ridge, forgetting=forgetting, dtype=dtype)
+        self.patterns = OwnPatterns(basis, rule, ridge=ridge, forgetting=forgetting, dtype=dtype)
         model = self.own[0].model
         self.ridge, self.forgetting, self.dtype = model.ridge, model.forgetting, model.dtype
-        self._reception = Reception((), self.ridge, rule.join)
+        self._reception = Received((), self.ridge, rule.join)
         self.places: list[Place] = []
         #: The models of what is unlike all patterns here.
         self.foreign: list[OSELM] = []
@@ -268,17 +261,17 @@ class Mixture:
         """All that was received from others, as one sum."""
         return Evidence.sum(self.received) if self.received else None
 
-    def stand_on(self, parts: Sequence[Evidence]) -> None:
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that was received.
 
         What is of the same kind becomes one model; what is of the same kind as an own pattern
         makes that one better; the rest are foreign patterns.
         """
-        Reception.require_fitting(parts, self.basis)
+        Received.require_fitting(parts, self.basis)
         if parts:
             # Refuses what can't be added up, before anything is changed.
             self.patterns.blank(0).model.prior = Evidence.sum(parts)
-        reception = Reception(parts, self.ridge, self.rule.join)
+        reception = Received(parts, self.ridge, self.rule.join)
         places = reception.places(self.own)
         self._reception = reception
         self.place(places)

@@ -4,16 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.kmeans import cluster, k_means
-from elmgrove.algebra.oselm import OSELM
-from elmgrove.algebra.similarity import Kind, groups
+from elmgrove.algebra import OSELM, Array, Basis, Fitted, cluster, groups, k_means
 from elmgrove.detector.mixture.pattern import AUTO, MOST_PARTS, Part, Pattern, PatternRule
 from elmgrove.errors import BadInput
-
-Array = NDArray[Any]
 
 #: Rows between two looks at which patterns are one, which are not used, and what is typical.
 TUNE_EVERY = 256
@@ -21,7 +15,7 @@ TUNE_EVERY = 256
 _STEADY = 0.05
 
 
-class Repertoire:
+class OwnPatterns:
     """Own patterns, and which row belongs to which.
 
     Until ``start_rows`` rows came there is one. Then they are clustered (MLMG, Algorithm 1), and
@@ -182,7 +176,7 @@ class Repertoire:
         self._measure()
 
     def _join(self) -> None:
-        kinds = [Kind(pattern.evidence, pattern.model.ridge) for pattern in self.own]
+        kinds = [Fitted(pattern.evidence, pattern.model.ridge) for pattern in self.own]
         own = self.own
         self.own = []
         for group in groups(kinds, self.rule.join):

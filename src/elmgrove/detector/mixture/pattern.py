@@ -1,15 +1,11 @@
 """One normal pattern of a device, and the rule by which patterns come and go."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.crossval import typical_loss
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.oselm import OSELM
-from elmgrove.errors import BadInput, whole_number
+from elmgrove.algebra import OSELM, Array, Evidence, typical_loss
+from elmgrove.errors import BadInput, require_whole
 
 #: More parts than this are not taken from anybody, so nobody has more.
 MOST_PARTS = 16
@@ -27,7 +23,6 @@ class Part:
     evidence: Evidence
 
 
-Array = NDArray[Any]
 AUTO = "auto"
 ASSIGNMENTS = ("centroid", "loss")
 
@@ -57,11 +52,11 @@ class PatternRule:
 
     def __post_init__(self) -> None:
         if self.patterns != AUTO:
-            whole_number("patterns", self.patterns, 1)
+            require_whole("patterns", self.patterns, 1)
         if max(self.most, 1 if self.patterns == AUTO else int(self.patterns)) > MOST_PARTS:
             raise BadInput(f"there can't be more than {MOST_PARTS} patterns")
         for name, least in (("most", 1), ("start_rows", 2), ("retire_after", 0)):
-            whole_number(name, getattr(self, name), least)
+            require_whole(name, getattr(self, name), least)
         if self.assign not in ASSIGNMENTS:
             raise BadInput(f"assign must be one of {', '.join(ASSIGNMENTS)}, not {self.assign!r}")
         if not -1.0 <= self.silhouette <= 1.0:

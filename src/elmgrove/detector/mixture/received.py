@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.similarity import Kind, groups
+from elmgrove.algebra import Basis, Evidence, Fitted, groups
 from elmgrove.detector.mixture.pattern import Pattern
 
 
@@ -16,7 +14,7 @@ class Place(NamedTuple):
     number: int | None
 
 
-class Reception:
+class Received:
     """Evidence of others by kind: what one model explains as well as several is one."""
 
     def __init__(self, parts: Sequence[Evidence], ridge: float, tolerance: float) -> None:
@@ -24,9 +22,9 @@ class Reception:
         self._ridge, self._tolerance = ridge, tolerance
         # A model of no rows at all would explain any row of zeros.
         filled = [index for index, part in enumerate(parts) if part.count > 0.0]
-        found = groups([Kind(parts[index], ridge) for index in filled], tolerance)
+        found = groups([Fitted(parts[index], ridge) for index in filled], tolerance)
         self._kinds = [
-            (members, Kind(self.sum(members), ridge))
+            (members, Fitted(self.sum(members), ridge))
             for members in (tuple(filled[index] for index in group) for group in found)
         ]
 
@@ -44,7 +42,7 @@ class Reception:
     def places(self, own: Sequence[Pattern]) -> list[Place]:
         """The pattern of the same kind for each kind, or none."""
         known = [
-            (pattern.number, Kind(pattern.evidence, self._ridge))
+            (pattern.number, Fitted(pattern.evidence, self._ridge))
             for pattern in own
             if pattern.learned and self._kinds
         ]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from elmgrove.device.sources.lines import Line
 from elmgrove.errors import BadInput
-from elmgrove.storage.tables import NOT_TEXT, Columns, Head
+from elmgrove.storage import NOT_TEXT, Columns, Head
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

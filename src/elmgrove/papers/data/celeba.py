@@ -3,15 +3,13 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.errors import extra
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
 from elmgrove.papers.data.source import Source
 
-Array = NDArray[Any]
 FOLDER = "celeba/data/raw"
 SOURCE = Source(
     "CelebA",
@@ -72,7 +70,7 @@ def _smiles(path: Path) -> dict[str, bool]:
 
 def picture(path: Path) -> Array:
     """A picture as a row of grey values in [0, 1]."""
-    image = extra("PIL.Image", "papers")
+    image = require_extra("PIL.Image", "papers")
     with SOURCE.reading(path), image.open(path) as opened:
         width, height = opened.size
         side = min(width, height)

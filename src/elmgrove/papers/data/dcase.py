@@ -5,15 +5,13 @@ import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
 from scipy.io import wavfile
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data.mel import stacked_log_mel
 from elmgrove.papers.data.source import Source
 
-Array = NDArray[Any]
 FOLDER = "dev_data"
 SOURCE = Source(
     "DCASE 2020 task 2",

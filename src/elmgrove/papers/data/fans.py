@@ -13,14 +13,12 @@ one archive that has to be put together from them, with these arrays:
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data.source import Source
 
-Array = NDArray[Any]
 ARCHIVE = "cooling_fan.npz"
 SOURCE = Source(
     "cooling-fan",

@@ -1,15 +1,13 @@
 """UCI HAR: six activities of 30 people, from the sensors of a smartphone (Anguita 2013)."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data.labelled import Labelled
 from elmgrove.papers.data.source import Source
 
-Array = NDArray[Any]
 FOLDER, ARCHIVE = "UCI HAR Dataset", "uci_har_time265.npz"
 SOURCE = Source(
     "UCI HAR",

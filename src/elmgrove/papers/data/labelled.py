@@ -1,12 +1,10 @@
 """Rows with labels, split into those to learn from and those to test with."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from elmgrove.algebra import Array
 
 
 @dataclass(frozen=True)

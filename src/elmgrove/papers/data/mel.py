@@ -1,12 +1,10 @@
 """Sound as rows: log-mel bands of some frames side by side."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import ShortTimeFFT
 
-Array = NDArray[Any]
+from elmgrove.algebra import Array
+
 BANDS, FRAMES = 128, 5
 _WINDOW, _HOP = 1024, 512
 

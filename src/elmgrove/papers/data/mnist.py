@@ -2,15 +2,13 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data.labelled import Labelled
 from elmgrove.papers.data.source import Source
 
-Array = NDArray[Any]
 SOURCE = Source(
     "MNIST",
     "https://yann.lecun.com/exdb/mnist (or Keras' mnist.npz)",

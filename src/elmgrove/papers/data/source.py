@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.io.wavfile import WavFileWarning
 
+from elmgrove.algebra import Array
 from elmgrove.errors import BadFile
 
-Array = NDArray[Any]
 #: What readers raise for files that are cut, altered or something else.
 _DAMAGE = (
     *(ValueError, TypeError, KeyError, IndexError, EOFError, SyntaxError),

@@ -4,14 +4,12 @@ import re
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data.source import Source
 
-Array = NDArray[Any]
 FOLDER = "UAH-DRIVESET-v1"
 SOURCE = Source(
     "UAH-DriveSet",

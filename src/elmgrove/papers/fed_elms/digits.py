@@ -1,16 +1,13 @@
 """MNIST as Fed-ELMS divides it: an initial batch, and clients with two digits each."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.errors import BadInput
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.fed_elms.settings import BLOCK, INITIAL, VARIANCE
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

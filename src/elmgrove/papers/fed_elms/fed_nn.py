@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.fed_elms import weighted_mean
-from elmgrove.errors import extra
-from elmgrove.federation.sealed import seal, unseal
-from elmgrove.papers.fed_elms.digits import Array, Digits
+from elmgrove.algebra import Array, weighted_mean
+from elmgrove.errors import require_extra
+from elmgrove.federation import seal, unseal
+from elmgrove.papers.fed_elms.digits import Digits
 from elmgrove.papers.fed_elms.settings import SEED
 from elmgrove.papers.fed_elms.trial import Tried, Wire, federated, on_one_thread
-from elmgrove.rounds.compact import Quantized
-from elmgrove.rounds.loop import Client
+from elmgrove.rounds import Ask, Quantized
 
 BATCH, EPOCHS, RATE, MOMENTUM = 10, 5, 0.01, 0.5
 KIND = "fed-nn"
@@ -26,10 +25,10 @@ def fed_nn(digits: Digits, units: int, rounds: int) -> Tried:
     It begins with a network trained on the initial batch, so that it has what Fed-ELMS has.
     Needs PyTorch.
     """
-    torch = extra("torch", "papers")
+    torch = require_extra("torch", "papers")
     wire = Wire()
 
-    def client(name: str) -> Client[bytes, bytes]:
+    def client(name: str) -> Ask[bytes, bytes]:
         def reply(blob: bytes, number: int) -> bytes:
             X, T = digits.turn(name, number, rounds)
             _, weights = _unpacked(blob)

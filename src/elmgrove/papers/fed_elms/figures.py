@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.errors import extra
+from elmgrove.algebra import HiddenLayer
+from elmgrove.errors import require_extra
 from elmgrove.papers.data import mnist
 from elmgrove.papers.fed_elms.digits import Digits, divided
 from elmgrove.papers.fed_elms.fed_nn import fed_nn
@@ -47,7 +47,7 @@ def figure4(run: Run) -> Numbers:
                 f"rounds: {rounds}": fed_elms(digits, layer(inputs, units), rounds).accuracy
                 for rounds in FREQUENCIES
             }
-            for units in run.track(_units(run, tuple(FED_ELMS)), "Update frequency")
+            for units in run.track(_units(run, tuple(FED_ELMS)), "RoundUpdate frequency")
         },
         "clients": len(digits.clients),
     }
@@ -106,7 +106,7 @@ def _row(
 def table1(run: Run) -> Numbers:
     """Fed-ELMS in float64 and in 8 bits, Fed-NN of the same stated cost, and exact merging."""
     # Said before minutes of work are lost.
-    extra("torch", "papers")
+    require_extra("torch", "papers")
     digits = _digits(run)
     inputs, outputs = digits.X.shape[1], digits.outputs
     accuracy, seconds, sent, whole = {}, {}, {}, {}

@@ -2,7 +2,7 @@
 
 import math
 
-from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra import HiddenLayer
 
 #: Table I: hidden units, accuracy in % and updating time in s.
 FED_ELMS = {

@@ -7,17 +7,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.fed_elms import State, Update, begin, fedavg, trained
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra import (
+    OSELM,
+    Array,
+    Basis,
+    Evidence,
+    HiddenLayer,
+    RoundModel,
+    RoundUpdate,
+    fedavg,
+    first_model,
+    trained,
+)
 from elmgrove.federation import Contribution, Merged
-from elmgrove.papers.fed_elms.digits import Array, Digits
+from elmgrove.papers.fed_elms.digits import Digits
 from elmgrove.papers.fed_elms.settings import FRACTION, SEED
-from elmgrove.rounds.classifier import CompactClassifier
-from elmgrove.rounds.compact import CompactModel
-from elmgrove.rounds.loop import Client, Round, run
+from elmgrove.rounds import Ask, CompactClassifier, CompactModel, Round, run_rounds
 
 
 class Tried(NamedTuple):
@@ -39,7 +44,7 @@ class Wire:
     def __init__(self) -> None:
         self.up = self.down = 0
 
-    def between(self, client: Client[bytes, bytes]) -> Client[bytes, bytes]:
+    def between(self, client: Ask[bytes, bytes]) -> Ask[bytes, bytes]:
         """The same client at the other end of this wire."""
 
         def counted(state: bytes, number: int) -> bytes | None:
@@ -53,7 +58,7 @@ class Wire:
 
 def federated(
     state: Any,
-    clients: dict[str, Client[Any, Any]],
+    clients: dict[str, Ask[Any, Any]],
     rule: Callable[[Any], Any],
     rounds: int,
     note: Callable[[int, Any], None] = lambda number, state: None,
@@ -68,7 +73,9 @@ def federated(
             raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
         note(happened.number, state)
 
-    return run(state, clients, rule, rounds=rounds, fraction=FRACTION, seed=SEED, on_round=complete)
+    return run_rounds(
+        state, clients, rule, rounds=rounds, fraction=FRACTION, seed=SEED, on_round=complete
+    )
 
 
 def on_one_thread() -> threadpool_limits:
@@ -80,12 +87,12 @@ def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
     """As the equations have it, in float64 and without messages."""
     X0, T0 = digits.X[digits.initial], digits.T[digits.initial]
 
-    def client(name: str) -> Client[State, Update]:
+    def client(name: str) -> Ask[RoundModel, RoundUpdate]:
         return lambda state, number: trained(state, layer, *digits.turn(name, number, rounds))
 
     clients = {name: client(name) for name in digits.clients}
     with on_one_thread():
-        state = begin(layer, X0, T0)
+        state = first_model(layer, X0, T0)
         started = time.process_time()
         state = federated(state, clients, fedavg, rounds)
         seconds = time.process_time() - started
@@ -97,7 +104,7 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
     basis, wire = Basis(layer, digits.outputs), Wire()
     X0, T0 = digits.X[digits.initial], digits.T[digits.initial]
 
-    def client(name: str) -> Client[bytes, bytes]:
+    def client(name: str) -> Ask[bytes, bytes]:
         def reply(blob: bytes, number: int) -> bytes:
             state = CompactModel.from_bytes(blob).state
             update = trained(state, layer, *digits.turn(name, number, rounds))
@@ -111,7 +118,7 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
 
     clients = {name: client(name) for name in digits.clients}
     with on_one_thread():
-        blob = CompactModel.of(basis, begin(layer, X0, T0)).to_bytes()
+        blob = CompactModel.of(basis, first_model(layer, X0, T0)).to_bytes()
         started = time.process_time()
         blob = federated(blob, clients, rule, rounds)
         seconds = time.process_time() - started

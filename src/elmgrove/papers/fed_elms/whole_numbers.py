@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra import OSELM, HiddenLayer
 from elmgrove.papers.fed_elms.digits import Digits
 from elmgrove.papers.fed_elms.trial import on_one_thread
-from elmgrove.rounds.classifier import CompactClassifier
+from elmgrove.rounds import CompactClassifier
 
 
 def whole_numbers(digits: Digits, layer: HiddenLayer) -> dict[str, float]:

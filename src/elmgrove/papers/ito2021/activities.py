@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data import Labelled, har_scaled
 from elmgrove.papers.figure import SEED, Numbers, Run
-from elmgrove.papers.ito2021.losses import Array, before_and_after, two_devices
+from elmgrove.papers.ito2021.losses import before_and_after, two_devices
 from elmgrove.papers.ito2021.networks import Task, begin, fitted, losses
 from elmgrove.papers.ito2021.settings import HAR, TRAINING_SHARE
 

@@ -6,10 +6,11 @@ from functools import partial
 
 import numpy as np
 
+from elmgrove.algebra import Array
 from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.networks import AT_ONCE, Task, begin, fitted, losses
-from elmgrove.papers.ito2021.pair import Array, Pair
+from elmgrove.papers.ito2021.pair import Pair
 from elmgrove.papers.ito2021.settings import ROUND_EPOCHS, ROUNDS, Training
 from elmgrove.papers.ito2021.stack import Weights
 from elmgrove.papers.ito2021.trial import BP_NN3, BP_NN3_FL, BP_NN5, Maps, Trial

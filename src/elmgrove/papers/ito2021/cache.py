@@ -4,17 +4,14 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove import __version__
+from elmgrove.algebra import Array
 from elmgrove.errors import BadFile
 from elmgrove.papers.figure import Numbers
-from elmgrove.storage.disk import write
-
-Array = NDArray[Any]
+from elmgrove.storage import write
 
 
 def kept(folder: Path | None, key: Numbers, compute: Callable[[], Numbers]) -> Numbers:

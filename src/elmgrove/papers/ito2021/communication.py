@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange import MemoryExchange
 from elmgrove.federation import Charter
 from elmgrove.papers.data.har import FEATURES
 from elmgrove.papers.figure import SEED, Numbers, Run

@@ -1,14 +1,13 @@
 """Maps of several models over trials: their means, how far apart they are, which is best."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from elmgrove.algebra import Array
 from elmgrove.papers.figure import Numbers
 
-Array = NDArray[Any]
 #: The maps of each model, one for each trial.
 Trials = Mapping[str, Sequence[Array]]
 

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra import Array, Basis, HiddenLayer
 from elmgrove.errors import BadInput
 from elmgrove.papers.data import Drive, drives
 from elmgrove.papers.data.uah import LEVELS, STEP, WINDOW
 from elmgrove.papers.figure import SEED, Numbers, Run
-from elmgrove.papers.ito2021.losses import Array, before_and_after, two_devices
+from elmgrove.papers.ito2021.losses import before_and_after, two_devices
 from elmgrove.papers.ito2021.settings import DRIVING_ACTIVATION, DRIVING_UNITS
 
 STYLES = ("aggressive", "normal")

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from elmgrove.algebra.fed_elms import weighted_mean
+from elmgrove.algebra import Array, weighted_mean
 from elmgrove.papers.fed_elms.trial import federated
 from elmgrove.papers.ito2021.networks import Task, fitted
 from elmgrove.papers.ito2021.settings import Training
-from elmgrove.papers.ito2021.stack import Array, Weights
-from elmgrove.rounds.loop import Client
+from elmgrove.papers.ito2021.stack import Weights
+from elmgrove.rounds import Ask
 
 #: Of each federation the rows that a device has, and what it learned.
 Replies = list[tuple[int, Weights]]
@@ -29,7 +29,7 @@ def averaged(
     after each round.
     """
 
-    def client(mine: Sequence[Task]) -> Client[list[Weights], Replies]:
+    def client(mine: Sequence[Task]) -> Ask[list[Weights], Replies]:
         def reply(state: list[Weights], number: int) -> Replies:
             local = [
                 Task(weights, task.rows, (*task.seed, number))

@@ -16,7 +16,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from elmgrove.errors import extra
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
 from elmgrove.papers.data import Labelled, har_scaled, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import in_memory
@@ -24,7 +25,6 @@ from elmgrove.papers.ito2021.baselines import bp_nn3, bp_nn3_fl, bp_nn5
 from elmgrove.papers.ito2021.cache import digest, kept
 from elmgrove.papers.ito2021.comparison import best, difference, means, named
 from elmgrove.papers.ito2021.os_elm import os_elm, three_patterns
-from elmgrove.papers.ito2021.pair import Array
 from elmgrove.papers.ito2021.settings import (
     ANOMALY_SHARE,
     EQUAL,
@@ -96,7 +96,7 @@ def only(maps: Callable[[Run], Numbers], model: str, run: Run) -> Numbers:
 
 def _maps(run: Run, data: Labelled, setting: Setting, most: int) -> Numbers:
     # Said before minutes of work are lost.
-    extra("torch", "papers")
+    require_extra("torch", "papers")
     found, seconds = _trials(run, data, setting, most)
     maps = {model: np.mean(trials, axis=0) for model, trials in found.items()}
     return {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from elmgrove.algebra.fed_elms import weighted_mean
+from elmgrove.algebra import weighted_mean
 from elmgrove.federation import Charter, entry_from_bytes
 from elmgrove.papers.data.har import FEATURES
 from elmgrove.papers.figure import SEED, Numbers, Run
@@ -105,7 +105,7 @@ def _os_elm(units: int, X: Any) -> dict[str, Callable[[int], Any]]:
     blob = other.contribution().to_bytes()
 
     def merge(_: int) -> Callable[[], Any]:
-        here.hear(entry_from_bytes(blob))
+        here.receive(entry_from_bytes(blob))
         # The model is solved for when it is needed: that is part of it.
         here.detector.score_one(X[0])
         return lambda: here.forget(other.name)

@@ -1,15 +1,11 @@
 """§5.2: mean losses on patterns, of two devices on their own and of the model they share then."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from numpy.typing import NDArray
-
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra import Array, Basis
 from elmgrove.papers.figure import Numbers
 from elmgrove.papers.fleet import Fleet
 
-Array = NDArray[Any]
 A, B, MERGED = "Device-A", "Device-B", "merged"
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from elmgrove.algebra import Array
 from elmgrove.papers.figure import Numbers
-from elmgrove.papers.ito2021.pair import Array
 from elmgrove.papers.ito2021.trial import OURS
 
 #: Maps side by side.

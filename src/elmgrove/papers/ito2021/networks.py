@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit
 
+from elmgrove.algebra import Array
 from elmgrove.papers.ito2021.settings import Training
-from elmgrove.papers.ito2021.stack import Array, Stack, Weights
+from elmgrove.papers.ito2021.stack import Stack, Weights
 
 #: Networks in one computation: from four on, more make it no faster, since memory is what it
 #: waits for; with fewer a progress bar moves more often.

@@ -1,18 +1,16 @@
 """BP-NN3 one row at a time, as a device would run it, and its messages (PyTorch)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.errors import extra
-from elmgrove.federation.sealed import seal, unseal
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
+from elmgrove.federation import seal, unseal
 from elmgrove.papers.ito2021.networks import begin
 from elmgrove.papers.ito2021.settings import Training
 from elmgrove.papers.ito2021.stack import Weights
 
-Array = NDArray[Any]
 KIND = "bp-nn3"
 
 
@@ -20,7 +18,7 @@ class Online:
     """An autoencoder that Adam trains by batches of one row (k = 1), on one thread."""
 
     def __init__(self, width: int, training: Training, seed: int) -> None:
-        self._torch = torch = extra("torch", "papers")
+        self._torch = torch = require_extra("torch", "papers")
         torch.set_num_threads(1)
         nn, units = torch.nn, training.hidden[0]
         self._net = nn.Sequential(

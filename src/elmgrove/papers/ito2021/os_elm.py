@@ -2,7 +2,7 @@
 
 from contextlib import closing
 
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector import PatternRule
 from elmgrove.federation import Charter, Member
 from elmgrove.papers.figure import SEED, Run
 from elmgrove.papers.fleet import Fleet

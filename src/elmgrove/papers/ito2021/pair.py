@@ -1,16 +1,15 @@
 """Ito 2021, §5.3: two devices that know one pattern each, and what device A is tested with."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.ito2021.settings import ANOMALY_SHARE
 from elmgrove.papers.measures import auc
 
-Array = NDArray[Any]
 Score = Callable[[Array], Array]
 
 

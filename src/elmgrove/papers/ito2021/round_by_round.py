@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from elmgrove.errors import extra
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.ito2021.baselines import Shares, a_pattern_each, bp_nn3, in_groups, tasks
 from elmgrove.papers.ito2021.comparison import mean
@@ -19,7 +20,7 @@ from elmgrove.papers.ito2021.federated import averaged
 from elmgrove.papers.ito2021.heat_maps import har_data
 from elmgrove.papers.ito2021.networks import losses
 from elmgrove.papers.ito2021.os_elm import os_elm
-from elmgrove.papers.ito2021.pair import Array, Pair
+from elmgrove.papers.ito2021.pair import Pair
 from elmgrove.papers.ito2021.settings import HAR, ROUND_EPOCHS, ROUNDS, Training
 from elmgrove.papers.ito2021.stack import Weights
 from elmgrove.papers.ito2021.trial import AFTER, BP_NN3, BP_NN3_FL, Trial
@@ -57,7 +58,7 @@ CHOICES = {
 
 def rounds(run: Run) -> Numbers:
     """Mean ROC-AUC after some rounds; quick: 20, on the data of ``har-pairs``. Needs PyTorch."""
-    extra("torch", "papers")
+    require_extra("torch", "papers")
     data, most = har_data(run)
     run, trial = replace(run, trials=1), Trial.of(data, HAR, 0, most)
     return {

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.algebra import Basis, HiddenLayer
+from elmgrove.detector import PatternRule
 from elmgrove.papers.figure import SEED
 
 #: Adam's, as TensorFlow 1.12 and PyTorch have it; the paper states none.

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.errors import extra
+from elmgrove.algebra import Array
+from elmgrove.errors import require_extra
 
-Array = NDArray[Any]
 #: W₁ (inputs × units), b₁ (1 × units), W₂, b₂, …
 Weights = list[Array]
 
@@ -18,8 +17,8 @@ class Stack:
 
     def __init__(self, X: Array, weights: Sequence[Weights], rate: float) -> None:
         self._rate = rate
-        self._torch = extra("torch", "papers")
-        self._optimize = extra("torch.optim.adam", "papers").adam
+        self._torch = require_extra("torch", "papers")
+        self._optimize = require_extra("torch.optim.adam", "papers").adam
         # Two threads are slower here than one, and far slower where the machine is shared.
         self._torch.set_num_threads(1)
         self._X = self._torch.from_numpy(X)

@@ -6,9 +6,10 @@ from itertools import combinations_with_replacement, starmap
 
 import numpy as np
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data import Labelled
 from elmgrove.papers.figure import SEED, Run
-from elmgrove.papers.ito2021.pair import Array, Pair
+from elmgrove.papers.ito2021.pair import Pair
 from elmgrove.papers.ito2021.settings import TRAINING_SHARE, Setting
 
 BEFORE, AFTER, BP_NN3, BP_NN5, BP_NN3_FL = "before", "after", "BP-NN3", "BP-NN5", "BP-NN3-FL"

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmgrove.algebra import Array
 from elmgrove.papers.data import Labelled, Recording
 from elmgrove.papers.data.fans import NORMAL
 from elmgrove.papers.figure import SEED, Run
 
-Array = NDArray[Any]
 #: MLMG's MNIST: 0 to 8 are normal, two or five of them at each of five clients; 9 is not.
 CASES: dict[int, list[tuple[int, ...]]] = {
     1: [(0, 1), (2, 3), (4, 5), (6, 7), (8, 0)],

@@ -3,10 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.federation import Contribution
-from elmgrove.federation.groups import Grouping, averaged, by_parameters, group, matched, summed
+from elmgrove.algebra import Basis
+from elmgrove.detector import PatternRule
+from elmgrove.federation import (
+    Contribution,
+    Grouping,
+    averaged,
+    by_parameters,
+    group,
+    matched,
+    summed,
+)
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet
@@ -14,7 +21,7 @@ from elmgrove.papers.mlmg.clients import Client, digits
 from elmgrove.papers.mlmg.settings import RIDGE, basis
 from elmgrove.papers.mlmg.trial import lowest_loss, tried
 
-#: Local models of a client, by case: as many as it has classes.
+#: LocalPattern models of a client, by case: as many as it has classes.
 LOCALS = {1: 2, 2: 5}
 MOST_GROUPS = 9
 AGGREGATIONS = {"FedAvg": averaged, "E²LM": summed}

@@ -6,10 +6,9 @@ from itertools import combinations, starmap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.algebra import Basis
+from elmgrove.detector import PatternRule
 from elmgrove.papers.data import Labelled, har, mnist
 from elmgrove.papers.figure import SEED, Numbers, Run
 from elmgrove.papers.fleet import Fleet
@@ -18,7 +17,6 @@ from elmgrove.papers.ito2021.settings import TRAINING_SHARE
 from elmgrove.papers.measures import auc
 from elmgrove.papers.mlmg.settings import RULE, basis
 
-Array = NDArray[Any]
 #: Both patterns count as normal, so the other's is no less so: no handicap.
 EQUAL = replace(RULE, patterns=1, handicap=0.0)
 VARIANTS: dict[str, PatternRule | None] = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from elmgrove.detector.mixture.pattern import ASSIGNMENTS, PatternRule
+from elmgrove.detector import ASSIGNMENTS, PatternRule
 from elmgrove.papers.data import har, mnist, recordings
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet

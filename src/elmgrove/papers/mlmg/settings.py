@@ -1,8 +1,7 @@
 """The settings with which MLMG's figures are run."""
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.algebra import Basis, HiddenLayer
+from elmgrove.detector import PatternRule
 from elmgrove.papers.figure import SEED
 
 RIDGE = 1e-3

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.federation.groups import averaged
+from elmgrove.algebra import Basis
+from elmgrove.detector import PatternRule
+from elmgrove.federation import averaged
 from elmgrove.papers.data import mnist
 from elmgrove.papers.figure import Numbers, Run
 from elmgrove.papers.fleet import Fleet

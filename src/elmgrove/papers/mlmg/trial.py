@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.detector.watcher import Watcher
+from elmgrove.algebra import Array, Basis
+from elmgrove.detector import Watcher
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.measures import Decisions, auc
 from elmgrove.papers.mlmg.clients import Client
 from elmgrove.papers.mlmg.settings import QUANTILE
 
-Array = NDArray[Any]
 #: Rows of a client whose losses tell where strange begins.
 _CALIBRATING = 5000
 

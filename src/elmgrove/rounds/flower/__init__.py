@@ -4,9 +4,9 @@ Needs ``pip install 'elmgrove[flower]'``, in an environment of its own: Flower p
 the server's do not fit.
 """
 
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 
-extra("flwr", "flower")
+require_extra("flwr", "flower")
 
 # After it is known that Flower is there: who lacks it shall read how to get it.
 from elmgrove.rounds.flower.client_app import client_app  # noqa: E402

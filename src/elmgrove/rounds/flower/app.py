@@ -6,12 +6,12 @@ from pathlib import Path
 from flwr.app import Context
 
 from elmgrove.errors import BadInput
-from elmgrove.rounds.clients import Worker
+from elmgrove.rounds.clients import Client
 from elmgrove.rounds.flower.client_app import client_app
 from elmgrove.rounds.flower.server_app import Outcome, server_app
 from elmgrove.rounds.plan import Plan
-from elmgrove.rounds.report import Report
-from elmgrove.storage.disk import write
+from elmgrove.rounds.report import RoundReport
+from elmgrove.storage import write
 
 REPORTS = "reports.jsonl"
 RESULT = "merged"
@@ -23,12 +23,12 @@ def _folder(context: Context) -> Path:
     return Path(str(context.run_config["folder"]))
 
 
-def _worker(context: Context, memory: bytes) -> Worker:
+def _client(context: Context, memory: bytes) -> Client:
     plan = Plan.load(_folder(context))
-    return plan.worker(sorted(plan.rows)[int(context.node_config["partition-id"])], memory)
+    return plan.client(sorted(plan.rows)[int(context.node_config["partition-id"])], memory)
 
 
-def _tell(context: Context, report: Report) -> None:
+def _tell(context: Context, report: RoundReport) -> None:
     with (_folder(context) / REPORTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(report.fields) + "\n")
 
@@ -43,4 +43,4 @@ def _done(context: Context, outcome: Outcome) -> None:
 
 
 server = server_app(lambda context: Plan.load(_folder(context)).federation(), _done, _tell)
-client = client_app(_worker)
+client = client_app(_client)

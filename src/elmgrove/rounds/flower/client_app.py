@@ -1,34 +1,34 @@
-"""The client app: a worker that answers Flower's messages."""
+"""The client app: a client that answers Flower's messages."""
 
 from collections.abc import Callable
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from elmgrove.rounds.clients import Worker
+from elmgrove.rounds.clients import Client
 from elmgrove.rounds.flower.records import array_of, blob, content, notes_of
 from elmgrove.rounds.loop import reason
 
-#: Makes the worker of a node, with what it remembers of earlier rounds.
-Make = Callable[[Context, bytes], Worker]
+#: Makes the client of a node, with what it remembers of earlier rounds.
+Make = Callable[[Context, bytes], Client]
 
 _MEMORY = "memory"
 
 
 def client_app(make: Make) -> ClientApp:
-    """A ``ClientApp`` around a worker; its memory is kept in Flower's context from round to round.
+    """A ``ClientApp`` around a client; its memory is kept in Flower's context from round to round.
 
-    What a worker raises is told to the server in words, and the round goes on without it.
+    What a client raises is told to the server in words, and the round goes on without it.
     """
     app = ClientApp()
 
     def answered(
-        message: Message, context: Context, answer: Callable[[Worker], RecordDict]
+        message: Message, context: Context, answer: Callable[[Client], RecordDict]
     ) -> Message:
         try:
-            worker = make(context, blob(context.state, _MEMORY))
-            made = answer(worker)
-            context.state[_MEMORY] = array_of(worker.memory)
+            client = make(context, blob(context.state, _MEMORY))
+            made = answer(client)
+            context.state[_MEMORY] = array_of(client.memory)
         except Exception as error:
             # Flower would tell the server that something failed, but not what.
             made = content({"refused": reason(error)})
@@ -36,25 +36,25 @@ def client_app(make: Make) -> ClientApp:
 
     @app.query()
     def query(message: Message, context: Context) -> Message:
-        return answered(message, context, lambda worker: content({"name": worker.name}))
+        return answered(message, context, lambda client: content({"name": client.name}))
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        return answered(message, context, lambda worker: _trained(worker, message.content))
+        return answered(message, context, lambda client: _trained(client, message.content))
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        return answered(message, context, lambda worker: _received(worker, message.content))
+        return answered(message, context, lambda client: _received(client, message.content))
 
     return app
 
 
-def _trained(worker: Worker, asked: RecordDict) -> RecordDict:
-    reply = worker.train(blob(asked, "request"), int(notes_of(asked)["round"]))
+def _trained(client: Client, asked: RecordDict) -> RecordDict:
+    reply = client.train(blob(asked, "request"), int(notes_of(asked)["round"]))
     return content({}, reply=reply)
 
 
-def _received(worker: Worker, given: RecordDict) -> RecordDict:
+def _received(client: Client, given: RecordDict) -> RecordDict:
     number = int(notes_of(given)["round"])
-    loss = worker.receive(blob(given, "request"), blob(given, "gift"), number)
+    loss = client.receive(blob(given, "request"), blob(given, "gift"), number)
     return content({"loss": loss.mean, "rows": loss.rows})

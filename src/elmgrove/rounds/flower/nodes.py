@@ -7,7 +7,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from elmgrove.errors import BadInput
-from elmgrove.federation.entries import require_origin
+from elmgrove.federation import require_origin
 from elmgrove.rounds.flower.records import content, notes_of
 
 #: Seconds between two looks at who is there.

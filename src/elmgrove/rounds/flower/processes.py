@@ -19,7 +19,7 @@ _GRACE = 10.0
 _PAUSE = 0.1
 
 
-class Processes:
+class FlowerProcesses:
     """Runs Flower's commands in a folder, each with a log, and ends whatever came of them.
 
     Flower's processes start others (one for an app, and Ray's) that do not end with them. All work
@@ -123,12 +123,12 @@ class Processes:
             time.sleep(_PAUSE)
 
     def left(self) -> list[int]:
-        """Processes of this folder that still run."""
+        """FlowerProcesses of this folder that still run."""
         return [pid for pid in working_in(self.folder) if pid != os.getpid()]
 
 
 def working_in(folder: Path) -> list[int]:
-    """Processes whose home or working folder lies in there; none where there is no /proc.
+    """FlowerProcesses whose home or working folder lies in there; none where there is no /proc.
 
     Of some only one of the two is known: Flower's app processes change the folder, and Ray's
     overwrite their environment with a name.

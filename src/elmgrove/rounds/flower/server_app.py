@@ -8,16 +8,16 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from elmgrove.rounds.flower.strategy import RoundsStrategy
-from elmgrove.rounds.report import Delivery, Report
-from elmgrove.rounds.rules import Federation
+from elmgrove.rounds.report import Delivery, RoundReport
+from elmgrove.rounds.rules import RoundRule
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a federation ended with: itself, what happened each round, and what clients got."""
 
-    federation: Federation[Any]
-    reports: list[Report]
+    federation: RoundRule[Any]
+    reports: list[RoundReport]
     delivery: Delivery
 
 
@@ -33,9 +33,9 @@ SETTINGS = {
 
 
 def server_app(
-    make: Callable[[Context], Federation[Any]],
+    make: Callable[[Context], RoundRule[Any]],
     done: Callable[[Context, Outcome], None],
-    on_round: Callable[[Context, Report], None] | None = None,
+    on_round: Callable[[Context, RoundReport], None] | None = None,
 ) -> ServerApp:
     """A ``ServerApp`` that makes a federation, runs its rounds and hands over what came of it.
 
@@ -47,9 +47,9 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        federation, reports = make(context), list[Report]()
+        federation, reports = make(context), list[RoundReport]()
 
-        def tell(report: Report) -> None:
+        def tell(report: RoundReport) -> None:
             reports.append(report)
             if on_round is not None:
                 on_round(context, report)

@@ -12,9 +12,9 @@ import httpx
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation import Merged
 from elmgrove.rounds.flower.app import DELIVERY, FAILURE, REPORTS, RESULT
-from elmgrove.rounds.flower.processes import Processes
+from elmgrove.rounds.flower.processes import FlowerProcesses
 from elmgrove.rounds.plan import Plan
-from elmgrove.rounds.report import Delivery, Report
+from elmgrove.rounds.report import Delivery, RoundReport
 
 #: Seconds in which a SuperLink must answer.
 START = 60.0
@@ -46,13 +46,16 @@ _MODULE = (
 )
 
 
-def simulate(plan: Plan, on_round: Callable[[Report], None]) -> tuple[Merged, Delivery]:
+def simulate(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merged, Delivery]:
     """What the clients of a plan know together in the end, and what each made of it.
 
     A SuperLink is started for it, and is gone afterwards with all that it started.
     """
     plan.federation()  # refuses what can't begin, before anything is started
-    with TemporaryDirectory(prefix="elmgrove-") as scratch, Processes(Path(scratch)) as processes:
+    with (
+        TemporaryDirectory(prefix="elmgrove-") as scratch,
+        FlowerProcesses(Path(scratch)) as processes,
+    ):
         folder = processes.folder
         require_short(folder)
         plan.save(folder)
@@ -84,7 +87,7 @@ def require_short(folder: Path) -> None:
         )
 
 
-def superlink(processes: Processes, *options: str, scheme: str = "http") -> str:
+def superlink(processes: FlowerProcesses, *options: str, scheme: str = "http") -> str:
     """Starts a SuperLink on a free port of this machine; gives its address when it answers."""
     port = free_port()
     command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
@@ -134,7 +137,7 @@ def _command(folder: Path, plan: Plan) -> list[str]:
 class _Listener:
     """Passes on what the server app writes about its rounds."""
 
-    def __init__(self, path: Path, on_round: Callable[[Report], None]) -> None:
+    def __init__(self, path: Path, on_round: Callable[[RoundReport], None]) -> None:
         self._path = path
         self._on_round = on_round
         self._told = 0
@@ -144,4 +147,4 @@ class _Listener:
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
         for line in text.split("\n")[self._told : -1]:
             self._told += 1
-            self._on_round(Report.from_fields(json.loads(line)))
+            self._on_round(RoundReport.from_fields(json.loads(line)))

@@ -12,8 +12,8 @@ from elmgrove.rounds.flower.call import Call
 from elmgrove.rounds.flower.nodes import Nodes
 from elmgrove.rounds.flower.records import array_of, blob, notes_of
 from elmgrove.rounds.loop import Round, drawn
-from elmgrove.rounds.report import Delivery, Report
-from elmgrove.rounds.rules import Federation
+from elmgrove.rounds.report import Delivery, RoundReport
+from elmgrove.rounds.rules import RoundRule
 
 
 class RoundsStrategy(Strategy):
@@ -21,14 +21,14 @@ class RoundsStrategy(Strategy):
 
     Clients are known by the names that they give themselves, so the draw is that of any other
     engine. One that fails, is late or gone, has no rows, or sends what the federation refuses is
-    left out, with the reason in the round's ``Report``, and the round goes on. After the last
+    left out, with the reason in the round's ``RoundReport``, and the round goes on. After the last
     round every client gets what is known (``Delivery``). ``clients`` is how many to wait for first,
     at most ``start`` seconds; then each has ``timeout`` seconds to answer.
     """
 
     def __init__(
         self,
-        federation: Federation[Any],
+        federation: RoundRule[Any],
         *,
         clients: int,
         rounds: int = 1,
@@ -36,7 +36,7 @@ class RoundsStrategy(Strategy):
         seed: int = 0,
         start: float = 600.0,
         timeout: float = 3600.0,
-        on_round: Callable[[Report], None] | None = None,
+        on_round: Callable[[RoundReport], None] | None = None,
     ) -> None:
         self._federation = federation
         self._nodes = Nodes(clients, start, timeout)
@@ -107,7 +107,7 @@ class RoundsStrategy(Strategy):
         call = self._call
         happened = Round(number, call.asked, answered, call.left_out)
         if self._on_round is not None:
-            self._on_round(Report.of(happened, call.down, call.up, call.seconds))
+            self._on_round(RoundReport.of(happened, call.down, call.up, call.seconds))
 
 
 def _loss(_: str, held: RecordDict) -> Loss:

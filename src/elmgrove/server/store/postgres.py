@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.errors import extra
+from elmgrove.errors import require_extra
 from elmgrove.server.store.statements import Operation, Statement, StoreUnavailable, T, prepare
 
-asyncpg: Any = extra("asyncpg", "server")
+asyncpg: Any = require_extra("asyncpg", "server")
 
 CONNECTIONS = 8
 # Seconds, so that no wait is without a bound: for a connection, and for an answer.

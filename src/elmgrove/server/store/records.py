@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Federation:
+class FederationRow:
     """Devices that share a basis.
 
     ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets anyone join
@@ -22,7 +22,7 @@ class Federation:
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceRow:
     """A device that was let in, known by the hash of its key."""
 
     name: str
@@ -32,7 +32,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredEntry:
     """What a device published, without the bytes; ``digest`` is their SHA-256 in hexadecimal.
 
     ``left`` marks a departure: the device took its contribution back, so there are no bytes,

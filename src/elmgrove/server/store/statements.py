@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from elmgrove.errors import BadFile, ElmgroveError
-from elmgrove.server.store.records import Change, Device, Entry, Federation
+from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
 
 T = TypeVar("T")
 Statement = tuple[Any, ...]  # the text, then its arguments $1, $2, ...
@@ -81,7 +81,7 @@ FEDERATION = "SELECT name, basis, ridge, members, token_hash, created FROM feder
 DEVICE = "SELECT name, key_hash, revoked, enrolled FROM device WHERE federation = $1"
 
 
-def create_federation(made: Federation) -> Operation[bool]:
+def create_federation(made: FederationRow) -> Operation[bool]:
     if (yield from federation(made.name)) is not None:
         return False
     members = None if made.members is None else json.dumps(made.members)
@@ -91,21 +91,21 @@ def create_federation(made: Federation) -> Operation[bool]:
     return True
 
 
-def federation(name: str) -> Operation[Federation | None]:
+def federation(name: str) -> Operation[FederationRow | None]:
     rows = yield (f"{FEDERATION} WHERE name = $1", name)
     return _federation(*rows[0]) if rows else None
 
 
-def federations() -> Operation[list[Federation]]:
+def federations() -> Operation[list[FederationRow]]:
     rows = yield (f"{FEDERATION} ORDER BY name",)
     return [_federation(*row) for row in rows]
 
 
 def _federation(
     name: str, basis: str, ridge: float, members: str | None, token_hash: str, created: float
-) -> Federation:
+) -> FederationRow:
     patterns = None if members is None else tuple(json.loads(members))
-    return Federation(name, json.loads(basis), ridge, patterns, token_hash, created)
+    return FederationRow(name, json.loads(basis), ridge, patterns, token_hash, created)
 
 
 def delete_federation(name: str) -> Operation[bool]:
@@ -120,7 +120,7 @@ def set_token(name: str, token_hash: str) -> Operation[None]:
     yield ("UPDATE federation SET token_hash = $2 WHERE name = $1", name, token_hash)
 
 
-def enrol(federation: str, device: Device, again: bool) -> Operation[bool]:
+def enrol(federation: str, device: DeviceRow, again: bool) -> Operation[bool]:
     yield from known(federation)
     if (yield (f"{DEVICE} AND name = $2", federation, device.name)):
         if not again:
@@ -131,18 +131,18 @@ def enrol(federation: str, device: Device, again: bool) -> Operation[bool]:
     return True
 
 
-def device_of(federation: str, key_hash: str) -> Operation[Device | None]:
+def device_of(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
     rows = yield (f"{DEVICE} AND key_hash = $2", federation, key_hash)
     return _device(*rows[0]) if rows else None
 
 
-def devices(federation: str) -> Operation[list[Device]]:
+def devices(federation: str) -> Operation[list[DeviceRow]]:
     rows = yield (f"{DEVICE} ORDER BY name", federation)
     return [_device(*row) for row in rows]
 
 
-def _device(name: str, key_hash: str, revoked: int, enrolled: float) -> Device:
-    return Device(name, key_hash, bool(revoked), enrolled)
+def _device(name: str, key_hash: str, revoked: int, enrolled: float) -> DeviceRow:
+    return DeviceRow(name, key_hash, bool(revoked), enrolled)
 
 
 def revoke(federation: str, name: str) -> Operation[bool]:
@@ -163,22 +163,22 @@ NEWEST = "e.federation = $1 AND e.superseded IS NULL"
 WITH_CONTENT = "JOIN content c ON c.federation = e.federation AND c.revision = e.revision"
 
 
-def entry(federation: str, origin: str) -> Operation[Entry | None]:
+def entry(federation: str, origin: str) -> Operation[StoredEntry | None]:
     rows = yield (f"SELECT {ENTRY} FROM entry e WHERE {NEWEST} AND origin = $2", federation, origin)
     return _entry(rows[0]) if rows else None
 
 
-def entries(federation: str) -> Operation[list[Entry]]:
+def entries(federation: str) -> Operation[list[StoredEntry]]:
     rows = yield (f"SELECT {ENTRY} FROM entry e WHERE {NEWEST} ORDER BY origin", federation)
     return [_entry(row) for row in rows]
 
 
-def _entry(row: Sequence[Any]) -> Entry:
+def _entry(row: Sequence[Any]) -> StoredEntry:
     fields = [*row[:-1], bool(row[-1])]
-    return Entry(*fields)
+    return StoredEntry(*fields)
 
 
-def blob(federation: str, origin: str) -> Operation[tuple[Entry, bytes] | None]:
+def blob(federation: str, origin: str) -> Operation[tuple[StoredEntry, bytes] | None]:
     select = f"SELECT {ENTRY}, c.blob FROM entry e {WITH_CONTENT} WHERE {NEWEST} AND origin = $2"
     rows = yield (select, federation, origin)
     return (_entry(rows[0][:-1]), rows[0][-1]) if rows else None
@@ -194,8 +194,11 @@ def revision(federation: str, besides: str) -> Operation[int]:
 
 
 def put(
-    federation: str, made: Entry, content: bytes | None, successor: Callable[[Entry | None], bool]
-) -> Operation[Entry | Exception]:
+    federation: str,
+    made: StoredEntry,
+    content: bytes | None,
+    successor: Callable[[StoredEntry | None], bool],
+) -> Operation[StoredEntry | Exception]:
     """Returns what ``successor`` raises: a back end's own errors can't be mistaken for it."""
     yield from known(federation)
     held = yield from entry(federation, made.origin)
@@ -215,7 +218,7 @@ def put(
     return made
 
 
-def _supersede(federation: str, held: Entry | None, made: Entry) -> Operation[None]:
+def _supersede(federation: str, held: StoredEntry | None, made: StoredEntry) -> Operation[None]:
     if held is not None:
         mark = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
         yield (mark, federation, held.revision, made.revision)

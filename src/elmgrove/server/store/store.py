@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from elmgrove.errors import BadInput
 from elmgrove.server.store import statements
-from elmgrove.server.store.records import Change, Device, Entry, Federation, Snapshot
+from elmgrove.server.store.records import Change, DeviceRow, FederationRow, Snapshot, StoredEntry
 from elmgrove.server.store.sqlite import open_sqlite
 from elmgrove.server.store.statements import Operation, Statement, T
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
 
 
-class Engine(Protocol):
+class Database(Protocol):
     """A data base that runs operations. Its failures are ``StoreUnavailable``."""
 
     async def read(self, operation: Operation[T]) -> T:
@@ -46,53 +46,53 @@ class Store:
     Methods that write to an unknown federation raise ``KeyError``, those that read it find nothing.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Database) -> None:
+        self._database = engine
 
     async def close(self) -> None:
         """Lets what was begun end; the store MUST NOT be used afterwards."""
-        await self._engine.close()
+        await self._database.close()
 
     async def ready(self) -> None:
         """MUST raise ``StoreUnavailable``, within a minute, when the data base can't answer."""
-        await self._engine.read(statements.check())
+        await self._database.read(statements.check())
 
-    async def create_federation(self, made: Federation) -> bool:
+    async def create_federation(self, made: FederationRow) -> bool:
         """MUST return False and change nothing when the name is taken."""
-        return await self._engine.write(made.name, statements.create_federation(made))
+        return await self._database.write(made.name, statements.create_federation(made))
 
-    async def federation(self, name: str) -> Federation | None:
-        return await self._engine.read(statements.federation(name))
+    async def federation(self, name: str) -> FederationRow | None:
+        return await self._database.read(statements.federation(name))
 
-    async def federations(self) -> list[Federation]:
+    async def federations(self) -> list[FederationRow]:
         """MUST be in the order of the names."""
-        return await self._engine.read(statements.federations())
+        return await self._database.read(statements.federations())
 
     async def delete_federation(self, name: str) -> bool:
         """MUST delete all that belongs to it; says whether it was there."""
-        return await self._engine.write(name, statements.delete_federation(name))
+        return await self._database.write(name, statements.delete_federation(name))
 
     async def set_token(self, name: str, token_hash: str) -> None:
-        await self._engine.write(name, statements.set_token(name, token_hash))
+        await self._database.write(name, statements.set_token(name, token_hash))
 
-    async def enrol(self, federation: str, device: Device, *, again: bool) -> bool:
+    async def enrol(self, federation: str, device: DeviceRow, *, again: bool) -> bool:
         """Lets a device in, not revoked. MUST return False and change nothing when it is in.
 
         ``again`` replaces the key of a device that is in and lets a revoked one back in.
         """
-        return await self._engine.write(federation, statements.enrol(federation, device, again))
+        return await self._database.write(federation, statements.enrol(federation, device, again))
 
-    async def device_of(self, federation: str, key_hash: str) -> Device | None:
+    async def device_of(self, federation: str, key_hash: str) -> DeviceRow | None:
         """MUST find revoked devices too: what they may do is for the caller to decide."""
-        return await self._engine.read(statements.device_of(federation, key_hash))
+        return await self._database.read(statements.device_of(federation, key_hash))
 
-    async def devices(self, federation: str) -> list[Device]:
+    async def devices(self, federation: str) -> list[DeviceRow]:
         """MUST be in the order of the names."""
-        return await self._engine.read(statements.devices(federation))
+        return await self._database.read(statements.devices(federation))
 
     async def revoke(self, federation: str, name: str) -> bool:
         """Says whether there is such a device; what it published stays."""
-        return await self._engine.write(federation, statements.revoke(federation, name))
+        return await self._database.write(federation, statements.revoke(federation, name))
 
     async def put(
         self,
@@ -103,8 +103,8 @@ class Store:
         blob: bytes | None,
         received: float,
         *,
-        successor: Callable[[Entry | None], bool],
-    ) -> Entry:
+        successor: Callable[[StoredEntry | None], bool],
+    ) -> StoredEntry:
         """Stores a contribution, or a departure (no blob), under the federation's next revision.
 
         ``successor`` MUST see the newest entry of that origin, with no other put in between, and
@@ -113,28 +113,28 @@ class Store:
         ``KeyError`` where none is held). Revisions MUST be 1, 2, 3, ... without gaps.
         """
         digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
-        made = Entry(origin, 0, epoch, count, digest, size, received, blob is None)
+        made = StoredEntry(origin, 0, epoch, count, digest, size, received, blob is None)
         put = statements.put(federation, made, blob, successor)
-        outcome = await self._engine.write(federation, put)
+        outcome = await self._database.write(federation, put)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    async def entry(self, federation: str, origin: str) -> Entry | None:
+    async def entry(self, federation: str, origin: str) -> StoredEntry | None:
         """The newest of that origin, a departure too."""
-        return await self._engine.read(statements.entry(federation, origin))
+        return await self._database.read(statements.entry(federation, origin))
 
-    async def entries(self, federation: str) -> list[Entry]:
+    async def entries(self, federation: str) -> list[StoredEntry]:
         """MUST be the newest of each origin, departures included, in the order of the origins."""
-        return await self._engine.read(statements.entries(federation))
+        return await self._database.read(statements.entries(federation))
 
-    async def blob(self, federation: str, origin: str) -> tuple[Entry, bytes] | None:
+    async def blob(self, federation: str, origin: str) -> tuple[StoredEntry, bytes] | None:
         """The newest of that origin; None where there is none or it left."""
-        return await self._engine.read(statements.blob(federation, origin))
+        return await self._database.read(statements.blob(federation, origin))
 
     async def revision(self, federation: str, besides: str | None = None) -> int:
         """The newest that is not by ``besides``; 0 if none. MUST be quick with many devices."""
-        return await self._engine.read(
+        return await self._database.read(
             statements.revision(federation, besides or statements.NOBODY)
         )
 
@@ -145,7 +145,7 @@ class Store:
         ``KEEP`` revisions after it was superseded), ``since`` is 0, or is a revision that this
         federation never had. Then take a snapshot. An unknown federation is a ``KeyError``.
         """
-        return await self._engine.read(statements.changes(federation, since, limit))
+        return await self._database.read(statements.changes(federation, since, limit))
 
     @asynccontextmanager
     async def snapshot(self, federation: str) -> AsyncIterator[Snapshot]:
@@ -156,7 +156,7 @@ class Store:
         """
         revision = statements.snapshot_revision(federation)
         blobs = statements.snapshot_blobs(federation)
-        async with self._engine.stream(revision, blobs) as (found, rows):
+        async with self._database.stream(revision, blobs) as (found, rows):
             yield Snapshot(found, rows)
 
 
