@@ -78,8 +78,8 @@ def merging(units: int) -> Cases:
     parts = list(islice(cycle(distinct), max(CONTRIBUTIONS)))
 
     def merged(chosen: list[Evidence]) -> Matrix:
-        detector.received = Evidence.sum(chosen)
-        return detector.model.beta
+        detector.rest_on([Evidence.sum(chosen)])
+        return detector.model.models[0].beta
 
     def added(chosen: list[Evidence]) -> Matrix:
         # In the layout in which they are, or each addition would be a transposition as well.

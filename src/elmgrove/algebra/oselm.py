@@ -56,13 +56,11 @@ _BLOCK = 1024
 
 
 class Guess(NamedTuple):
-    """What a model makes of one row: h, w = Ph, y, the pattern, and how much its error counts."""
+    """What a model makes of one row: h, w = Ph, and y."""
 
     h: Array
-    w: Any
+    w: Array
     y: Array
-    pattern: int = 0
-    weight: float = 1.0
 
 
 class OSELM(Network):
@@ -140,30 +138,6 @@ class OSELM(Network):
         with _threads(len(X)):
             return self.output_many(self.hidden_many(X))
 
-    def loss_one(self, x: Array) -> float:
-        """Σ (x − y)² of one row that is known to be good, as an autoencoder."""
-        r = x - self.predict_one(x)
-        return float(self._blas.dot(r, r))
-
-    def losses(self, X: Array) -> Array:
-        """The same for each row."""
-        R = X - self.predict_many(X)
-        squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
-        return squares
-
-    def trial(self, rows: Array) -> "OSELM":
-        """A learner of these rows alone that rests on all that is known here."""
-        made = OSELM(
-            self.basis.layer,
-            self.basis.outputs,
-            ridge=self.ridge,
-            dtype=self.dtype,
-            basis=self.basis,
-        )
-        made.learn_many(rows, rows)
-        made.rest_on(self.total)
-        return made
-
     # E²LM: the three operations, and evidence of others that stays theirs
 
     @property
@@ -178,16 +152,10 @@ class OSELM(Network):
 
     @prior.setter
     def prior(self, prior: Evidence | None) -> None:
+        # Whether it is admissible is asked where it comes in from others: a little that is left of
+        # a lot carries the rounding of the lot, and would not be found so.
         if prior is not None:
             self.basis.require(prior.basis)
-            prior.require_admissible("this evidence can't serve as a prior")
-        self.rest_on(prior)
-
-    def rest_on(self, prior: Evidence | None) -> None:
-        """The same for sums and differences of what was found admissible.
-
-        A little that is left of a lot carries the rounding of the lot, and would not be found so.
-        """
         prior_U, prior_V = (
             (None, None)
             if prior is None
@@ -264,14 +232,10 @@ class OSELM(Network):
     # The steps of one row, for callers that share them between scoring and learning
 
     def guess(self, x: Array) -> "Guess":
-        """What the model makes of a row that is known to be good; ``take`` learns it."""
+        """What the model makes of a row that is known to be good."""
         h = self.hidden_one(x)
         w = self.solve_one(h)
         return Guess(h, w, self.output_one(w))
-
-    def take(self, guess: "Guess", t: Array, energy: float) -> None:
-        """Learns the row that was guessed, with the work that was done for that."""
-        self.absorb(guess.h, guess.w, t, energy)
 
     def solve_one(self, h: Array) -> Array:
         """w = Ph."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from elmgrove.detector import PatternDetector, Watcher
+from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange.base import Exchange, Unauthorized, Unreachable, grouped_of, merged_of
 from elmgrove.exchange.folder import FolderExchange
@@ -98,7 +98,7 @@ class Session:
         self._departures: tuple[Entry, ...] = ()
 
     @property
-    def detector(self) -> Watcher[Any]:
+    def detector(self) -> Detector:
         """The member's detector: ``observe`` rows with it."""
         return self.member.detector
 
@@ -131,7 +131,7 @@ class Session:
             self._save(self.member)
         entries = self._departures + (() if offer is None else (offer,))
         detector = self.member.detector
-        tolerance = detector.rule.join if isinstance(detector, PatternDetector) else None
+        tolerance = None if detector.patterns is None else detector.patterns.join
         return Outgoing(
             self.member.name,
             entries,

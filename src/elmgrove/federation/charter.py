@@ -4,14 +4,13 @@ import re
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from elmgrove.algebra import Basis, Evidence
-from elmgrove.detector import Detector, PatternDetector, PatternRule
+from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
@@ -102,9 +101,9 @@ class Charter:
 
         With a rule for ``patterns`` it has a model for each of several.
         """
-        make = Detector if patterns is None else partial(PatternDetector, rule=patterns)
-        detector = make(
+        detector = Detector(
             self.basis.layer,
+            patterns=patterns,
             features=self.basis.features,
             scaling=self.basis.scaling,
             ridge=self.ridge,

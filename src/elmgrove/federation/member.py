@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from elmgrove.algebra import Basis, Evidence, Packed
-from elmgrove.detector import Part, Watcher, pack_detector, unpack_detector
+from elmgrove.detector import Detector, Part, pack_detector, unpack_detector, upgraded
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation.entries import Contribution, Departure, Entry, require_epoch
 from elmgrove.federation.ledger import Ledger
@@ -68,7 +68,7 @@ class Member:
     def __init__(
         self,
         name: str,
-        detector: Watcher[Any],
+        detector: Detector,
         ledger: Ledger | None = None,
         merged: Merged | None = None,
     ) -> None:
@@ -286,6 +286,7 @@ class Member:
         """The inverse of ``to_bytes``; ``BadFile`` for anything else, never half a model."""
         fields, arrays = unseal(STATE_FORMAT, blob)
         with unpacking("a state"):
+            fields = {**fields, "detector": upgraded(fields["detector"])}
             basis = Basis.from_fields(fields["detector"]["basis"])
             ledger = unpack_ledger(basis, fields, arrays)
             merged = unpack_merged(basis, fields, arrays)
