@@ -29,7 +29,7 @@ def one_row(units: int) -> Cases:
     model = OSELM(layer, INPUTS)
     model.learn_many(rows(2048), rows(2048))
     learner, scorer, still, watcher, member = (_experienced(layer) for _ in range(5))
-    member.received = still.evidence
+    member.rest_on([still.evidence])
     source = stream()
 
     def after_learning() -> Matrix:

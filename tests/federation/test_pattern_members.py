@@ -15,7 +15,6 @@ from sklearn.metrics import roc_auc_score
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, NotAdmissible
 from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
-from elmgrove.detector.patterns import PatternDetector
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT
@@ -180,8 +179,7 @@ def test_each_pattern_waits_for_rows_of_its_own() -> None:
 def test_a_new_pattern_is_left_out_until_it_has_rows_enough() -> None:
     me = member(rows=mixed(1, 100))
     before = me.offer()
-    me.detector.model.found(rows_of(5, 1, LEAST - 1))
-    me.detector.learned += LEAST - 1
+    me.detector.model.adopt(rows_of(5, 1, LEAST - 1))
     assert me.offer() == before
     me.detector.learn_many(rows_of(5, 2, 1))
     offered = me.offer()
@@ -257,14 +255,14 @@ class Guarded(RuleBasedStateMachine):
 
     @rule()
     def tune(self) -> None:
-        before = len(self.model.own), len(self.model.retired)
+        before = len(self.model.own), len(self.model.patterns.retired)
         self.model.tune()
-        if before != (len(self.model.own), len(self.model.retired)):
+        if before != (len(self.model.own), len(self.model.patterns.retired)):
             event("tuned to others")
 
     @property
     def joined(self) -> list[int]:
-        patterns = [*self.model.own, *self.model.retired]
+        patterns = [*self.model.own, *self.model.patterns.retired]
         return [one.number for pattern in patterns for one in pattern.joined]
 
     @precondition(lambda self: self.joined)
@@ -273,10 +271,12 @@ class Guarded(RuleBasedStateMachine):
         self.model.part(self.joined[which % len(self.joined)])
         event("parted")
 
-    @precondition(lambda self: self.model.retired)
+    @precondition(lambda self: self.model.patterns.retired)
     @rule(which=st.integers(0, 9))
     def revive(self, which: int) -> None:
-        self.model.revive(self.model.retired[which % len(self.model.retired)].number)
+        self.model.revive(
+            self.model.patterns.retired[which % len(self.model.patterns.retired)].number
+        )
         event("revived")
 
     @rule()
@@ -353,7 +353,7 @@ class MixedFleet(FleetOnMemory):
             detector = device.member.detector
             self.require_sum(detector.evidence, [device.rows])
             self.require_sum(detector.received, [rows for rows in others if rows is not None])
-            if isinstance(detector, PatternDetector):
+            if detector.patterns is not None:
                 event(f"{len(detector.model.own)} own, {len(detector.model.foreign)} foreign")
 
     def require_sum(self, evidence: Evidence | None, parts: list[np.ndarray]) -> None:

@@ -152,10 +152,17 @@ class OSELM(Network):
 
     @prior.setter
     def prior(self, prior: Evidence | None) -> None:
-        # Whether it is admissible is asked where it comes in from others: a little that is left of
-        # a lot carries the rounding of the lot, and would not be found so.
         if prior is not None:
             self.basis.require(prior.basis)
+            prior.require_admissible("this evidence can't serve as a prior")
+        self.use_prior(prior)
+
+    def use_prior(self, prior: Evidence | None) -> None:
+        """Sets the prior to a sum or difference of what was found admissible.
+
+        It is not asked again: a little that is left of a lot carries the rounding of the lot, and
+        would not be found so.
+        """
         prior_U, prior_V = (
             (None, None)
             if prior is None

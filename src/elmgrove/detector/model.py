@@ -182,7 +182,7 @@ class Autoencoder(OSELM):
         """A model of these rows alone that rests on all that is known here; this one stays."""
         made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
         made.learn_all(rows)
-        made.prior = self.total
+        made.use_prior(self.total)
         return made
 
     # Cooperation
@@ -199,11 +199,8 @@ class Autoencoder(OSELM):
 
     def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets the sum of these take the place of all that was received from others."""
-        received = Evidence.sum(parts) if parts else None
-        if received is not None:
-            self.basis.require(received.basis)
-            received.require_admissible("this evidence can't be used")
-        self._use(received)
+        self.prior = Evidence.sum(parts) if parts else None
+        self._changed(0)
 
     def add_received(self, evidence: Evidence) -> None:
         """Adds evidence of others to the sum that was received."""
@@ -219,7 +216,7 @@ class Autoencoder(OSELM):
         self._use(held.without(evidence))
 
     def _use(self, received: Evidence | None) -> None:
-        self.prior = received
+        self.use_prior(received)
         self._changed(0)
 
     def _changed(self, rows: int) -> None:

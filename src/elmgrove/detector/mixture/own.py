@@ -47,7 +47,7 @@ class OwnPatterns:
     def foreign(self, evidence: Evidence) -> Autoencoder:
         """A model of what others know, which never learns."""
         model = Autoencoder(self.basis, **self._settings)
-        model.prior = evidence
+        model.use_prior(evidence)
         return model
 
     @property

@@ -198,7 +198,7 @@ class Pattern:
 
     def _update(self) -> None:
         known = [*(joined.faded for joined in self.joined), *self._received]
-        self.model.prior = Evidence.sum(known) if known else None
+        self.model.use_prior(Evidence.sum(known) if known else None)
 
     # On disk
 
@@ -245,3 +245,7 @@ class Pattern:
                     when=one["when"],
                 )
             )
+        if any(one.total.shape != self.total.shape for one in self.joined) or (
+            self.total.shape != (basis.layer.inputs,)
+        ):
+            raise BadInput("a centroid that does not fit the inputs")
