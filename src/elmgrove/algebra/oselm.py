@@ -56,13 +56,11 @@ _BLOCK = 1024
 
 
 class Guess(NamedTuple):
-    """What a model makes of one row: h, w = Ph, y, the pattern, and how much its error counts."""
+    """What a model makes of one row: its hidden outputs h, w = Ph, and its outputs y."""
 
     h: Array
-    w: Any
+    w: Array
     y: Array
-    pattern: int = 0
-    weight: float = 1.0
 
 
 class OSELM(Network):
@@ -263,13 +261,13 @@ class OSELM(Network):
 
     # The steps of one row, for callers that share them between scoring and learning
 
-    def guess(self, x: Array) -> "Guess":
+    def guess(self, x: Array) -> Guess:
         """What the model makes of a row that is known to be good; ``take`` learns it."""
         h = self.hidden_one(x)
         w = self.solve_one(h)
         return Guess(h, w, self.output_one(w))
 
-    def take(self, guess: "Guess", t: Array, energy: float) -> None:
+    def take(self, guess: Guess, t: Array, energy: float) -> None:
         """Learns the row that was guessed, with the work that was done for that."""
         self.absorb(guess.h, guess.w, t, energy)
 
