@@ -16,7 +16,7 @@ _PACKAGES = (
 
 
 def about() -> dict[str, Any]:
-    """Date, processor, versions and BLAS."""
+    """Tells date, processor, versions and BLAS."""
     return {
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "processor": _processor(),
