@@ -24,10 +24,11 @@ _SAME_WORK = {
 }
 _LEGEND = """
 literal: equation (12) in NumPy as it is written; careful: equation (12) grouped by hand into
-cheaper products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, relu, sigmoid, Adam, one row
-a step, float32. HalfSpaceTrees: River's defaults, on ready-made dicts or making them of the same
-arrays. Medians; the ratios are to the call above. One learned row in sixteen also pays for adding
-the waiting ones to V: that shows in p99, and in the means in the file of results."""
+cheaper products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, relu, sigmoid,
+Adam, one row a step, float32. HalfSpaceTrees: River's defaults, on ready-made dicts or making
+them of the same arrays. Medians; the ratios are to the call above. One learned row in sixteen
+also pays for adding the waiting ones to V: that shows in p99, and in the means in the file of
+results."""
 
 
 def print_report(results: Results, units: list[int], about: dict[str, Any], out: Console) -> None:

@@ -52,7 +52,7 @@ class Factor:
             )
 
     def solve(self, B: NDArray[Any]) -> Matrix:
-        """Solves (U + λI)⁻¹ B."""
+        """Computes (U + λI)⁻¹ B."""
         with one_thread:
             X: Matrix = dpotrs(self._C, B, lower=0)[0]
         return X

@@ -10,7 +10,7 @@ _LEAST_FREEDOM = 0.25
 
 
 def expected_error(own: Evidence, others: Evidence | None, ridge: float) -> float:
-    """Expects so much squared error a value on own rows if the model rests on ``others`` as well.
+    """Estimates the squared error a value, on own rows, of a model that uses ``others`` as well.
 
     Generalized cross-validation (Golub, Heath and Wahba 1979) on the own n rows:
     RSS / (n (1 − df/n)²), where df = tr(U_own (U + λI)⁻¹) is how far these rows decide the fit.
@@ -21,7 +21,7 @@ def expected_error(own: Evidence, others: Evidence | None, ridge: float) -> floa
 
 
 def typical_loss(evidence: Evidence, ridge: float) -> float:
-    """Expects this loss Σ (t − y)² of one more row like these.
+    """Estimates the loss Σ (t − y)² of one more row like these.
 
     Infinite while there are fewer than about a third more rows than units: too few to tell.
     """

@@ -97,7 +97,7 @@ def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]
 
 
 def average(parts: Sequence[Evidence], ridge: float) -> RoundModel:
-    """Averages the models of several evidences by their rows (MLMG, equation (4)).
+    """Averages the models of several pieces of evidence, by their rows (MLMG, equation (4)).
 
     That is β = Σ |Dᵢ|/|D| βᵢ and P = Σ |Dᵢ|/|D| Pᵢ. The sum of evidence gives the model of
     all rows instead, and costs less; this is for comparison.

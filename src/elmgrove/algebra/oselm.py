@@ -35,12 +35,12 @@ class Network:
         self._activate = layer.activate if layer.activation != "identity" else None
 
     def hidden_one(self, x: Array) -> Array:
-        """The hidden outputs h of a row that was checked."""
+        """Computes the hidden outputs h of a row that was checked."""
         h: Array = self._blas.gemv(1.0, self._alpha_t, x, beta=1.0, y=self._b)
         return h if self._activate is None else self._activate(h)
 
     def hidden_many(self, X: Array) -> Array:
-        """The hidden outputs H of rows that were checked."""
+        """Computes the hidden outputs H of rows that were checked."""
         # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
         H: Array = self._blas.gemm(1.0, self._alpha_t, X.T).T
         H += self._b
@@ -139,12 +139,12 @@ class OSELM(Network):
             return self.output_many(self.hidden_many(X))
 
     def loss_one(self, x: Array) -> float:
-        """Squared error Σ (x − y)² of one row, for an autoencoder."""
+        """Computes the squared error Σ (x − y)² of one row, for an autoencoder."""
         r = x - self.predict_one(x)
         return float(self._blas.dot(r, r))
 
     def losses(self, X: Array) -> Array:
-        """Squared errors Σ (x − y)² of rows, for an autoencoder."""
+        """Computes the squared error Σ (x − y)² of each row, for an autoencoder."""
         return _squares(X - self.predict_many(X))
 
     def trial(self, rows: Array) -> "OSELM":
@@ -211,7 +211,7 @@ class OSELM(Network):
 
     @property
     def P(self) -> Array:
-        """(U + λI)⁻¹, computed from the evidence."""
+        """The matrix P = (U + λI)⁻¹, computed from the evidence."""
         return mirrored(self.total.factor(self.ridge).inverse()).astype(self.dtype)
 
     @property
@@ -228,7 +228,7 @@ class OSELM(Network):
         return self._inverse.refreshes
 
     def leave_one_out(self, X: Any, T: Any) -> Array:
-        """Squared errors of the last rows learned, each under the model without that row.
+        """Computes the squared errors of the last rows learned, each by the model without that row.
 
         Exact and without training: the residual grows by 1 / (1 − hᵀPh·φ^age) (Allen's PRESS).
         """
@@ -256,15 +256,15 @@ class OSELM(Network):
         self.absorb(guess.h, guess.w, t, energy)
 
     def solve_one(self, h: Array) -> Array:
-        """Solves w = Ph."""
+        """Computes w = Ph."""
         return self._inverse.solve(h)
 
     def output_one(self, w: Array) -> Array:
-        """Outputs y = hβ = wᵀV, without β."""
+        """Computes the outputs y = hβ = wᵀV, without β."""
         return self._sums.outputs(w)
 
     def output_many(self, H: Array) -> Array:
-        """Outputs Y = Hβ: equation (1)."""
+        """Computes the outputs Y = Hβ: equation (1)."""
         Y: Array = self._blas.gemm(1.0, self.beta, H.T, trans_a=1).T
         return Y
 

@@ -127,7 +127,7 @@ class _Candidates:
         return steps
 
     def best(self, limit: float = np.inf) -> Step | None:
-        """The two that lose least; None if there are no two that lose at most ``limit``."""
+        """Finds the two that lose least; None if no two lose at most ``limit``."""
         while self.count > 1:
             i, j = map(int, np.unravel_index(self._losses.argmin(), self._losses.shape))
             if self._losses[i, j] > limit:

@@ -54,7 +54,7 @@ class Sums:
         self._blas = Blas(dtype)
 
     def add_row(self, h: Array, t: Array, energy: float) -> None:
-        """U ← φU + hᵀh, V ← φV + hᵀt."""
+        """Adds one row: U ← φU + hᵀh, V ← φV + hᵀt."""
         if self.forgetting < 1.0:
             self._age(1)
         weight = 1.0 / self.scale
@@ -69,7 +69,7 @@ class Sums:
 
     @property
     def V(self) -> Array:
-        """Σ hᵀt / scale, over all rows; reading it changes nothing, from any thread."""
+        """The sum Σ hᵀt / scale over all rows; reading it changes nothing, from any thread."""
         if not self._waiting:
             return self._V
         H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
@@ -77,7 +77,7 @@ class Sums:
         return V
 
     def outputs(self, w: Array) -> Array:
-        """wᵀV / scale, with the prior's V, and without adding the waiting rows to V first."""
+        """Computes wᵀV, prior included, without adding the waiting rows to V first."""
         gemv, k = self._blas.gemv, self._waiting
         y: Array = gemv(1.0, self._V, w, trans=1)
         if k:
@@ -199,7 +199,7 @@ class Inverse:
         self._P = None
 
     def solve(self, h: Array) -> Array:
-        """w = (U + λI)⁻¹ h · scale, to rounding."""
+        """Computes w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
             return self._solved_again(h)
         w, before = self._proposed(h), np.inf

@@ -30,7 +30,7 @@ def drive(detector: Any) -> Driver:
 
 
 def _scikit_learn(detector: Any) -> Driver:
-    """scikit-learn takes always many rows, and scores normal ones high."""
+    """scikit-learn always takes many rows, and scores normal ones high."""
 
     def score_many(rows: Any) -> Scores:
         return -np.asarray(detector.score_samples(rows))
@@ -44,7 +44,7 @@ def _scikit_learn(detector: Any) -> Driver:
 
 
 def _river(detector: Any) -> Driver:
-    """River takes always one row, as a dict."""
+    """River always takes one row, as a dict."""
 
     def learn_many(rows: Any) -> None:
         for row in rows:

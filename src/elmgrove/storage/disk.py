@@ -33,7 +33,7 @@ def save(path: Path, content: Content) -> None:
 
 
 def write(path: Path, blob: bytes, *, private: bool = False) -> None:
-    """Writes bytes to a file, atomically; a ``private`` one is made readable by its owner only."""
+    """Writes bytes to a file, atomically; only its owner may read a new one that is ``private``."""
     with _errors_name(path):
         _replace(path, blob, 0o600 if private else 0o666)
 
