@@ -455,9 +455,7 @@ def test_the_loss_with_patterns_is_the_plain_error_of_who_answers() -> None:
     client = device("both", rows, patterns=rule)
     _, delivery = run(GroupRule("all", BASIS), [client])
     model = Member.from_bytes(client.memory).detector.model
-    expected = []
-    for x in rows:
-        expected.append(np.mean((x - model.answer(x).y) ** 2))
+    expected = [np.mean((x - model.answer(x).y) ** 2) for x in rows]
     assert delivery.loss == pytest.approx(float(np.mean(expected)), rel=1e-9)
     weighted = Member.from_bytes(client.memory).detector.score_many(rows)
     assert delivery.loss != pytest.approx(float(np.mean(weighted)), rel=1e-3)
