@@ -55,7 +55,7 @@ class Fleet:
         epoch = self._epochs.get(device, 0) + 1
         self._epochs[device] = epoch
         evidence = self._evidences[(device + epoch) % _KINDS]
-        return Contribution(name_of(device), epoch, evidence).to_bytes()
+        return Contribution(name_of(device), epoch, (evidence,)).to_bytes()
 
     def enter(self, url: str, devices: int) -> None:
         """Lets devices into a store until there are so many, each with its first contribution.

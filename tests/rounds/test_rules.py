@@ -160,7 +160,7 @@ class Liar(Client):
 
 
 def _contribution(origin: str, evidence: Evidence) -> bytes:
-    return Contribution(origin, 9, evidence).to_bytes()
+    return Contribution(origin, 9, (evidence,)).to_bytes()
 
 
 IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
@@ -245,8 +245,8 @@ class Changing(Client):
 
 def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> None:
     rows = {name: rows_of(0, index, 40) for index, name in enumerate("abc")}
-    huge = [Contribution(name, 9, evidence_of(1e60 * mine)) for name, mine in rows.items()]
-    plain = [Contribution(name, 10, evidence_of(mine)) for name, mine in rows.items()]
+    huge = [Contribution(name, 9, (evidence_of(1e60 * mine),)) for name, mine in rows.items()]
+    plain = [Contribution(name, 10, (evidence_of(mine),)) for name, mine in rows.items()]
     clients = [
         Changing(one.origin, [one.to_bytes(), other.to_bytes()])
         for one, other in zip(huge, plain, strict=True)

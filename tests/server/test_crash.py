@@ -45,7 +45,7 @@ class Publisher:
     is_busy: bool = False
 
     def contribution(self, epoch: int) -> Contribution:
-        return Contribution(self.name, epoch, EVIDENCE[(epoch + len(self.name)) % len(EVIDENCE)])
+        return Contribution(self.name, epoch, (EVIDENCE[(epoch + len(self.name)) % len(EVIDENCE)],))
 
     def publish(self, fans: Federation) -> None:
         """Until the server is gone."""

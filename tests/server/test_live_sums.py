@@ -87,18 +87,18 @@ def resealed(
 
 def other_layer() -> bytes:
     layer = replace(LAYER, seed=4)
-    return Contribution(ME, 30, evidence(rows(1, 30), layer)).to_bytes()
+    return Contribution(ME, 30, (evidence(rows(1, 30), layer),)).to_bytes()
 
 
 def larger_layer() -> bytes:
     layer = HiddenLayer(inputs=7, units=4)
     made = evidence(np.ones((30, 7)), layer)
-    return Contribution(ME, 30, made).to_bytes()
+    return Contribution(ME, 30, (made,)).to_bytes()
 
 
 def overflowing() -> bytes:
     made = evidence(rows(1, 30))
-    return Contribution(ME, 30, replace(made, V=made.V * 1e201, energy=1e300)).to_bytes()
+    return Contribution(ME, 30, (replace(made, V=made.V * 1e201, energy=1e300),)).to_bytes()
 
 
 def set_entry(name: str, index: Any, value: float) -> bytes:
@@ -275,7 +275,7 @@ def test_the_sum_is_that_of_central_training_without_the_own_part(fans: Federati
         assert_sum(fans, name, [])
     for number in (20, 40):  # the second time each replaces its first
         for name, X in streams.items():
-            fans.put(Contribution(name, number, evidence(X[:number])))
+            fans.put(Contribution(name, number, (evidence(X[:number]),)))
     for name in fans.keys:
         assert_sum(fans, name, [X for other, X in streams.items() if other != name])
     whole = fans.ask("GET", "/merged", ADMIN).content
@@ -311,7 +311,7 @@ def test_a_federation_made_anew_is_not_taken_for_the_former_one(server: Server) 
     for seed, layer in ((1, LAYER), (2, LAYER), (3, replace(LAYER, seed=9))):
         fans = server.found(Charter(definition.name, Basis(layer, layer.inputs)))
         fans.enrol(ME, YOU)
-        fans.put(Contribution(YOU, 20, evidence(rows(seed), layer)))
+        fans.put(Contribution(YOU, 20, (evidence(rows(seed), layer),)))
         answer = fans.ask("GET", "/merged", fans.keys[ME])
         tags.add(answer.headers["etag"])
         assert fans.merged(ME).evidence.close_to(evidence(rows(seed), layer))
@@ -336,11 +336,11 @@ def test_the_sum_is_right_after_a_restart(database: str) -> None:
 
 
 def test_the_sum_stays_right_over_many_replacements(fans: Federation) -> None:
-    fans.put(Contribution(THIRD, 20, evidence(rows(2) * 1e-3)))
+    fans.put(Contribution(THIRD, 20, (evidence(rows(2) * 1e-3),)))
     for epoch in range(100):
         # Large ones come and go; what stays is small.
         X = rows(1) if epoch == 99 else rows(epoch) * 1e30
-        assert fans.put(Contribution(YOU, epoch, evidence(X))).status_code == 200
+        assert fans.put(Contribution(YOU, epoch, (evidence(X),))).status_code == 200
     assert_sum(fans, ME, [rows(1), rows(2) * 1e-3])
 
 
@@ -369,7 +369,7 @@ def test_what_came_and_went_unseen_leaves_no_rounding_behind(
         here.put(said(THIRD, 2))
         assert_sum(there, ME, [rows(2)])
         for epoch, X in enumerate((rows(3) * 1e30, rows(4) * 1e30, rows(1))):
-            here.put(Contribution(YOU, epoch, evidence(X)))
+            here.put(Contribution(YOU, epoch, (evidence(X),)))
         assert_sum(there, ME, [rows(1), rows(2)])
 
 
@@ -442,7 +442,7 @@ class Crowd:
         zero = Evidence.zero(self.fans.charter.basis)
         # As of so many rows whose hidden outputs are all 1/2.
         return Contribution(
-            name, version, replace(zero, U=np.full_like(zero.U, count / 4), count=count)
+            name, version, (replace(zero, U=np.full_like(zero.U, count / 4), count=count),)
         )
 
     def _taken_apart(self, content: bytes) -> dict[str, int]:

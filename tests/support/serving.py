@@ -51,7 +51,7 @@ def evidence(X: np.ndarray, layer: HiddenLayer = LAYER) -> Evidence:
 
 def said(origin: str, seed: int, number: int = 20, epoch: int | None = None) -> Contribution:
     """A contribution; the epoch is the number of rows, as for a device that lost nothing."""
-    return Contribution(origin, number if epoch is None else epoch, evidence(rows(seed, number)))
+    return Contribution(origin, number if epoch is None else epoch, (evidence(rows(seed, number)),))
 
 
 def client(base: str, **more: Any) -> httpx.Client:

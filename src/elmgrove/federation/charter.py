@@ -93,8 +93,8 @@ class Charter:
         if not self.admits(entry.origin):
             raise Refused(f"{entry.origin!r} is not among those who may join {self.name!r}")
         if isinstance(entry, Contribution):
-            for evidence in entry.kinds:
-                require_addable(self.basis, evidence, f"the evidence of {entry.origin!r}")
+            for part in entry.parts:
+                require_addable(self.basis, part, f"the evidence of {entry.origin!r}")
 
     def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
         """A member that has learned nothing yet; ``settings`` are the detector's other ones.
@@ -147,4 +147,4 @@ def basis_of(blob: bytes) -> Basis:
     """
     if format_of(blob) == STATE_FORMAT:
         return Member.from_bytes(blob).detector.basis
-    return Contribution.from_bytes(blob).evidence.basis
+    return Contribution.from_bytes(blob).basis

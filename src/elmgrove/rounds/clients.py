@@ -91,7 +91,7 @@ class SumClient(Client):
             if self._own is not None:
                 model.merge(self._own.evidence)
             model.learn_many(basis.scaling(X[learned:]), T[learned:])
-            self._own = Contribution(self.name, len(X), model.evidence)
+            self._own = Contribution(self.name, len(X), (model.evidence,))
         return self.memory
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:

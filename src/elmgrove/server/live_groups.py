@@ -132,7 +132,7 @@ async def grouped(
     async with store.snapshot(charter.name) as snapshot:
         async for _, blob in snapshot.blobs:
             held.append(await asyncio.to_thread(Contribution.from_bytes, blob))
-            patterns += len(held[-1].kinds)
+            patterns += len(held[-1].parts)
             _require_few(patterns, 0)
     made = await asyncio.to_thread(group, held, charter.ridge, distance, count)
     return snapshot.revision, made

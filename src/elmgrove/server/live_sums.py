@@ -94,7 +94,7 @@ class LiveSums(LiveSet[LiveSum]):
             # It changed since the sum was taken.
             at, running = await sum_.current()
         evidence = await asyncio.to_thread(running.evidence, own)
-        return Merged(charter.name, revision, running.devices - (own is not None), evidence)
+        return Merged(charter.name, revision, running.devices - (own is not None), (evidence,))
 
     def follow(
         self, federation: FederationRow, charter: Charter, revision: int, evidence: Evidence | None
