@@ -14,7 +14,7 @@ import httpx
 
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.federation import Contribution, Merged
-from elmgrove.server.app import listen
+from elmgrove.server import listen
 from support.serving import (
     ADMIN,
     Federation,

@@ -14,7 +14,7 @@ from elmgrove.federation import Charter, Contribution, Departure, Merged, addres
 from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server import live
-from elmgrove.server.store import statements
+from elmgrove.server.store import store as store_module
 from support.serving import (  # noqa: F401 (fixtures)
     ADMIN,
     LAYER,
@@ -380,7 +380,7 @@ def test_what_came_and_went_unseen_leaves_no_rounding_behind(
 def test_a_server_that_lagged_behind_sums_afresh(
     database: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statements, "KEEP", 40)
+    monkeypatch.setattr(store_module, "KEEP", 40)
     # So that the second server does not look by itself in the meantime.
     monkeypatch.setattr(live, "SECONDS_BETWEEN_LOOKS", 3600.0)
     caplog.set_level("INFO", "elmgrove.server")
@@ -399,7 +399,7 @@ def test_a_server_that_lagged_behind_sums_afresh(
         expected = [rows(2)] + [rows(sum(name.encode()), 7) for name in names]
         assert_sum(there, ME, expected)
         assert [record.message for record in caplog.records] == [
-            f"{here.charter.name}: summed 9 contributions afresh"
+            f"{here.charter.name}: added up all 9 contributions"
         ]
 
 

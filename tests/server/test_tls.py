@@ -9,7 +9,7 @@ import trustme
 
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unreachable, connect
-from elmgrove.server.app import listen
+from elmgrove.server import listen
 from support.serving import ADMIN, answers, charter, free_port, process, wait_until
 
 

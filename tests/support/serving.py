@@ -24,7 +24,7 @@ import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Merged, address_of
-from elmgrove.server.app import MAX_BODY, make_app
+from elmgrove.server import MAX_BODY, make_app
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
@@ -157,7 +157,7 @@ def process(
     """A server as a process of its own, ended like a service is; a test may kill it before."""
     options = {"port": port or free_port(), "log_level": "error", **more}
     code = (
-        "import json, sys; from elmgrove.server.app import listen;"
+        "import json, sys; from elmgrove.server import listen;"
         "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
     )
     command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
