@@ -254,33 +254,6 @@ def test_a_device_at_the_last_epoch_that_there_is_can_be_revoked(fans: Federatio
     assert fans.merged("fan-1").devices == 0
 
 
-def test_what_arrives_after_its_key_was_revoked_is_taken_out_again(fans: Federation) -> None:
-    fans.put(said("fan-2", 2))
-    blob = said("fan-2", 2, 30).to_bytes()
-
-    def slowly() -> Any:
-        yield blob[:100]
-        assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
-        yield blob[100:]
-
-    with fans.client("fan-2") as slow:
-        refused(slow.put(f"{fans.path}/contributions/fan-2", content=slowly()), "forbidden")
-    assert fans.entries()["fan-2"]["left"]
-    assert fans.merged("fan-1").devices == 0
-
-
-def test_what_arrives_after_its_federation_was_deleted_finds_none(fans: Federation) -> None:
-    blob = said("fan-2", 2).to_bytes()
-
-    def slowly() -> Any:
-        yield blob[:100]
-        assert fans.ask("DELETE", "", ADMIN).status_code == 204
-        yield blob[100:]
-
-    with fans.client("fan-2") as slow:
-        refused(slow.put(f"{fans.path}/contributions/fan-2", content=slowly()), "not-found")
-
-
 # Whether it works, and what it does not take
 
 
