@@ -3,13 +3,9 @@
 import asyncio
 import random
 import secrets
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +24,7 @@ from elmgrove.server.store import (
     open_store,
 )
 from elmgrove.server.store import store as store_module
+from support.forked import CONTEXT, write_until_killed
 from support.services import execute
 
 pytestmark = pytest.mark.anyio
@@ -533,22 +530,20 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
         assert (await put(store, "a", b"2")).revision == await store.revision("fans")
 
 
-WRITER = textwrap.dedent("""
-    import asyncio, sys
-    from elmgrove.server.store import open_store
-
-    async def write(store, origin):
-        while True:
-            made = await store.put("fans", origin, 1, 1.0, origin.encode() * 30_000, 1.0,
-                                   successor=lambda held: True)
-            print(origin, made.revision, flush=True)
-
-    async def main():
-        store = await open_store(sys.argv[1])
-        await asyncio.gather(*(write(store, origin) for origin in "abcd"))
-
-    asyncio.run(main())
-""")
+def killed_after(url: str, acknowledgements: int) -> dict[str, int]:
+    """What a process was told to be stored that wrote until it was killed: origin and revision."""
+    hears, tells = CONTEXT.Pipe(duplex=False)
+    writer = CONTEXT.Process(target=write_until_killed, args=(url, "fans", tells))
+    writer.start()
+    tells.close()  # this process's end, so that the writer's death is the end of the pipe
+    with hears:
+        told = [hears.recv() for _ in range(acknowledgements)]
+        writer.kill()
+        with suppress(EOFError, OSError):  # without what the kill cut off
+            while True:
+                told.append(hears.recv())
+    writer.join()
+    return dict(told)
 
 
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
@@ -557,18 +552,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         await store.create_federation(FANS)
     chance = random.Random(9)
     for _ in range(10):
-        acknowledged: dict[str, int] = {}
-        command = [sys.executable, "-c", WRITER, path]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            for _ in range(chance.randint(1, 60)):
-                origin, revision = writer.stdout.readline().split()
-                acknowledged[origin] = int(revision)
-            writer.send_signal(signal.SIGKILL)
-            # Without the line that the kill cut off.
-            for line in writer.stdout.read().split("\n")[:-1]:
-                origin, revision = line.split()
-                acknowledged[origin] = int(revision)
+        acknowledged = await asyncio.to_thread(killed_after, path, chance.randint(1, 60))
         async with opened(path) as store:
             held = {entry.origin: entry for entry in await store.entries("fans")}
             assert all(held[origin].revision >= known for origin, known in acknowledged.items())

@@ -166,13 +166,23 @@ def process(
         yield started
     finally:
         started.send_signal(signal.SIGTERM)
-        started.wait(30)
+        started.wait(60)
+
+
+_reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port for a server of this test, and for nobody else until this process ends.
+
+    It stays bound: the system gives it to no other program, and lets those listen there that were
+    told the number and set SO_REUSEADDR, as servers do.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    _reserved.append(reserved)
+    return int(reserved.getsockname()[1])
 
 
 def answers(port: int) -> bool:
