@@ -24,7 +24,7 @@ HIGHEST_EPOCH = 2**63 - 1
 
 
 async def put(request: Request) -> Response:
-    """Stores a contribution in the place of the device's former one. The same twice is once."""
+    """Stores a contribution in place of the device's former one. To repeat it changes nothing."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
@@ -59,7 +59,7 @@ async def get(request: Request) -> Response:
 
 
 async def leave(request: Request) -> Response:
-    """Takes a device's part out of the sum, from everybody's next sync on."""
+    """Takes a device's contribution out of the sum, from the next sync of the others on."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_own(name)
@@ -88,7 +88,7 @@ async def some(request: Request) -> Response:
 
 
 async def merged(request: Request) -> Response:
-    """The sum over all devices but the caller, kept ready; 304 while it is what the caller has.
+    """The sum over all devices but the caller; 304 while it is what the caller has.
 
     With ``grouped``, by evidence or parameters: the sums of the caller's groups.
     """

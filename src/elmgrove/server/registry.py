@@ -60,7 +60,7 @@ async def delete_federation(request: Request) -> Response:
 
 
 async def renew_token(request: Request) -> Response:
-    """Gives a new join token; the old one is worth nothing from then on. Keys stay valid."""
+    """Gives a new join token; the old one is no longer valid. Keys stay valid."""
     caller = await caller_of(request)
     caller.require_admin()
     token = new_secret("join")
@@ -102,7 +102,7 @@ async def list_devices(request: Request) -> Response:
 
 
 async def revoke_device(request: Request) -> Response:
-    """Makes a device's key worthless and takes its part out of the sum."""
+    """Revokes a device's key and takes its contribution out of the sum."""
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
