@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.exchange.fleet import HAR, Fleet
 from benchmarks.exchange.output import Output, progress
 from benchmarks.exchange.server import Server, database, megabytes, postgres_database, serving
-from benchmarks.exchange.traffic import Uploads, Traffic
+from benchmarks.exchange.traffic import Traffic, Uploads
 
 _LEGEND = """
 A sync is a PUT of a contribution and a GET of the sum over all others, on a connection of its own.
