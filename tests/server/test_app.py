@@ -174,12 +174,12 @@ def test_a_layer_too_large_for_the_server_is_refused(server: Server, units: int)
 # Devices
 
 
-def test_who_may_join_is_told_by_patterns(server: Server) -> None:
+def test_patterns_tell_which_devices_may_join(server: Server) -> None:
     made = server.found(charter(members=("fan-?", "pump *")))
     made.enrol("fan-1", "pump of the garden")
     for name in ("fan-12", "Fan-1", "xfan-1", "pump"):
         refused(made.ask("POST", "/devices", made.token, json={"name": name}), "forbidden")
-    # Nor can the administrator let in whose contributions would be refused.
+    # Nor can the administrator let in a device whose contributions would be refused.
     refused(made.ask("POST", "/devices", ADMIN, json={"name": "x"}), "forbidden")
     listed = made.ask("GET", "/devices", ADMIN).json()["devices"]
     assert [device["name"] for device in listed] == ["fan-1", "pump of the garden"]

@@ -98,7 +98,7 @@ async def test_a_taken_name_changes_nothing(store: Store) -> None:
     assert await store.federations() == [FANS]
 
 
-async def test_of_many_who_create_the_same_federation_one_does(store: Store) -> None:
+async def test_of_many_that_create_the_same_federation_one_does(store: Store) -> None:
     made = [replace(CARS, token_hash=f"t{n}") for n in range(20)]
     created = await asyncio.gather(*map(store.create_federation, made))
     assert sum(created) == 1
@@ -203,7 +203,7 @@ async def test_what_was_put_is_there(store: Store) -> None:
     assert await store.blob("fans", "fan-2") is None
 
 
-async def test_who_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
+async def test_a_device_that_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
     await put(store, "a", b"")
     assert (await store.blob("fans", "a"))[1] == b""
     left = await put(store, "a", None)
