@@ -259,7 +259,9 @@ def test_leaving_at_an_epoch_that_is_over_is_refused(server: Server, fans: Feder
     assert contents(server.store) == before
 
 
-def test_a_device_that_never_published_has_nothing_to_leave(server: Server, fans: Federation) -> None:
+def test_a_device_that_never_published_has_nothing_to_leave(
+    server: Server, fans: Federation
+) -> None:
     before = contents(server.store)
     assert fans.ask("DELETE", f"/contributions/{ME}", fans.keys[ME]).status_code == 204
     assert contents(server.store) == before
