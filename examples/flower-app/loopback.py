@@ -1,4 +1,4 @@
-"""The app on this machine: simulated, and deployed with a SuperLink and two SuperNodes, with TLS.
+"""Runs the app on this machine: simulated, and deployed with two SuperNodes over TLS.
 
     python loopback.py [simulation | deployment]...
 
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from fans.client import client
 from fans.rows import made_up
-from fans.server import federation
+from fans.server import sum_rule
 
 from elmgrove import Evidence
 from elmgrove.federation import Member
-from elmgrove.rounds import Client, Loss, local
+from elmgrove.rounds import Client, Loss, run_here
 from elmgrove.rounds.flower.processes import FlowerProcesses
 from elmgrove.rounds.flower.simulation import free_port, superlink
 from elmgrove.storage import load
@@ -37,7 +37,7 @@ Node = dict[str, Any]
 
 
 def simulation(processes: FlowerProcesses) -> None:
-    """``flwr run`` with four virtual fans."""
+    """Simulates four fans by ``flwr run``."""
     processes.connect(superlink(processes, "--insecure", "--simulation"))
     nodes: list[Node] = [{"partition-id": fan} for fan in range(4)]
     machine = ["--federation-config", f"num-supernodes={len(nodes)}"]
@@ -46,61 +46,59 @@ def simulation(processes: FlowerProcesses) -> None:
 
 
 def deployment(processes: FlowerProcesses) -> None:
-    """A SuperLink and two SuperNodes, each fan with a CSV file of its own."""
+    """Deploys a SuperLink and two SuperNodes, each fan with a CSV file of its own."""
     certificate = deploy(processes)
     nodes = [start_node(processes, fan, certificate) for fan in range(2)]
     check("deployment", run(processes, ["clients=2"]), expected(nodes))
-    # What it contributed before it died stays: it is true of the rows that it had.
+    # What it contributed before it was killed stays in the sum.
     output = run(processes, ["clients=2", f"timeout={SHORT}"], kill=nodes[1]["name"])
     check("a SuperNode killed after round 1", output, expected(nodes, lost=nodes[1]["name"]))
 
 
 def deploy(processes: FlowerProcesses) -> Path:
-    """A SuperLink with a certificate made for it."""
+    """Starts a SuperLink with a certificate made for it."""
     key, certificate = make_certificate(processes.folder)
-    own = ("--ssl-certfile", str(certificate), "--ssl-keyfile", str(key))
-    address = superlink(processes, *own, "--ssl-ca-certfile", str(certificate), scheme="https")
+    own, ca = str(certificate), str(certificate)
+    options = ["--ssl-certfile", own, "--ssl-keyfile", str(key), "--ssl-ca-certfile", ca]
+    address = superlink(processes, *options, scheme="https")
     processes.connect(address, certificate)
     (processes.folder / "address").write_text(address)
     return certificate
 
 
 def start_node(processes: FlowerProcesses, fan: int, certificate: Path) -> Node:
-    """A SuperNode with its rows in a file."""
+    """Starts a SuperNode with its rows in a file."""
     data = processes.folder / f"fan-{fan}.csv"
     np.savetxt(data, made_up(fan), "%.6f", ",")
     node = {"name": f"fan-{fan}", "data": str(data)}
-    processes.start(
-        f"fan-{fan}",
-        [
-            *("flower-supernode", "--superlink", (processes.folder / "address").read_text()),
-            *("--root-certificates", str(certificate), "--port", str(free_port())),
-            *("--node-config", " ".join(f'{name}="{value}"' for name, value in node.items())),
-        ],
-    )
+    address = (processes.folder / "address").read_text()
+    config = " ".join(f'{name}="{value}"' for name, value in node.items())
+    command = ["flower-supernode", "--superlink", address, "--root-certificates", str(certificate)]
+    command += ["--port", str(free_port()), "--node-config", config]
+    processes.start(node["name"], command)
     return node
 
 
 def run(
     processes: FlowerProcesses, config: list[str], *options: str, kill: str | None = None
 ) -> Path:
-    """``flwr run`` to its end, one SuperNode killed after round 1 or none; where the model is."""
+    """Runs the app to its end, with a SuperNode killed after round 1 or none; gives the file."""
     output = processes.folder / "federation.elm"
     output.unlink(missing_ok=True)
     chosen = " ".join([f'output="{output}"', f"rounds={ROUNDS}", *config])
     command = ["flwr", "run", str(APP), *options, "--run-config", chosen, "--stream"]
     process = processes.start("run", command)
     if kill is not None:
-        processes.wait("round 1", lambda: "round 1:" in processes.log("run"), PATIENCE)
+        processes.wait("round 1 ended", lambda: "round 1:" in processes.log("run"), PATIENCE)
         processes.kill(kill)
-    processes.wait("the run ends", lambda: process.poll() is not None, PATIENCE)
+    processes.wait("the run ended", lambda: process.poll() is not None, PATIENCE)
     if not output.exists():
         sys.exit(f"The run left no model.\n{processes.log('run')}")
     return output
 
 
 def check(what: str, output: Path, wanted: Evidence) -> None:
-    """The model is the local engine's."""
+    """Exits with an error unless the model is the local engine's."""
     found = load(output, Member.from_bytes).merged
     assert found is not None
     if not found.evidence.close_to(wanted, EXACT):
@@ -110,15 +108,14 @@ def check(what: str, output: Path, wanted: Evidence) -> None:
 
 
 def expected(nodes: list[Node], lost: str | None = None) -> Evidence:
-    """What the local engine makes of the same nodes, of which one may be lost after round 1."""
-    server = federation()
+    """Gives what the local engine makes of these nodes, of which one may be lost after round 1."""
+    rule = sum_rule()
     made = [client(node, ROUNDS) for node in nodes]
     clients: dict[str, Client] = {one.name: one for one in made}
-
     if lost is not None:
         clients[lost] = Lost(clients[lost])
-    local.run(server, clients, rounds=ROUNDS, fraction=1.0, seed=0)
-    return server.merged().evidence
+    run_here(rule, clients, rounds=ROUNDS, fraction=1.0, seed=0)
+    return rule.merged().evidence
 
 
 class Lost(Client):
@@ -129,29 +126,24 @@ class Lost(Client):
         self._client = client
 
     def train(self, request: bytes, number: int) -> bytes:
-        """Answers in round 1."""
+        """Answers in round 1 only."""
         if number > 1:
             raise ConnectionError("gone")
         return self._client.train(request, number)
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """It gets nothing any more."""
+        """Fails: the client is gone by then."""
         raise ConnectionError("gone")
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A key and a certificate for 127.0.0.1 that is its own authority."""
+    """Makes a key, and a certificate for 127.0.0.1 that is its own authority."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "1", "-subj", "/CN=loopback"),
-            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "1", "-subj", "/CN=loopback"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    command += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
     return key, certificate
 
 
@@ -159,7 +151,7 @@ WAYS = {"simulation": simulation, "deployment": deployment}
 
 
 def main() -> None:
-    """Each way that is named, or all."""
+    """Runs the ways that are named, or all."""
     for name in sys.argv[1:] or WAYS:
         started = time.monotonic()
         with TemporaryDirectory(prefix="elmgrove-") as folder:
