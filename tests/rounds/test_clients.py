@@ -72,7 +72,7 @@ def test_a_state_is_that_of_one_client(tmp_path: Path) -> None:
 
 def test_the_loss_with_patterns_is_the_plain_error_of_the_pattern_that_answers() -> None:
     rows, patterns = mixed(1, 300), PatternRule(patterns=2, start_rows=60)
-    # One kind varies far less, so what is typical of the two differs.
+    # One pattern varies far less, so what is typical of the two differs.
     rows[rows[:, 0] > np.median(rows[:, 0])] += 50.0
     client = device("both", rows, patterns=patterns)
     _, delivery = run(GroupRule("all", BASIS), [client])

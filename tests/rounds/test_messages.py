@@ -11,8 +11,6 @@ from support.places import GOLDEN
 from support.rounds import BASIS
 
 MODEL = first_model(BASIS.layer, rows_of(0, 9, 12), rows_of(0, 9, 12))
-
-
 MESSAGES = [
     Task("all", BASIS),
     Task("all", BASIS, 0.0, MODEL),
@@ -44,11 +42,7 @@ def test_a_model_that_does_not_fit_is_no_message(model: RoundModel) -> None:
 
 
 SMALL = Basis(HiddenLayer(2, 2, weights="binary", seed=35), 2, ("heat", "load"))
-
-
 EXACT = RoundModel(np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[2.0, 0.5], [0.5, 1.0]]))
-
-
 GOLDEN_MESSAGES = {
     "fans.task": Task("fans", SMALL, 0.0, EXACT),
     "fan-1.update": Reply("fan-1", SMALL, RoundUpdate(EXACT.beta, EXACT.P, 7)),

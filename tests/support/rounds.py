@@ -10,12 +10,12 @@ from elmgrove.rounds import Client, Delivery, DeviceClient, Loss, RoundReport, R
 from support.kinds import INPUTS
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
-
-
 OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
 
 
 def device(name: str, rows: np.ndarray, rounds: int = 1, **more: object) -> DeviceClient:
+    """A client with an equal part of its rows in each round, without a guard."""
+
     def until(number: int) -> np.ndarray:
         return rows[: len(rows) * number // rounds]
 
@@ -29,13 +29,17 @@ def evidence_of(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
 
 
 def contribution_of(origin: str, evidence: Evidence) -> bytes:
+    """A client's message."""
     return Contribution(origin, 9, evidence).to_bytes()
 
 
 def run(
-    rule: RoundRule, clients: Mapping[str, Client] | Sequence[Client], rounds: int = 1,
+    rule: RoundRule,
+    clients: Mapping[str, Client] | Sequence[Client],
+    rounds: int = 1,
     **more: object,
-) -> tuple[list[RoundReport], Delivery]:  # fmt: skip
+) -> tuple[list[RoundReport], Delivery]:
+    """All rounds in this process, with all clients unless another fraction is given."""
     reports: list[RoundReport] = []
     if not isinstance(clients, Mapping):
         clients = {client.name: client for client in clients}
