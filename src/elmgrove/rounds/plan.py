@@ -100,7 +100,7 @@ class Plan:
         # The rows of the first round decide how many patterns there are.
         first = max(2, min(PatternRule.start_rows, len(until(1))))
         patterns = PatternRule(start_rows=first) if self.rule == RuleName.groups else None
-        # All rows are on this machine, so there is nobody to guard them from.
+        # All rows are on this machine, so there is nothing to guard.
         return DeviceClient(name, until, patterns=patterns, guarded=False, memory=memory)
 
     def member(self, merged: Merged) -> Member:

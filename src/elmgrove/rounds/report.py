@@ -46,7 +46,7 @@ class RoundReport(Round):
 
 @dataclass(frozen=True)
 class Delivery:
-    """The end of a federation: how well the clients' gifts explain their rows, and who got none.
+    """The end of a federation: how well gifts explain the clients' rows, and which got none.
 
     ``losses`` has the clients that took their gift, ``left_out`` the others with the reason.
     """
