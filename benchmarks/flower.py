@@ -1,4 +1,4 @@
-"""A round of a federation, in this process and on Flower's simulation: its time and its bytes.
+"""Measures a round in this process and on Flower's simulation: its time and its bytes.
 
 ``python -m benchmarks.flower`` (``make bench-flower``: in Flower's own environment). Clients have a
 few rows each, so that what is measured is the engine and its messages, not learning.
@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.exchange.output import Output, progress
 from elmgrove.algebra import Basis, HiddenLayer
 from elmgrove.federation import Merged
-from elmgrove.rounds import Delivery, Plan, RoundReport, run
+from elmgrove.rounds import Plan, RoundReport, run_plan
 from elmgrove.rounds.flower.simulation import simulate
 
 ROWS = 24
@@ -22,20 +22,20 @@ ROUNDS = 3
 
 
 class Size(NamedTuple):
-    """A layer, and how many clients of it are tried on both engines."""
+    """A layer, and the numbers of clients that are tried with it on both engines."""
 
     inputs: int
     units: int
     clients: tuple[int, ...]
 
 
-#: The second is that of the papers' largest detector; a thousand of it are 0.65 GB a round.
+#: The second is that of the papers' largest detector; 1,000 clients would send 0.65 GB a round.
 SIZES = (Size(64, 16, (10, 100, 1000)), Size(561, 128, (10, 100)))
 QUICK = (Size(64, 16, (10, 50)),)
 
 
 def plan_of(size: Size, clients: int, rule: str) -> Plan:
-    """Clients with random rows; Fed-ELMS begins with a batch of its own."""
+    """Makes a plan with random rows; Fed-ELMS begins with a batch of its own."""
     rng = np.random.default_rng(0)
     basis = Basis(HiddenLayer(size.inputs, size.units, seed=0), size.inputs)
     rows = {f"client-{index:04}": rng.normal(size=(ROWS, size.inputs)) for index in range(clients)}
@@ -43,30 +43,16 @@ def plan_of(size: Size, clients: int, rule: str) -> Plan:
     return Plan(rule, basis, rows, rounds=ROUNDS, batch=batch)
 
 
-def here(plan: Plan, reports: list[RoundReport]) -> tuple[Merged, Delivery]:
-    """In this process."""
-    federation = plan.federation()
-    workers = {name: plan.client(name) for name in plan.rows}
-    chosen: dict[str, Any] = {"rounds": ROUNDS, "fraction": 1.0, "seed": 0}
-    delivery = run(federation, workers, on_round=reports.append, **chosen)
-    return federation.merged(), delivery
-
-
-def there(plan: Plan, reports: list[RoundReport]) -> tuple[Merged, Delivery]:
-    """On Flower's simulation."""
-    return simulate(plan, reports.append)
-
-
-ENGINES = {"local": here, "flower": there}
+ENGINES = {"local": run_plan, "flower": simulate}
 
 
 def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str, Any], Merged]:
-    """One run, in numbers, and what it ended with."""
+    """Measures one run; gives numbers, and the model that it ended with."""
     plan, reports = plan_of(size, clients, rule), list[RoundReport]()
     started = time.perf_counter()
-    merged, delivery = ENGINES[engine](plan, reports)
+    merged, delivery = ENGINES[engine](plan, reports.append)
     whole = time.perf_counter() - started
-    # The first round starts what the others find running.
+    # In the first round, processes are started that the others find running.
     later = median(report.seconds for report in reports[1:])
     numbers = {
         "inputs": size.inputs,
@@ -97,7 +83,7 @@ def _row(numbers: dict[str, Any]) -> list[object]:
 
 
 def main() -> None:
-    """All sizes, rules and engines; a table and bench/flower.json."""
+    """Measures all sizes, rules and engines; writes a table and bench/flower.json."""
     output, found = Output("flower"), list[dict[str, Any]]()
     for size in QUICK if "--quick" in sys.argv else SIZES:
         for clients in size.clients:

@@ -1,4 +1,4 @@
-"""The order of measuring: in rounds, so that noise on the machine hits all alike."""
+"""Measures in rounds, so that noise on the machine hits all cases alike."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """Groups of cases that are measured in turns: rounds of batches of so many seconds each.
+    """Groups of cases that are measured in turn: rounds of batches of so many seconds each.
 
     Rounds end early at the ``limit`` (in seconds), so that a busy machine does not take all day.
     """
@@ -32,7 +32,7 @@ class Plan:
 
 
 def plans(quick: bool) -> list[Plan]:
-    """What is measured for each number of hidden units."""
+    """Gives what is measured for each number of hidden units."""
     share = 4 if quick else 1
     return [
         Plan(("one row", *PEERS), 40 // share, 0.01, 30 / share),
@@ -43,7 +43,7 @@ def plans(quick: bool) -> list[Plan]:
 
 
 def measure(units: list[int], plans: list[Plan], progress: Progress) -> Results:
-    """Every plan for every number of hidden units, with one thread and with the default."""
+    """Measures every plan for every number of hidden units, with one thread and the default."""
     results = Results()
     workers = [Worker("1"), Worker("default")]
     task = progress.add_task("", total=len(units) * sum(plan.rounds + 1 for plan in plans))
@@ -91,7 +91,7 @@ def _prepared(units: int, plan: Plan, workers: list[Worker], results: Results) -
                 made = worker.prepare(group, units)
             names += made
         except Exception as error:
-            # A peer that does not run here is no reason to learn nothing about the others.
+            # If a peer does not run here, the others are still measured.
             if group not in PEERS:
                 raise
             results.failures[group] = f"{type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.cli.fleet_rows import FleetRows
+from elmgrove.cli.federate import FleetRows
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
@@ -73,7 +73,7 @@ def test_compact_messages_are_a_fraction_and_the_model_nearly_the_same(elmgrove:
     assert scores[0] != scores[1]
 
 
-def test_the_digits_of_a_client_are_few_kinds() -> None:
+def test_a_client_has_few_of_the_ten_digits() -> None:
     rows = FleetRows.read(None, 10, 0).rows
     everything = np.vstack(list(rows.values()))
     spread = everything.var(axis=0).sum()
@@ -93,7 +93,7 @@ def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
     assert member.merged is not None
     assert member.merged.evidence.count == 150
     assert member.detector.basis.features == tuple(f"sensor {index}" for index in range(6))
-    # A device of one's own goes on from there.
+    # A device with rows of its own goes on from there.
     assert elmgrove("learn", fleet / "fan-0.csv", "--state", "all.elm").code == 0
 
 
@@ -111,7 +111,7 @@ def test_columns_are_told_by_name_though_the_first_file_is_empty(
     assert other.evidence.close_to(one.evidence, 1e-12)
 
 
-def test_of_many_who_are_left_out_some_are_named(elmgrove: Elmgrove) -> None:
+def test_of_many_clients_left_out_some_are_named(elmgrove: Elmgrove) -> None:
     write(Path("rows.csv"), rows_of(0, 1, 40))
     ran = elmgrove("federate", "--data", "rows.csv", "--clients", 60)
     assert ran.code == 0
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_one_clear_line(
     assert "5 rows, of which Fed-ELMS would begin with 6" in one_clear_line(elmgrove(*few))
 
 
-def test_who_is_late_is_left_out_and_said_so(elmgrove: Elmgrove) -> None:
+def test_a_late_client_is_left_out_and_named(elmgrove: Elmgrove) -> None:
     text = one_clear_line(elmgrove("federate", *FEW, "--timeout", 0))
     assert "no client answered" in text
     ran = elmgrove("federate", *FEW, "--timeout", 600)
@@ -153,7 +153,7 @@ def test_groups_are_for_the_rule_of_that_name(elmgrove: Elmgrove) -> None:
     many = ("federate", *FEW, "--rule", "groups", "--groups", 41)
     assert "41 groups, where clients have 40 patterns" in one_clear_line(elmgrove(*many))
     ran = elmgrove(*many[:-1], 3, "--distance", "parameters")
-    assert "3 kinds of rows were told apart" in ran.out
+    assert "3 groups of patterns were found" in ran.out
     assert "distance must be" in one_clear_line(elmgrove(*many[:-1], 3, "--distance", "height"))
 
 
@@ -166,8 +166,7 @@ def test_without_flower_the_install_line_is_named(
 
 
 def test_the_page_shows_the_client_of_the_example_as_it_is() -> None:
-    root = ROOT
-    page = (root / "docs" / "flower.md").read_text()
+    page = (ROOT / "docs" / "flower.md").read_text()
     program = page.partition("```python\n")[2].partition("```")[0]
     assert program
-    assert program in (root / "examples" / "flower-app" / "fans" / "client.py").read_text()
+    assert program in (ROOT / "examples" / "flower-app" / "fans" / "client.py").read_text()

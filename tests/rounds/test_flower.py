@@ -1,4 +1,4 @@
-"""The same federations on Flower: its messages, its simulation, its processes."""
+"""Federations in rounds on Flower: messages, strategy, simulation and processes."""
 
 import secrets
 import signal
@@ -16,7 +16,7 @@ import pytest
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation import Member
-from elmgrove.rounds import local
+from elmgrove.rounds import run_here
 from elmgrove.rounds.clients import Client, Loss
 from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import RoundReport
@@ -50,7 +50,7 @@ class Broken(Client):
         raise ConnectionError("the fan is on fire")
 
 
-class Nodes:
+class FakeGrid:
     """Flower's grid with real client apps behind it, without processes between them."""
 
     def __init__(self, plan: Plan, clients: Iterable[Client]) -> None:
@@ -59,9 +59,9 @@ class Nodes:
 
         from elmgrove.rounds.flower import client_app
 
-        # Who sends a message; Flower's processes set it when they start.
+        # The sender of messages, which Flower's processes set when they start.
         TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
-        # With numbers as arbitrary as Flower's.
+        # Numbers of nodes as arbitrary as Flower's.
         self.clients = {97 * (i * 31 % 101) + 5: client for i, client in enumerate(clients)}
         self.silent: set[int] = set()
         self.gone: set[int] = set()
@@ -73,7 +73,7 @@ class Nodes:
 
         def made(context: Any, memory: bytes) -> Client:
             client = self.clients[context.node_id]
-            # Made anew each time, as Flower's processes are.
+            # Made again for each message, as in Flower's processes.
             return plan.client(client.name, memory) if client.name in plan.rows else client
 
         self.app = client_app(made)
@@ -108,13 +108,13 @@ def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6, **more: Any) -> P
 
 
 def strategy_run(
-    federation: RoundRule[Any], nodes: Nodes, **chosen: Any
+    rule: RoundRule[Any], nodes: FakeGrid, **chosen: Any
 ) -> tuple[list[RoundReport], Any]:
     from elmgrove.rounds.flower import RoundsStrategy
 
     reports: list[RoundReport] = []
     settings = {"clients": len(nodes.clients), "timeout": 1.0} | chosen
-    strategy = RoundsStrategy(federation, on_round=reports.append, **settings)
+    strategy = RoundsStrategy(rule, on_round=reports.append, **settings)
     return reports, strategy.run(nodes)
 
 
@@ -122,12 +122,12 @@ def strategy_run(
 def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> None:
     plan, there, here = plan_of(rule, bits=bits), [], []
     chosen = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed}
-    server = plan.federation()
-    nodes = Nodes(plan, (plan.client(name) for name in plan.rows))
+    server = plan.round_rule()
+    nodes = FakeGrid(plan, (plan.client(name) for name in plan.rows))
     there, given = strategy_run(server, nodes, **chosen)
-    central = plan.federation()
+    central = plan.round_rule()
     clients = {name: plan.client(name) for name in plan.rows}
-    got = local.run(central, clients, on_round=here.append, **chosen)
+    got = run_here(central, clients, on_round=here.append, **chosen)
     assert server.merged().evidence.close_to(central.merged().evidence, EXACT)
     assert server.merged().to_bytes() == central.merged().to_bytes()
     costs = [[(r.asked, r.answered, r.left_out, r.down, r.up) for r in rs] for rs in (there, here)]
@@ -135,11 +135,11 @@ def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> No
     assert (given.losses, given.down) == (got.losses, got.down)
 
 
-def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on() -> None:
+def test_a_client_that_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
     odd = plan_of("e2lm").client("c6")
     odd.train(
-        Plan("e2lm", Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS), {}).federation().request(), 3
+        Plan("e2lm", Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS), {}).round_rule().request(), 3
     )
 
     class Odd(Client):
@@ -154,9 +154,9 @@ def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on()
             return Loss(0.0, 0)
 
     others = [Broken(way, way) for way in ("raises", "nonsense", "crashes")]
-    nodes = Nodes(plan, [*(plan.client(name) for name in ("c0", "c1", "c2")), *others, Odd()])
-    federation = plan.federation()
-    reports, delivery = strategy_run(federation, nodes, rounds=2)
+    nodes = FakeGrid(plan, [*(plan.client(name) for name in ("c0", "c1", "c2")), *others, Odd()])
+    rule = plan.round_rule()
+    reports, delivery = strategy_run(rule, nodes, rounds=2)
     for report in reports:
         assert report.answered == ("c1", "c2")
         assert report.left_out["raises"] == "ConnectionError: the fan is on fire"
@@ -164,13 +164,13 @@ def test_who_can_not_be_used_is_left_out_with_the_reason_and_the_round_goes_on()
         assert report.left_out["crashes"] == "failed: the process is gone"
         assert report.left_out["c0"] == "nothing new"
         assert "seed: 7 here, 8 there" in report.left_out["odd"]
-    assert federation.merged().evidence.count == 15 + 30
+    assert rule.merged().evidence.count == 15 + 30
     assert delivery.losses.keys() == {"c0", "c1", "c2", "odd"}
 
 
-def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
+def test_a_silent_client_is_late_and_one_that_is_gone_is_not_asked() -> None:
     plan = plan_of("e2lm", rounds=3, fraction=1.0)
-    nodes = Nodes(plan, (plan.client(name) for name in ("c1", "c2", "c3")))
+    nodes = FakeGrid(plan, (plan.client(name) for name in ("c1", "c2", "c3")))
     numbers = {client.name: node for node, client in nodes.clients.items()}
     from elmgrove.rounds.flower import RoundsStrategy
 
@@ -183,33 +183,33 @@ def test_who_is_silent_is_late_and_who_is_gone_is_not_asked() -> None:
         else:
             nodes.gone.add(numbers["c2"])
 
-    federation = plan.federation()
-    strategy = RoundsStrategy(federation, clients=3, rounds=3, timeout=1.0, on_round=told)
+    rule = plan.round_rule()
+    strategy = RoundsStrategy(rule, clients=3, rounds=3, timeout=1.0, on_round=told)
     strategy.run(nodes)
     assert reports[0].answered == ("c1", "c2", "c3")
     assert reports[1].left_out == {"c1": "late: no answer within the time given"}
     assert reports[2].left_out["c2"] == "not connected"
     assert reports[2].answered == ("c3",)
     # By round 3 all rows of c3 are in, two thirds of c2's, one third of c1's.
-    assert federation.merged().evidence.count == 45 + 20 + 5
+    assert rule.merged().evidence.count == 45 + 20 + 5
 
 
-def test_a_name_is_taken_once_and_who_has_none_takes_no_part(
+def test_a_name_is_taken_once_and_a_node_without_one_takes_no_part(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     plan = plan_of("e2lm", rounds=1, fraction=1.0)
-    nodes = Nodes(plan, [plan.client("c1"), plan.client("c1"), Broken("", "raises")])
-    federation = plan.federation()
-    reports, _ = strategy_run(federation, nodes)
+    nodes = FakeGrid(plan, [plan.client("c1"), plan.client("c1"), Broken("", "raises")])
+    rule = plan.round_rule()
+    reports, _ = strategy_run(rule, nodes)
     assert reports[0].asked == ("c1",)
-    assert federation.merged().evidence.count == 15
+    assert rule.merged().evidence.count == 15
     assert "takes no part: the name 'c1' is taken" in caplog.text
     assert "takes no part: an origin is a name of 1 to 200" in caplog.text
 
 
-def test_who_says_no_name_is_asked_again_but_not_waited_for_as_long() -> None:
+def test_a_node_without_a_name_is_asked_again_but_not_waited_for_as_long() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
-    nodes = Nodes(plan, [plan.client("c1"), Broken("", "raises"), plan.client("c2")])
+    nodes = FakeGrid(plan, [plan.client("c1"), Broken("", "raises"), plan.client("c2")])
     late = list(nodes.clients)[2]
     nodes.gone.add(late)
     from elmgrove.rounds.flower import RoundsStrategy
@@ -218,7 +218,7 @@ def test_who_says_no_name_is_asked_again_but_not_waited_for_as_long() -> None:
         nodes.gone.clear()
 
     strategy = RoundsStrategy(
-        plan.federation(), clients=2, rounds=2, start=300.0, timeout=60.0, on_round=told
+        plan.round_rule(), clients=2, rounds=2, start=300.0, timeout=60.0, on_round=told
     )
     strategy.run(nodes)
     # First all, then one that just came among them, then the silent one alone.
@@ -244,7 +244,7 @@ def test_the_example_says_nothing_of_one_more_row_in_a_second_run(
     monkeypatch.syspath_prepend(LOOPBACK.parent)
     from fans.client import client
     from fans.rows import made_up
-    from fans.server import federation
+    from fans.server import sum_rule
 
     node = {"name": "fan-0", "data": str(tmp_path / "rows.csv")}
     if kept:
@@ -252,16 +252,16 @@ def test_the_example_says_nothing_of_one_more_row_in_a_second_run(
     rows, counts = made_up(0), []
     for count in (len(rows) - 1, len(rows)):
         np.savetxt(node["data"], rows[:count], "%.6f", ",")
-        server, one = federation(), client(node, 2)
-        nodes = Nodes(plan_of("e2lm"), [one])
-        strategy_run(server, nodes, rounds=2)
-        counts.append(server.merged().evidence.count - (len(rows) - 1))
+        rule, one = sum_rule(), client(node, 2)
+        nodes = FakeGrid(plan_of("e2lm"), [one])
+        strategy_run(rule, nodes, rounds=2)
+        counts.append(rule.merged().evidence.count - (len(rows) - 1))
     assert counts == ([0, 0] if kept else [0, 1])
 
 
 def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> None:
     plan = plan_of("e2lm", rounds=2, fraction=1.0)
-    nodes = Nodes(plan, [plan.client("c1"), plan.client("c2"), plan.client("c1")])
+    nodes = FakeGrid(plan, [plan.client("c1"), plan.client("c2"), plan.client("c1")])
     first, _, again = nodes.clients
     nodes.gone.add(again)
     from elmgrove.rounds.flower import RoundsStrategy
@@ -272,18 +272,18 @@ def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> No
         reports.append(report)
         nodes.gone = {first}
 
-    federation = plan.federation()
-    strategy = RoundsStrategy(federation, clients=2, rounds=2, timeout=1.0, on_round=told)
+    rule = plan.round_rule()
+    strategy = RoundsStrategy(rule, clients=2, rounds=2, timeout=1.0, on_round=told)
     strategy.run(nodes)
     assert [report.answered for report in reports] == [("c1", "c2")] * 2
-    assert federation.merged().evidence.count == 15 + 30
+    assert rule.merged().evidence.count == 15 + 30
 
 
 def test_too_few_clients_are_not_waited_for_without_end() -> None:
     plan = plan_of("e2lm")
-    nodes = Nodes(plan, [plan.client("c1")])
+    nodes = FakeGrid(plan, [plan.client("c1")])
     with pytest.raises(ValueError, match="1 of 2 clients came"):
-        strategy_run(plan.federation(), nodes, clients=2, start=0.2)
+        strategy_run(plan.round_rule(), nodes, clients=2, start=0.2)
 
 
 def test_bytes_are_the_same_after_the_records() -> None:

@@ -1,4 +1,4 @@
-"""What runs on each fan: it learns its rows and contributes what it learned, never a row."""
+"""The client app, on each fan: learns its rows and contributes evidence, never a row."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from fans.rows import name_of, rows_of
 
 
 def client(node: dict[str, Any], rounds: int, memory: bytes = b"") -> DeviceClient:
-    """A fan; by round r of R it has seen that part of its rows.
+    """Makes the client of a fan, which by round r of R has seen r/R of its rows.
 
-    Its node's ``state`` is the file in which it remembers, from run to run, what it has said.
+    The node's ``state`` is the file in which it remembers, from run to run, what it contributed.
     """
     rows = rows_of(node)
 

@@ -1,7 +1,6 @@
-"""What runs once: it asks the fans, adds up what they say, and saves the model of all rows."""
+"""The server app: asks the fans, adds up their evidence, and saves the model of all rows."""
 
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Context
 
@@ -13,8 +12,8 @@ from elmgrove.storage import save
 from fans.rows import SENSORS
 
 
-def federation() -> SumRule:
-    """The layer is the federation's; fans get it with the first request."""
+def sum_rule() -> SumRule:
+    """Makes the rule, with the layer that fans get with the first request."""
     return SumRule("fans", Basis(HiddenLayer(SENSORS, 3, seed=7), SENSORS))
 
 
@@ -25,11 +24,11 @@ def _told(_: Context, report: RoundReport) -> None:
 
 
 def _done(context: Context, outcome: Outcome) -> None:
-    task: Any = outcome.federation.task
+    task = outcome.rule.task
     member = Charter(task.federation, task.basis, task.ridge).start("server")
-    member.rest_on(outcome.federation.merged())
+    member.rest_on(outcome.rule.merged())
     save(Path(str(context.run_config["output"])), member)
     print(f"mean squared error on the fans' rows: {outcome.delivery.loss:.4g}")
 
 
-app = server_app(lambda _: federation(), _done, _told)
+app = server_app(lambda _: sum_rule(), _done, _told)

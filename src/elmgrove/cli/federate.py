@@ -1,25 +1,36 @@
-"""``elmgrove federate``: a federation in rounds, in this process or on Flower's simulation."""
+"""``elmgrove federate``: a federation in rounds, in this process or on Flower's simulation.
+
+The command, the rows of its clients, and what it prints of each round.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
+from rich.table import Table as Grid
 
-from elmgrove.cli.fleet_rows import FleetRows
-from elmgrove.cli.options import bar, notes
-from elmgrove.cli.round_table import grid_of, left_out, listed
-from elmgrove.errors import require_extra
+from elmgrove.algebra import Array, Basis
+from elmgrove.cli.demo.digits import PIXELS, Digits
+from elmgrove.cli.options import bar, notes, read
+from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation import EVIDENCE, Merged
-from elmgrove.rounds import Delivery, Plan, RoundReport, RuleName
-from elmgrove.rounds import run as run_here
-from elmgrove.storage import save
+from elmgrove.rounds import Delivery, Plan, RoundReport, RuleName, run_plan
+from elmgrove.storage import read_table, save
+
+CLIENTS = 100
+#: Shards of the sorted digits that a client gets.
+_SHARDS = 2
+#: Clients that are named where many were left out for the same reason.
+_NAMED = 5
 
 
 class EngineName(StrEnum):
-    """What carries the messages."""
+    """The engines that carry the messages."""
 
     local = "local"
     flower = "flower"
@@ -32,18 +43,19 @@ def federate(
     ] = EngineName.local,
     rule: Annotated[
         RuleName,
-        typer.Option(help="The sum (E²LM), averages (Fed-ELMS), or sums of each kind (MLMG)."),
+        typer.Option(help="The sum (E²LM), averages (Fed-ELMS), or a sum for each group (MLMG)."),
     ] = RuleName.e2lm,
     data: Annotated[
         Path | None,
         typer.Option(
             help="A CSV file, cut into a piece for each client, or a folder with a CSV file for "
-            "each \\[default: handwritten digits, two kinds a client].",
+            "each \\[default: handwritten digits, about two of the ten for each].",
             exists=True,
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="Clients \\[default: 100; a folder says it itself].", min=1)
+        int | None,
+        typer.Option(help="Clients \\[default: 100, or a folder's number of files].", min=1),
     ] = None,
     rounds: Annotated[
         int, typer.Option(help="Rounds; each brings an equal part of a client's rows.", min=1)
@@ -58,18 +70,18 @@ def federate(
     groups: Annotated[
         int | None,
         typer.Option(
-            help="Kinds that --rule groups makes, if there are as many patterns "
+            help="Groups that --rule groups makes, if there are as many patterns "
             "\\[default: what it finds].",
             min=1,
         ),
     ] = None,
     distance: Annotated[
-        str, typer.Option(help="How --rule groups tells kinds apart: evidence or parameters.")
+        str, typer.Option(help="How --rule groups compares patterns: evidence or parameters.")
     ] = EVIDENCE,
     timeout: Annotated[
         float | None,
         typer.Option(
-            help="Seconds that a client has to answer; who is late is left out "
+            help="Seconds that a client has to answer; a late client is left out "
             "\\[default: none here, an hour on Flower].",
             min=0.0,
         ),
@@ -92,14 +104,20 @@ def federate(
 
     Example: [bold]elmgrove federate --rule e2lm --clients 100 --output federation.elm[/]
     """
-    run = _simulated() if engine is EngineName.flower else _here
-    rows = FleetRows.read(data, clients, seed)
-    plan = rows.plan(
+    run = _simulate() if engine is EngineName.flower else run_plan
+    fleet = FleetRows.read(data, clients, seed)
+    basis = fleet.basis(units, seed)
+    rows, batch = fleet.rows, np.empty((0, basis.layer.inputs))
+    if rule is RuleName.fedavg:
+        rows, batch = fleet.with_batch(2 * basis.layer.units, seed)
+    plan = Plan(
         rule,
+        basis,
+        rows,
         rounds=rounds,
         fraction=fraction,
         seed=seed,
-        units=units,
+        batch=batch,
         bits=bits,
         groups=groups,
         distance=distance,
@@ -108,42 +126,19 @@ def federate(
     reports = list[RoundReport]()
     merged, delivery = _with_progress(run, plan, reports)
     save(output, plan.member(merged))
-    Console().print(grid_of(reports))
-    for reason, names in left_out(reports, delivery).items():
-        notes.print(f"Left out {listed(names)}: {reason}")
-    told = f" {len(merged.parts)} groups of rows were told apart." if merged.apart else ""
-    Console(highlight=False, soft_wrap=True).print(
-        f"{merged.devices} of {len(plan.rows)} clients took part.{told} What each got back ("
-        f"{delivery.down:,} bytes in all) explains the clients' rows with a mean squared error "
-        f"of {delivery.loss:.4g}."
-    )
+    _show(plan, reports, merged, delivery)
     notes.print(f"Saved {output}.")
 
 
 Run = Callable[[Plan, Callable[[RoundReport], None]], tuple[Merged, Delivery]]
 
 
-def _simulated() -> Run:
+def _simulate() -> Run:
     require_extra("flwr", "flower")
-    # Only now: it needs Flower, and whoever lacks it shall read how to get it.
+    # Only now: without Flower, the error above says how to install it.
     from elmgrove.rounds.flower.simulation import simulate
 
     return simulate
-
-
-def _here(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merged, Delivery]:
-    federation = plan.federation()
-    workers = {name: plan.client(name) for name in plan.rows}
-    delivery = run_here(
-        federation,
-        workers,
-        rounds=plan.rounds,
-        fraction=plan.fraction,
-        seed=plan.seed,
-        deadline=plan.timeout,
-        on_round=on_round,
-    )
-    return federation.merged(), delivery
 
 
 def _with_progress(run: Run, plan: Plan, reports: list[RoundReport]) -> tuple[Merged, Delivery]:
@@ -155,3 +150,116 @@ def _with_progress(run: Run, plan: Plan, reports: list[RoundReport]) -> tuple[Me
             progress.update(task, advance=1, description=f"Round {report.number}")
 
         return run(plan, tell)
+
+
+@dataclass(frozen=True)
+class FleetRows:
+    """Each client's rows by its name, the columns' names, and how they are scaled."""
+
+    rows: dict[str, Array]
+    names: tuple[str, ...] | None
+    scaling: str
+
+    @classmethod
+    def read(cls, data: Path | None, clients: int | None, seed: int) -> "FleetRows":
+        """Reads a file, a folder with a file for each client, or scikit-learn's digits."""
+        if data is None:
+            return cls._digits(clients or CLIENTS, seed)
+        if data.is_dir():
+            if clients is not None:
+                raise BadInput(f"--clients: {data} has a file for each client")
+            return cls._folder(data)
+        table = read(data, None, (), skip_bad=False)
+        pieces = np.array_split(table.rows, clients or CLIENTS)
+        return cls(_named(pieces), table.names, "standard")
+
+    @classmethod
+    def _digits(cls, clients: int, seed: int) -> "FleetRows":
+        """Sorted by digit and cut into shards, of which each client gets two: non-IID."""
+        digits = Digits.load(seed)
+        order = np.argsort(digits.train_digit, kind="stable")
+        shards = np.array_split(digits.train[order], _SHARDS * clients)
+        lots = np.random.default_rng(seed).permutation(len(shards)).reshape(clients, _SHARDS)
+        pieces = [np.vstack([shards[lot] for lot in mine]) for mine in lots]
+        shuffled = [np.random.default_rng([seed, i]).permutation(p) for i, p in enumerate(pieces)]
+        return cls(_named(shuffled), tuple(f"pixel {i}" for i in range(PIXELS)), "none")
+
+    @classmethod
+    def _folder(cls, folder: Path) -> "FleetRows":
+        paths = sorted(folder.glob("*.csv"))
+        if not paths:
+            raise BadInput(f"{folder}: no .csv files; there should be one for each client")
+        # An empty file has none; without names, columns in another order would be mixed up.
+        tables = (read_table(path) for path in paths)
+        names = next((table.names for table in tables if table.names), None)
+        rows = {path.stem: read_table(path, features=names).rows for path in paths}
+        columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
+        if len(set(columns.values())) > 1:
+            raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
+        return cls(rows, names, "standard")
+
+    def basis(self, units: int | None, seed: int) -> Basis:
+        """Makes a basis with the scaling that fits all rows."""
+        filled = [mine for mine in self.rows.values() if len(mine)]
+        if not filled:
+            raise BadInput("no client has any rows")
+        rows = np.vstack(filled)
+        return Basis.fitted(rows, self.names, scaling=self.scaling, units=units, seed=seed)
+
+    def with_batch(self, size: int, seed: int) -> tuple[dict[str, Array], Array]:
+        """Takes Fed-ELMS' first batch from the clients' rows; gives the rest and the batch."""
+        places = [(name, i) for name in sorted(self.rows) for i in range(len(self.rows[name]))]
+        if len(places) <= size:
+            raise BadInput(f"{len(places)} rows, of which Fed-ELMS would begin with {size}")
+        lots = np.random.default_rng(seed).permutation(len(places))[:size]
+        chosen = {places[lot] for lot in lots}
+        batch = np.array([self.rows[name][i] for name, i in sorted(chosen)])
+        kept = {
+            name: mine[[i for i in range(len(mine)) if (name, i) not in chosen]]
+            for name, mine in self.rows.items()
+        }
+        return kept, batch
+
+
+def _named(pieces: list[Array]) -> dict[str, Array]:
+    width = len(str(len(pieces) - 1))
+    return {f"client-{index:0{width}}": piece for index, piece in enumerate(pieces)}
+
+
+def _show(plan: Plan, reports: list[RoundReport], merged: Merged, delivery: Delivery) -> None:
+    Console().print(_grid(reports))
+    for reason, names in _left_out(reports, delivery).items():
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        notes.print(f"Left out {', '.join(names[:_NAMED])}{rest}: {reason}")
+    groups = f" {len(merged.parts)} groups of patterns were found." if merged.apart else ""
+    Console(highlight=False, soft_wrap=True).print(
+        f"{merged.devices} of {len(plan.rows)} clients took part.{groups} What each got back ("
+        f"{delivery.down:,} bytes in all) explains the clients' rows with a mean squared error "
+        f"of {delivery.loss:.4g}."
+    )
+
+
+def _grid(reports: list[RoundReport]) -> Grid:
+    """One line for each round."""
+    headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
+    grid = Grid(title="What happened in each round")
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    for report in reports:
+        clients = (len(report.asked), len(report.answered), len(report.left_out))
+        cells = [str(report.number), *map(str, clients), f"{report.down:,}", f"{report.up:,}"]
+        grid.add_row(*cells, f"{report.seconds:.2f}")
+    return grid
+
+
+def _left_out(reports: list[RoundReport], delivery: Delivery) -> dict[str, list[str]]:
+    """Names by when and why they were left out; of each client the last time only."""
+    last: dict[str, str] = {}
+    for report in reports:
+        at = f"in round {report.number}"
+        last |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
+    last |= {name: f"at the end, {reason}" for name, reason in delivery.left_out.items()}
+    found: dict[str, list[str]] = {}
+    for name in sorted(last):
+        found.setdefault(last[name], []).append(name)
+    return found

@@ -1,9 +1,9 @@
-"""Federations in rounds: one set of rules and messages, run in this process or on Flower."""
+"""Federations in rounds: rules, clients and messages, run in this process or on Flower."""
 
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
 from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
-from elmgrove.rounds.local import run
+from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task
 from elmgrove.rounds.plan import Plan, RuleName
@@ -34,6 +34,7 @@ __all__ = [
     "SumClient",
     "SumRule",
     "Task",
-    "run",
+    "run_here",
+    "run_plan",
     "run_rounds",
 ]

@@ -1,4 +1,4 @@
-"""A classifier in whole numbers, as small hardware computes it."""
+"""Compact classifiers: predictions in whole numbers, as small hardware computes them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,19 +15,19 @@ from elmgrove.rounds.compact import LARGEST, Quantized
 Integers = NDArray[np.int32]
 CLASSIFIER_FORMAT = "elmgrove.classifier"
 _MOST = 2**31 - 1
-#: A hidden value that is so many deviations from 0 is on its side.
+#: Rounding does not move a hidden value that is so many deviations from 0 to the other side.
 _NEAR = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class CompactClassifier:
-    """Predicts with inputs and output weights of 8 bits, and sums of 32.
+    """A classifier with inputs and output weights of 8 bits, and sums of 32.
 
-    Needs ``binary`` weights, whose ±1 make xα + b additions and subtractions, and ``relu``. Inputs
-    are rounded to multiples of ``step``, up to 127 of them: beyond ±127 steps they are cut off, so
-    they should be of similar size. Where sums could pass 32 bits, hidden values lose their last
-    ``shift`` bits. For rows within the range, each output is that of the float model to within
-    ``tolerance``, a bound for the worst case that is never near. ``deviation`` is what to expect.
+    It needs ``binary`` weights, whose ±1 make xα + b additions and subtractions, and ``relu``.
+    Inputs are rounded to multiples of ``step`` and cut off at ±127 of them, so they should be of
+    similar size. If sums could pass 32 bits, hidden values lose their last ``shift`` bits. For rows
+    within the range, each output is that of the float model to within ``tolerance``, a bound for
+    the worst case that is never near. ``deviation`` is what to expect.
 
     >>> from elmgrove import HiddenLayer
     >>> basis = Basis(HiddenLayer(2, 3, "relu", "binary", seed=1), outputs=2)
@@ -36,7 +36,7 @@ class CompactClassifier:
     [0, 0]
     """
 
-    #: Whether a new file is for its owner's eyes only.
+    #: Whether only its owner may read a new file of it.
     private: ClassVar[bool] = False
 
     basis: Basis
@@ -51,7 +51,7 @@ class CompactClassifier:
                 f"{layer.weights} and {layer.activation}"
             )
         if self.basis.scaling.kind != "none":
-            # Scaled in whole numbers they would be other inputs; the caller can scale before.
+            # Scaled in whole numbers they would be other inputs.
             raise BadInput("a compact classifier takes rows as they are: scale them before it")
         if self.beta.values.shape != (layer.units, self.basis.outputs) or self.beta.scale.size != 1:
             raise BadInput("β must have a row for each unit and a column for each output")
@@ -60,25 +60,25 @@ class CompactClassifier:
 
     @classmethod
     def of(cls, basis: Basis, beta: Array, largest: float) -> "CompactClassifier":
-        """From a model's β, for inputs from −``largest`` to ``largest``."""
+        """Makes one of a model's β, for inputs from −``largest`` to ``largest``."""
         return cls(basis, Quantized.of(beta), float(largest) / LARGEST)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The number of the largest output, row by row: no float is needed for it."""
+        """Gives the number of the largest output for each row, without any float."""
         winners: NDArray[np.intp] = self.sums(X).argmax(axis=1)
         return winners
 
     def outputs(self, X: Any) -> Array:
-        """The outputs as floats."""
+        """Gives the outputs as floats."""
         return self.sums(X) * self._unit
 
     def sums(self, X: Any) -> Integers:
-        """The outputs in whole numbers."""
+        """Gives the outputs in whole numbers."""
         made: Integers = self._hidden(X) @ self.beta.values.astype(np.int32)
         return made
 
     def tolerance(self, X: Any) -> Array:
-        """How far each output may be from that of the float model, for rows within the range."""
+        """Bounds how far each output is from the float model's, for rows within the range."""
         # Half a step for each input and the bias, and what the shift rounds away.
         hidden_off = self.step * ((self.basis.layer.inputs + 1) / 2 + ((1 << self.shift) >> 1))
         hidden = self._hidden(X).sum(axis=1, dtype=np.float64) * self.step * 2.0**self.shift
@@ -90,12 +90,12 @@ class CompactClassifier:
         return bound
 
     def deviation(self, X: Any) -> Array:
-        """The standard deviation of each output from the float model's, for rows within the range.
+        """Estimates how far each output is from the float model's, for rows within the range.
 
-        A rounding to multiples of s is off by s/√12 in the mean square, and roundings are taken to
-        be independent. So they are for measured numbers; where many inputs are alike their
-        errors add up, and only ``tolerance`` holds. Else 4 deviations hold but for 1 output in
-        10,000.
+        This is a standard deviation: rounding to multiples of s is off by s/√12 in the mean
+        square, and roundings are taken to be independent. For measured numbers they are; if many
+        inputs are alike their errors add up, and only ``tolerance`` holds. Otherwise 1 output in
+        10,000 is off by more than 4 deviations.
         """
         layer, beta = self.basis.layer, self.beta.matrix
         Z = self._activations(X)
@@ -108,8 +108,10 @@ class CompactClassifier:
         shifted = 4.0**self.shift if self.shift else 0.0
         units = ((layer.inputs + 1) * near + shifted * active) @ np.square(beta)
         hidden = self.step * 2.0**self.shift * self._shifted(Z)
-        weights = self.beta.scale[0, 0] ** 2 * np.square(hidden).sum(axis=1, keepdims=True)
-        # All biases are ±1 and are off by the same: no chance in that.
+        # A rounded weight multiplies the hidden value together with its error.
+        own = self.step**2 * (layer.inputs + 1 + shifted) / 12 * (near | (Z > 0))
+        weights = self.beta.scale[0, 0] ** 2 * (hidden**2 + own).sum(axis=1, keepdims=True)
+        # All biases are ±1 and are off by the same amount: that is not chance.
         bias = active @ ((self.step * self._bias - layer.b)[:, np.newaxis] * beta)
         found: Array = np.sqrt((self.step**2 * (inputs + units) + weights) / 12 + np.square(bias))
         return found
@@ -130,7 +132,7 @@ class CompactClassifier:
 
     @cached_property
     def shift(self) -> int:
-        """The fewest bits to drop from hidden values so that no sum can pass 32 bits."""
+        """The number of bits to drop from hidden values so that no sum can pass 32 bits."""
         weight = int(np.abs(self.beta.values.astype(np.int64)).sum(axis=0).max())
         shift = 0
         while ((self._largest_hidden >> shift) + 1) * weight > _MOST:
@@ -147,11 +149,11 @@ class CompactClassifier:
 
     @property
     def _unit(self) -> float:
-        """What 1 stands for in the sums."""
+        """The output that a sum of 1 stands for."""
         return self.step * 2.0**self.shift * float(self.beta.scale[0, 0])
 
     def to_bytes(self) -> bytes:
-        """The file format: a byte for each output weight, and a header."""
+        """Gives the file: a byte for each output weight, and a header."""
         return seal(CLASSIFIER_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
@@ -164,7 +166,7 @@ class CompactClassifier:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "CompactClassifier":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        """Makes a classifier of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(CLASSIFIER_FORMAT, blob)
         with unpacking("a compact classifier"):
             basis = Basis.from_fields(fields["basis"])

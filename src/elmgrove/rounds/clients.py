@@ -1,4 +1,8 @@
-"""Clients: the devices' side of a federation in rounds."""
+"""Clients of federations in rounds: each answers requests from its own rows, which stay with it.
+
+A ``DeviceClient`` has a detector; a ``SumClient`` and an ``AverageClient`` have an OS-ELM with
+targets of any width.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -16,21 +20,21 @@ from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.rounds.messages import Reply, Task
 from elmgrove.storage import load, locked, save
 
-#: All rows that there are by a round (from 1), in the order in which they came.
-Rows = Callable[[int], Array]
-#: The same with targets.
-Pairs = Callable[[int], tuple[Array, Array]]
+#: Gives all rows that a client has by a round (from 1), in the order in which they came.
+RowsByRound = Callable[[int], Array]
+#: Gives all rows that a client has by a round, and their targets.
+PairsByRound = Callable[[int], tuple[Array, Array]]
 
 
 class Loss(NamedTuple):
-    """What a client makes of what it got: the mean squared error on its rows, and their number."""
+    """The mean squared error of what a client got on the client's own rows, and their number."""
 
     mean: float
     rows: int
 
     @classmethod
     def of(cls, basis: Basis, beta: Array, X: Array, T: Array) -> "Loss":
-        """That of a model with these output weights; 0 of no rows."""
+        """Gives the loss of a model with these output weights; 0 for no rows."""
         if not len(X):
             return cls(0.0, 0)
         error = basis.layer(basis.scaling(X)) @ beta - T
@@ -38,10 +42,10 @@ class Loss(NamedTuple):
 
 
 class Client(ABC):
-    """Answers requests. Made anew with its ``memory``, it goes on where it was.
+    """The base of clients: each answers requests, and goes on from its ``memory``.
 
-    Rows are learned once, in the order in which they come: what is new is what came since it
-    was last asked.
+    An engine may make the client again for each request, with its last memory. Rows are learned
+    once, in the order in which they come: those are new that came since the last request.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,122 +53,37 @@ class Client(ABC):
 
     @property
     def memory(self) -> bytes:
-        """What it must know in the next round, for an engine that keeps no clients."""
+        """What the client must know in the next round, for an engine that does not keep clients."""
         return b""
 
     @abstractmethod
     def train(self, request: bytes, number: int) -> bytes:
-        """The answer to the request of a round; empty where there are no rows."""
+        """Answers the request of a round; with no bytes if there are no rows."""
 
     @abstractmethod
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """Takes in what the federation gives, and says how well it explains one's own rows.
+        """Takes in the gift at the end, and says how well it explains the client's own rows.
 
-        ``number`` is the last round's, and ``request`` what it would be asked in a next one.
+        ``number`` is that of the last round, and ``request`` that of the round after it.
         """
 
 
-class SumClient(Client):
-    """An ``OSELM`` whose evidence is contributed; the last contribution is the memory.
-
-    For targets of any width. Without the upload guard, which is counted for detectors.
-    """
-
-    def __init__(self, name: str, pairs: Pairs, *, memory: bytes = b"") -> None:
-        super().__init__(name)
-        self._pairs = pairs
-        self._own = Contribution.from_bytes(memory) if memory else None
-
-    @property
-    def memory(self) -> bytes:
-        """What was last contributed."""
-        return b"" if self._own is None else self._own.to_bytes()
-
-    def train(self, request: bytes, number: int) -> bytes:
-        """The own evidence of all rows so far, as a ``Contribution``."""
-        task = Task.from_bytes(request)
-        X, T = self._pairs(number)
-        learned = 0 if self._own is None else self._own.epoch
-        if len(X) > learned:
-            basis = task.basis
-            model = OSELM(basis.layer, basis.outputs, ridge=task.ridge, basis=basis)
-            if self._own is not None:
-                model.merge(self._own.evidence)
-            model.learn_many(basis.scaling(X[learned:]), T[learned:])
-            self._own = Contribution(self.name, len(X), (model.evidence,))
-        return self.memory
-
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """Solves for the model of everybody's rows."""
-        task, total = Task.from_bytes(request), Merged.from_bytes(gift).evidence
-        if self._own is not None:
-            total = total + self._own.evidence
-        return Loss.of(total.basis, total.solve(task.ridge), *self._pairs(number))
-
-
-class AverageClient(Client):
-    """Fed-ELMS' client: OS-ELM from the model received, on new rows, which are then discarded.
-
-    Asked in 8 bits, it answers in 8 bits. There is no upload guard, and none would be true:
-    what a round changed in P is the evidence of its rows.
-    """
-
-    def __init__(self, name: str, pairs: Pairs, *, memory: bytes = b"") -> None:
-        super().__init__(name)
-        self._pairs = pairs
-        self._learned = int.from_bytes(memory, "little")
-
-    @property
-    def memory(self) -> bytes:
-        """How many rows were learned."""
-        return self._learned.to_bytes(8, "little")
-
-    def train(self, request: bytes, number: int) -> bytes:
-        """βᵏ and Pᵏ after the new rows."""
-        basis, model = _model(request)
-        X, T = self._pairs(number)
-        if len(X) <= self._learned:
-            return b""
-        new = basis.scaling(X[self._learned :])
-        # (12), (13)
-        update = trained(model, basis.layer, new, T[self._learned :])
-        self._learned = len(X)
-        if format_of(request) == COMPACT_FORMAT:
-            return CompactModel.of(basis, update).to_bytes()
-        return Reply(self.name, basis, update).to_bytes()
-
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """The averaged model on one's own rows."""
-        basis, model = _model(request)
-        return Loss.of(basis, model.beta, *self._pairs(number))
-
-
-def _model(request: bytes) -> tuple[Basis, RoundModel]:
-    if format_of(request) == COMPACT_FORMAT:
-        small = CompactModel.from_bytes(request)
-        return small.basis, small.state
-    task = Task.from_bytes(request)
-    if task.model is None:
-        raise BadInput("a task without β and P is not one of Fed-ELMS")
-    return task.basis, task.model
-
-
 class DeviceClient(Client):
-    """A ``Member`` that learns its rows and offers what it learned; its state is the memory.
+    """Learns its rows as a ``Member`` and contributes what it learned, under the upload guard.
 
-    With a rule for ``patterns`` it has a model for each. A state from before (``memory``) with
-    another layer than the federation's is refused, and the difference named. The upload guard
-    holds unless it is switched off (``guarded=False``: where nothing leaves the machine).
+    With a rule for ``patterns`` it has a model for each pattern. Its memory is the member's state;
+    one that learned with another layer refuses the request and names the difference.
+    ``guarded=False`` switches the upload guard off, for clients whose server is the same machine.
 
-    With a ``state`` file the member lives there, written before an answer leaves, and there is no
-    other memory. Only so does the guard hold from one federation to the next: an engine keeps
-    memory for one, and what was said in two that differ by a row tells the row.
+    With a ``state`` file the member is kept there, written before an answer is sent, and there is
+    no other memory. Only then does the guard hold from one run to the next: an engine keeps memory
+    for one run, and the answers of two runs that differ by one row reveal that row.
     """
 
     def __init__(
         self,
         name: str,
-        rows: Rows,
+        rows: RowsByRound,
         *,
         patterns: PatternRule | None = None,
         guarded: bool = True,
@@ -180,22 +99,22 @@ class DeviceClient(Client):
 
     @property
     def memory(self) -> bytes:
-        """The member's state; empty where it is in a file."""
+        """The member's state; empty if it is kept in a file."""
         kept = self._member if self._state is None else None
         return b"" if kept is None else kept.to_bytes()
 
     def train(self, request: bytes, number: int) -> bytes:
-        """The own evidence of all rows so far, as a ``Contribution``."""
+        """Answers with the evidence of all rows so far, as a ``Contribution``."""
         with self._joined(request) as member:
             new = self._rows(number)[member.detector.learned :]
             if len(new):
                 member.detector.learn_many(new)
-            # No news is sent again: the last message may have been lost, and twice counts once.
+            # Also without new rows: the last answer may have been lost, and the same counts once.
             contribution = member.offer(guarded=self._guarded) if member.detector.learned else None
         return b"" if contribution is None else contribution.to_bytes()
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """Rests on the sum over the others from now on."""
+        """Uses the sum over the other clients from now on, and measures it on the client's rows."""
         merged = Merged.from_bytes(gift)
         with self._joined(request) as member:
             member.rest_on(merged if merged.devices else None)
@@ -205,19 +124,19 @@ class DeviceClient(Client):
 
     @contextmanager
     def _joined(self, request: bytes) -> Iterator[Member]:
-        """The member, once it is known that the federation learns as it does; then kept."""
+        """Gives the member, if it learns as the federation does, and keeps it afterwards."""
         task = Task.from_bytes(request)
         with nullcontext() if self._state is None else locked(self._state):
             self._member = member = self._known() or self._started(task)
             if member.name != self.name:
-                raise BadInput(f"the memory of {member.name!r}, not of {self.name!r}")
+                raise BadInput(f"the state is that of {member.name!r}, not of {self.name!r}")
             task.basis.require(member.detector.basis)
             yield member
             if self._state is not None:
                 save(self._state, member)
 
     def _known(self) -> Member | None:
-        # Read anew each time: another run may have used the file meanwhile.
+        # Read each time: another run may have used the file in between.
         if self._state is None:
             return self._member
         return load(self._state, Member.from_bytes) if self._state.exists() else None
@@ -235,3 +154,90 @@ def _error(detector: Detector, rows: Array) -> float:
     """
     X = detector.basis.scaling(rows)
     return float(detector.model.plain_losses(X).sum() / X.size)
+
+
+class SumClient(Client):
+    """Contributes the evidence of an ``OSELM``, for targets of any width, without an upload guard.
+
+    Its memory is its last contribution. The guard counts rows for detectors only.
+    """
+
+    def __init__(self, name: str, pairs: PairsByRound, *, memory: bytes = b"") -> None:
+        super().__init__(name)
+        self._pairs = pairs
+        self._own = Contribution.from_bytes(memory) if memory else None
+
+    @property
+    def memory(self) -> bytes:
+        """The last contribution."""
+        return b"" if self._own is None else self._own.to_bytes()
+
+    def train(self, request: bytes, number: int) -> bytes:
+        """Answers with the evidence of all rows so far, as a ``Contribution``."""
+        task = Task.from_bytes(request)
+        X, T = self._pairs(number)
+        learned = 0 if self._own is None else self._own.epoch
+        if len(X) > learned:
+            basis = task.basis
+            model = OSELM(basis.layer, basis.outputs, ridge=task.ridge, basis=basis)
+            if self._own is not None:
+                model.merge(self._own.evidence)
+            model.learn_many(basis.scaling(X[learned:]), T[learned:])
+            self._own = Contribution(self.name, len(X), (model.evidence,))
+        return self.memory
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        """Solves for the model of all clients' rows, and measures it on the client's own."""
+        task, total = Task.from_bytes(request), Merged.from_bytes(gift).evidence
+        if self._own is not None:
+            total = total + self._own.evidence
+        X, T = self._pairs(number)
+        return Loss.of(total.basis, total.solve(task.ridge), X, T)
+
+
+class AverageClient(Client):
+    """Learns new rows from the model that it was sent, by OS-ELM, and discards them (Fed-ELMS).
+
+    Asked in 8 bits, it answers in 8 bits. It has no upload guard, and none could keep its promise:
+    the change of P in a round is the evidence of that round's rows.
+    """
+
+    def __init__(self, name: str, pairs: PairsByRound, *, memory: bytes = b"") -> None:
+        super().__init__(name)
+        self._pairs = pairs
+        self._learned = int.from_bytes(memory, "little")
+
+    @property
+    def memory(self) -> bytes:
+        """The number of rows learned so far."""
+        return self._learned.to_bytes(8, "little")
+
+    def train(self, request: bytes, number: int) -> bytes:
+        """Answers with βᵏ and Pᵏ after the new rows; with no bytes if there are none."""
+        basis, model = _model(request)
+        X, T = self._pairs(number)
+        if len(X) <= self._learned:
+            return b""
+        new = basis.scaling(X[self._learned :])
+        # (12), (13)
+        update = trained(model, basis.layer, new, T[self._learned :])
+        self._learned = len(X)
+        if format_of(request) == COMPACT_FORMAT:
+            return CompactModel.of(basis, update).to_bytes()
+        return Reply(self.name, basis, update).to_bytes()
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        """Measures the averaged model, which is in the request, on the client's own rows."""
+        basis, model = _model(request)
+        X, T = self._pairs(number)
+        return Loss.of(basis, model.beta, X, T)
+
+
+def _model(request: bytes) -> tuple[Basis, RoundModel]:
+    if format_of(request) == COMPACT_FORMAT:
+        small = CompactModel.from_bytes(request)
+        return small.basis, small.state
+    task = Task.from_bytes(request)
+    if task.model is None:
+        raise BadInput("a task without β and P is not one of Fed-ELMS")
+    return task.basis, task.model

@@ -1,4 +1,4 @@
-"""A model of Fed-ELMS in 8 bits: what a server and its clients send each other."""
+"""Compact models: β and P of Fed-ELMS in 8 bits, as a server and its clients send each other."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,16 +10,17 @@ from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.federation import require_written_as, seal, unpacking, unseal
 
+COMPACT_FORMAT = "elmgrove.compact"
 #: The largest value; −128 is not used, so that a matrix and its negative are alike.
 LARGEST = 127
 
 
 @dataclass(frozen=True, eq=False)
 class Quantized:
-    """``values`` · ``scale``, where values are int8 from −127 to 127, and the scale is float32.
+    """A matrix ``values`` · ``scale``: values are int8 from −127 to 127, and the scale is float32.
 
-    The scale is 1 × 1, or 1 × columns where columns differ much in size. Each entry is off by half
-    a scale at most, so what is small beside the largest entry under the same scale is lost.
+    The scale is 1 × 1, or 1 × columns if columns differ much in size. Each entry is off by half a
+    scale at most, so entries that are small beside the largest under the same scale are lost.
     """
 
     values: NDArray[np.int8]
@@ -38,11 +39,11 @@ class Quantized:
 
     @classmethod
     def of(cls, matrix: Array, *, by_column: bool = False) -> "Quantized":
-        """The nearest; ``BadInput`` for numbers that are not finite, or not within float32."""
+        """Gives the nearest to a matrix; ``BadInput`` if a number is not finite in float32."""
         with np.errstate(over="ignore"):
             largest = np.abs(matrix).max(axis=0 if by_column else None, keepdims=True)
             exact = (largest / LARGEST).astype(np.float32)
-        # A little more, so that the largest entry stays within 127, and 0 has a scale as well.
+        # A little more, so that the largest entry stays within 127, and a matrix of 0 has a scale.
         scale = np.nextafter(exact, np.float32(np.inf))
         if not np.isfinite(scale).all():
             raise BadInput("can't quantize numbers that are not finite in float32")
@@ -51,15 +52,15 @@ class Quantized:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """In float64, exactly what is stored."""
+        """The stored matrix in float64, exactly."""
         return self.values.astype(np.float64) * self.scale.astype(np.float64)
 
 
 def factored(P: Array) -> Quantized:
-    """C of P = CCᵀ, a scale for each column; ``SingularSystem`` if P is not positive definite.
+    """Gives C of P = CCᵀ, a scale a column; ``SingularSystem`` if P is not positive definite.
 
-    Quantizing P itself takes 16 bits: in 8, its small eigenvalues drown in the error of the large
-    ones and turn negative (measured on MNIST from 500 units on). CCᵀ can't be negative.
+    P itself would take 16 bits: in 8, its small eigenvalues are lost in the error of the large
+    ones and become negative (measured on MNIST from 500 units on). CCᵀ has none below 0.
     """
     try:
         C = np.linalg.cholesky(P)
@@ -73,20 +74,20 @@ def factored(P: Array) -> Quantized:
 
 
 def product(C: Quantized) -> Array:
-    """P = CCᵀ."""
+    """Gives P = CCᵀ."""
     matrix = C.matrix
     P: Array = matrix @ matrix.T
     return P
 
 
 def packed(C: Quantized) -> Array:
-    """The lower triangle row by row: the rest is 0."""
+    """Gives the lower triangle row by row; the rest is 0."""
     values: Array = C.values[np.tril_indices(len(C.values))]
     return values
 
 
 def unpacked(lower: Array, scale: Array, units: int) -> Quantized:
-    """The inverse of ``packed``; ``BadInput`` for what ``factored`` never makes."""
+    """Makes a factor of what ``packed`` gave; ``BadInput`` for what ``factored`` never makes."""
     # Before anything of that size is made: the numbers may come from a stranger.
     if lower.shape != (units * (units + 1) // 2,):
         raise BadInput(f"{lower.shape} is not the lower triangle of {units} × {units}")
@@ -97,23 +98,20 @@ def unpacked(lower: Array, scale: Array, units: int) -> Quantized:
     return Quantized(values, scale)
 
 
-COMPACT_FORMAT = "elmgrove.compact"
-
-
 @dataclass(frozen=True, eq=False)
 class CompactModel:
-    """β in 8 bits with one scale, and P as its Cholesky factor in 8 bits, a scale for each column.
+    """A model of Fed-ELMS in 8 bits: β with one scale, and P's Cholesky factor, a scale a column.
 
     ``rows`` is N_k in a client's answer, and 0 in what the server sends. α and b are not in it:
     they follow from the layer's numbers, which are. One scale for all of β costs no accuracy that
     could be measured, and lets whole numbers alone decide which output is the largest.
     The columns of P's factor differ by orders of magnitude and have a scale each.
 
-    Quantization adds to a model what nobody learned: a client with few rows may change β by less
+    Quantization adds an error that no row caused: a client with few rows may change β by less
     than half a scale, and then its rows are lost.
     """
 
-    #: Whether a new file is for its owner's eyes only.
+    #: Whether only its owner may read a new file of it.
     private: ClassVar[bool] = False
 
     basis: Basis
@@ -128,26 +126,27 @@ class CompactModel:
         if self.C.values.shape != (units, units) or self.C.scale.size != units:
             raise BadInput("P's factor must have a row, a column and a scale for each unit")
         if not 0 <= self.rows < np.inf:
-            raise BadInput(f"{self.rows!r} is no number of rows")
+            raise BadInput(f"{self.rows!r} is not a number of rows")
 
     @classmethod
     def of(cls, basis: Basis, model: RoundModel | RoundUpdate) -> "CompactModel":
-        """The nearest; what is lost by that is in no later message."""
+        """Gives the nearest compact model; what is lost by that is in no later message."""
         rows = float(model.rows) if isinstance(model, RoundUpdate) else 0.0
         return cls(basis, Quantized.of(model.beta), factored(model.P), rows)
 
     @property
     def state(self) -> RoundModel:
-        """β and P as they were sent."""
+        """β and P as they are sent."""
         return RoundModel(self.beta.matrix, product(self.C))
 
     @property
     def update(self) -> RoundUpdate:
-        """The same, with the number of rows."""
-        return RoundUpdate(*self.state, self.rows)
+        """β and P as they are sent, and the number of rows."""
+        beta, P = self.state
+        return RoundUpdate(beta, P, self.rows)
 
     def to_bytes(self) -> bytes:
-        """The file format, and the message: Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, a header."""
+        """Gives the file or message: Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, and a header."""
         return seal(COMPACT_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
@@ -166,7 +165,7 @@ class CompactModel:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "CompactModel":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        """Makes a compact model of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(COMPACT_FORMAT, blob)
         with unpacking("a compact model"):
             basis = Basis.from_fields(fields["basis"])

@@ -1,4 +1,4 @@
-"""A federation in this process: the same messages, read and written, without a network."""
+"""Federations in rounds in this process: messages are written and read, without a network."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,14 +6,31 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.rounds import loop
+from elmgrove.federation import Merged
 from elmgrove.rounds.clients import Client, Loss
+from elmgrove.rounds.loop import Ask, Deadline, Round, reason, run_rounds
+from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule
 
 
-def run(
-    federation: RoundRule[Any],
+def run_plan(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merged, Delivery]:
+    """Runs a plan in this process; gives what the clients know together, and what each got."""
+    rule = plan.round_rule()
+    delivery = run_here(
+        rule,
+        {name: plan.client(name) for name in plan.rows},
+        rounds=plan.rounds,
+        fraction=plan.fraction,
+        seed=plan.seed,
+        deadline=plan.timeout,
+        on_round=on_round,
+    )
+    return rule.merged(), delivery
+
+
+def run_here(
+    rule: RoundRule[Any],
     clients: Mapping[str, Client],
     *,
     rounds: int,
@@ -22,41 +39,39 @@ def run(
     deadline: float | None = None,
     on_round: Callable[[RoundReport], None] | None = None,
 ) -> Delivery:
-    """Runs some rounds one client after the other, then gives each client what is known.
+    """Runs some rounds in this process, one client after the other; then each gets its gift.
 
-    Flower gives the same model, since the messages, the rules and the draw are the same. Like there
-    a client has one core: with two threads and another process on the machine, a round of small
+    Flower ends with the same model, since messages, rules and draw are the same. As there, a
+    client has one core: with two threads and another process on the machine, a round of small
     clients took 25 times as long.
     """
-    traffic = _Traffic(federation, clients)
+    traffic = _Traffic(rule, clients)
 
-    def tell(round_: loop.Round, _: None) -> None:
-        report = traffic.report(round_)
+    def tell(happened: Round, _: None) -> None:
+        report = traffic.report(happened)
         if on_round is not None:
             on_round(report)
 
-    asks = {name: traffic.ask(name) for name in clients}
-    limit = None if deadline is None else loop.Deadline(deadline, time.monotonic)
     # NumPy's BLAS as well as SciPy's, which is all that blas.one_thread knows.
     with threadpool_limits(1, "blas"):
-        loop.run_rounds(
+        run_rounds(
             None,
-            asks,
-            federation.take,
+            {name: traffic.ask(name) for name in clients},
+            rule.take,
             rounds=rounds,
             fraction=fraction,
             seed=seed,
-            deadline=limit,
+            deadline=None if deadline is None else Deadline(deadline, time.monotonic),
             on_round=tell,
         )
-        return _deliver(federation, clients, rounds)
+        return _deliver(rule, clients, rounds)
 
 
 class _Traffic:
-    """Counts what is sent, round by round."""
+    """Counts the bytes of messages, round by round."""
 
-    def __init__(self, federation: RoundRule[Any], clients: Mapping[str, Client]) -> None:
-        self._federation = federation
+    def __init__(self, rule: RoundRule[Any], clients: Mapping[str, Client]) -> None:
+        self._rule = rule
         self._clients = clients
         self._begin()
 
@@ -65,36 +80,36 @@ class _Traffic:
         self._request: bytes | None = None
         self._started = time.perf_counter()
 
-    def ask(self, name: str) -> loop.Ask[None, Any]:
-        """A client as the loop wants it: what it says is read before it counts."""
+    def ask(self, name: str) -> Ask[None, Any]:
+        """Gives a client as the loop wants it; the rule reads a reply before it counts."""
 
         def ask(_: None, number: int) -> Any:
             if self._request is None:
-                self._request = self._federation.request()
+                self._request = self._rule.request()
             self._down += len(self._request)
             reply = self._clients[name].train(self._request, number)
             self._up += len(reply)
-            return self._federation.read(name, reply)
+            return self._rule.read(name, reply)
 
         return ask
 
-    def report(self, round_: loop.Round) -> RoundReport:
-        """The round with its cost; the next one begins."""
+    def report(self, happened: Round) -> RoundReport:
+        """Gives the round with its cost, and begins to count the next one."""
         seconds = time.perf_counter() - self._started
-        made = RoundReport.of(round_, self._down, self._up, seconds)
+        made = RoundReport.of(happened, self._down, self._up, seconds)
         self._begin()
         return made
 
 
-def _deliver(federation: RoundRule[Any], clients: Mapping[str, Client], number: int) -> Delivery:
+def _deliver(rule: RoundRule[Any], clients: Mapping[str, Client], number: int) -> Delivery:
     losses, left_out = dict[str, Loss](), dict[str, str]()
-    down, request, started = 0, federation.request(), time.perf_counter()
+    down, request, started = 0, rule.request(), time.perf_counter()
     for name in sorted(clients):
-        gift = federation.gift(name)
+        gift = rule.gift(name)
         down += len(request) + len(gift)
         try:
             losses[name] = clients[name].receive(request, gift, number)
         except Exception as error:
-            # Whatever a client fails of is its own.
-            left_out[name] = loop.reason(error)
+            # Whatever a client raises, the others get their gifts.
+            left_out[name] = reason(error)
     return Delivery(losses, left_out, down, time.perf_counter() - started)

@@ -1,4 +1,7 @@
-"""Rounds: the loop around a rule. It knows neither what is sent nor how it is combined."""
+"""The loop of rounds: draws clients, asks them, and hands their replies to a rule.
+
+It knows neither what is sent nor how replies are combined.
+"""
 
 import hashlib
 import math
@@ -12,7 +15,7 @@ from elmgrove.errors import BadInput, require_whole
 S = TypeVar("S")
 R = TypeVar("R")
 
-#: Asked with the state and the number of the round (from 1); None: it has nothing new.
+#: Asks a client, with the state and the number of the round (from 1); None if nothing is new.
 Ask = Callable[[S, int], R | None]
 
 NOTHING_NEW = "nothing new"
@@ -36,17 +39,17 @@ class Round:
 
 
 def drawn(names: Collection[str], fraction: float, seed: int, number: int) -> list[str]:
-    """The max(⌊C·K⌋, 1) clients of a round, by name; the same wherever it is computed.
+    """Draws the max(⌊C·K⌋, 1) clients of a round by their names, alike on every machine.
 
-    Each has a lot, the SHA-256 of ``seed/number/name``, and the lowest win: neither the order of
-    the names nor a library's random numbers matter.
+    Each name has a lot, the SHA-256 of ``seed/number/name``, and the lowest win: neither the order
+    of the names nor a library's random numbers matter.
 
     >>> drawn(["a", "b", "c", "d"], 0.5, seed=7, number=1)
     ['b', 'c']
     """
     if not 0.0 <= fraction <= 1.0:
         raise BadInput(f"fraction must be from 0 to 1, not {fraction!r}")
-    # As it is written: 0.29 of 100 is 29, where floats make it 28.999….
+    # The fraction as it is written: 0.29 of 100 is 29, where floats make it 28.999….
     count = max(math.floor(Fraction(str(fraction)) * len(names)), 1)
     lots = sorted(
         names, key=lambda name: hashlib.sha256(f"{seed}/{number}/{name}".encode()).digest()
@@ -65,13 +68,13 @@ def run_rounds(
     deadline: Deadline | None = None,
     on_round: Callable[[Round, S], None] | None = None,
 ) -> S:
-    """The state after some rounds: each draws clients, asks them, and combines their replies.
+    """Runs some rounds and gives the state after them: draw clients, ask them, combine replies.
 
     A client that raises, has nothing new or is late is left out, and the round goes on without it;
-    if nobody answers, the state stays as it is. ``on_round`` is told of each round with the state
-    after it. Clients are asked one after the other and a late reply is waited for before it is
-    thrown away: here a deadline shows what it would do, it does not save time. What the rule
-    raises is not caught: replies that do not fit together are for the client to refuse.
+    if no client answers, the state stays. ``on_round`` is told of each round with the state after
+    it. Clients are asked one after the other, and a late reply is waited for and then thrown away:
+    a deadline shows its effect here, it does not save time. What the rule raises is not caught:
+    each ``Ask`` has to refuse a reply that does not fit.
     """
     for number in range(1, require_whole("rounds", rounds, 0) + 1):
         asked = drawn(clients, fraction, seed, number) if clients else []
@@ -80,7 +83,7 @@ def run_rounds(
             try:
                 replies[name] = _reply(clients[name], state, number, deadline)
             except Exception as error:
-                # Whatever a client fails of is its own: the others' round goes on.
+                # Whatever a client raises, the round of the others goes on.
                 left_out[name] = str(error) if isinstance(error, _LeftOut) else reason(error)
         if replies:
             state = rule(list(replies.values()))
@@ -90,7 +93,7 @@ def run_rounds(
 
 
 class _LeftOut(Exception):
-    """It works, but has no reply that counts."""
+    """The client works, but has no reply that counts; the text is the reason."""
 
 
 def _reply(client: Ask[S, R], state: S, number: int, deadline: Deadline | None) -> R:
@@ -105,5 +108,5 @@ def _reply(client: Ask[S, R], state: S, number: int, deadline: Deadline | None) 
 
 
 def reason(error: Exception) -> str:
-    """Why a client was left out, in words."""
+    """Says in words why a client was left out."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,4 +1,8 @@
-"""A task: what the server of a federation in rounds asks of its clients."""
+"""Messages of federations in rounds: the task that a server sends, and Fed-ELMS' reply to it.
+
+Clients that sum evidence reply with a ``Contribution``, and in 8 bits β and P travel both ways as
+a ``CompactModel``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,74 +20,18 @@ from elmgrove.federation import (
     unseal,
 )
 
-
-def pack_model(model: RoundModel) -> dict[str, Array]:
-    """β, and P's upper triangle: P is symmetric."""
-    return {"beta": model.beta, "P": model.P[np.triu_indices(len(model.P))]}
-
-
-def unpack_model(basis: Basis, arrays: Mapping[str, Array]) -> RoundModel:
-    """The inverse of ``pack_model``; ``BadInput`` unless it fits the basis and is finite."""
-    units = basis.layer.units
-    beta, upper = arrays["beta"], arrays["P"]
-    # Before anything of that size is made: the numbers may come from a stranger.
-    if beta.shape != (units, basis.outputs) or upper.shape != (units * (units + 1) // 2,):
-        raise BadInput(f"β {beta.shape} and P {upper.shape} do not fit {units} hidden units")
-    if not all(part.dtype == np.float64 and np.isfinite(part).all() for part in (beta, upper)):
-        raise BadInput("β and P must be finite numbers in float64")
-    P = np.zeros((units, units))
-    P[np.triu_indices(units)] = upper
-    return RoundModel(beta, mirrored(P))
-
-
-UPDATE_FORMAT = "elmgrove.update"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An update with the name of the client that it comes from, and what it was learned with."""
-
-    origin: str
-    basis: Basis
-    update: RoundUpdate
-
-    def __post_init__(self) -> None:
-        require_origin(self.origin)
-        require_epoch(int(self.update.rows))
-
-    def to_bytes(self) -> bytes:
-        """As it is sent: sealed and checksummed."""
-        return seal(UPDATE_FORMAT, *self._packed())
-
-    def _packed(self) -> Packed:
-        fields = {
-            "origin": self.origin,
-            "basis": self.basis.fields,
-            "fingerprint": self.basis.fingerprint,
-            "rows": int(self.update.rows),
-        }
-        return fields, pack_model(RoundModel(self.update.beta, self.update.P))
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "Reply":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
-        fields, arrays = unseal(UPDATE_FORMAT, blob)
-        with unpacking("an update"):
-            basis = Basis.from_fields(fields["basis"])
-            update = RoundUpdate(*unpack_model(basis, arrays), fields["rows"])
-            made = cls(fields["origin"], basis, update)
-            require_written_as(made._packed(), fields, arrays)
-        return made
-
-
 TASK_FORMAT = "elmgrove.task"
+UPDATE_FORMAT = "elmgrove.update"
+#: Bits of a number in a message: as it is, and in a compact model.
+PLAIN, COMPACT = 64, 8
 
 
 @dataclass(frozen=True)
 class Task:
-    """The basis to learn with, so that a client needs no settings; in Fed-ELMS also β and P.
+    """What a server asks: to learn with this basis, and in Fed-ELMS from this β and P.
 
-    A client that learned with another basis before refuses it and names the difference.
+    A client needs no settings of its own. One that learned with another basis before refuses the
+    task and names the difference.
     """
 
     federation: str
@@ -96,7 +44,7 @@ class Task:
         require_ridge(self.ridge)
 
     def to_bytes(self) -> bytes:
-        """As it is sent: sealed and checksummed."""
+        """Gives the message as it is sent: sealed, with a checksum."""
         return seal(TASK_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
@@ -110,7 +58,7 @@ class Task:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Task":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        """Makes a task of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(TASK_FORMAT, blob)
         with unpacking("a task"):
             basis = Basis.from_fields(fields["basis"])
@@ -118,3 +66,65 @@ class Task:
             made = cls(fields["federation"], basis, fields["ridge"], model)
             require_written_as(made._packed(), fields, arrays)
         return made
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a client of Fed-ELMS answers: its update, its name, and the basis it learned with."""
+
+    origin: str
+    basis: Basis
+    update: RoundUpdate
+
+    def __post_init__(self) -> None:
+        require_origin(self.origin)
+        require_epoch(int(self.update.rows))
+
+    def to_bytes(self) -> bytes:
+        """Gives the message as it is sent: sealed, with a checksum."""
+        return seal(UPDATE_FORMAT, *self._packed())
+
+    def _packed(self) -> Packed:
+        fields = {
+            "origin": self.origin,
+            "basis": self.basis.fields,
+            "fingerprint": self.basis.fingerprint,
+            "rows": int(self.update.rows),
+        }
+        return fields, pack_model(RoundModel(self.update.beta, self.update.P))
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "Reply":
+        """Makes a reply of what ``to_bytes`` gave; ``BadFile`` for anything else."""
+        fields, arrays = unseal(UPDATE_FORMAT, blob)
+        with unpacking("an update"):
+            basis = Basis.from_fields(fields["basis"])
+            beta, P = unpack_model(basis, arrays)
+            made = cls(fields["origin"], basis, RoundUpdate(beta, P, fields["rows"]))
+            require_written_as(made._packed(), fields, arrays)
+        return made
+
+
+def pack_model(model: RoundModel) -> dict[str, Array]:
+    """Gives β, and of P, which is symmetric, the upper triangle."""
+    return {"beta": model.beta, "P": model.P[np.triu_indices(len(model.P))]}
+
+
+def unpack_model(basis: Basis, arrays: Mapping[str, Array]) -> RoundModel:
+    """Makes a model of what ``pack_model`` gave; ``BadInput`` unless finite and of this basis."""
+    units = basis.layer.units
+    beta, upper = arrays["beta"], arrays["P"]
+    # Before anything of that size is made: the numbers may come from a stranger.
+    if beta.shape != (units, basis.outputs) or upper.shape != (units * (units + 1) // 2,):
+        raise BadInput(f"β {beta.shape} and P {upper.shape} do not fit {units} hidden units")
+    if not all(part.dtype == np.float64 and np.isfinite(part).all() for part in (beta, upper)):
+        raise BadInput("β and P must be finite numbers in float64")
+    P = np.zeros((units, units))
+    P[np.triu_indices(units)] = upper
+    return RoundModel(beta, mirrored(P))
+
+
+def require_bits(bits: int) -> None:
+    """Raises ``BadInput`` unless messages can be of that width."""
+    if bits not in (PLAIN, COMPACT):
+        raise BadInput(f"bits must be {COMPACT} or {PLAIN}, not {bits}")

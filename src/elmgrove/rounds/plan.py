@@ -1,4 +1,4 @@
-"""A plan: everything that a federation of detectors in rounds follows from."""
+"""Plans: everything that a federation of detectors in rounds needs, on either engine."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,38 +14,16 @@ from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import EVIDENCE, Charter, Member, Merged, require_distance
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient
-from elmgrove.rounds.rules import PLAIN, AverageRule, GroupRule, RoundRule, SumRule, require_bits
+from elmgrove.rounds.messages import PLAIN, require_bits
+from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 
-
-class SavedRows(Mapping[str, Array]):
-    """Each client's rows by its name, read when they are asked for."""
-
-    def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        self._folder = folder
-        self._names = {name: index for index, name in enumerate(names)}
-
-    def __getitem__(self, name: str) -> Array:
-        rows: Array = np.load(self._folder / f"{self._names[name]}.npy", allow_pickle=False)
-        return rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @classmethod
-    def write(cls, folder: Path, rows: Mapping[str, Array]) -> None:
-        """A file for each, in the order of the names."""
-        for index, name in enumerate(sorted(rows)):
-            np.save(folder / f"{index}.npy", rows[name])
-
-
+#: What the federation of a plan is called, and the member that holds its result.
 NAME = "federation"
+_SAVED = ("rule", "rounds", "fraction", "seed", "ridge", "bits", "groups", "distance", "timeout")
 
 
 class RuleName(StrEnum):
-    """The rules of cooperation that go in rounds."""
+    """The names of the rules: ``SumRule``, ``AverageRule`` and ``GroupRule``."""
 
     e2lm = "e2lm"
     fedavg = "fedavg"
@@ -54,12 +32,12 @@ class RuleName(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """A rule, a basis, how many rounds, whom to draw, and the rows of each client by its name.
+    """A rule, a basis, the number of rounds, the share of clients to draw, and each client's rows.
 
-    By round r of R a client has the first ⌊N·r/R⌋ of its N rows. ``batch`` are the rows with which
-    Fed-ELMS begins and ``bits`` those of a number in its messages; ``groups`` how many MLMG makes
-    (None: as many as it finds), by which ``distance``. Who takes longer than ``timeout`` seconds
-    is left out. Both engines run the same plan; Flower's processes read it from a folder.
+    By round r of R a client has the first ⌊N·r/R⌋ of its N rows. ``batch`` has the rows with which
+    Fed-ELMS begins, and ``bits`` is the width of a number in its messages; ``groups`` is how many
+    MLMG makes (None: as many as it finds), by which ``distance``. A client that takes longer than
+    ``timeout`` seconds is left out. Flower's processes read the plan from a folder.
     """
 
     rule: str
@@ -85,8 +63,8 @@ class Plan:
         if (self.groups, self.distance) != (None, EVIDENCE) and self.rule != RuleName.groups:
             raise BadInput(f"groups and their distance are for rule groups, not for {self.rule}")
 
-    def federation(self) -> RoundRule[Any]:
-        """The server's side; ``BadInput`` for what can't begin or can't end well."""
+    def round_rule(self) -> RoundRule[Any]:
+        """Makes the server's side; ``BadInput`` if it can't begin or can't end as asked."""
         if self.rule == RuleName.fedavg:
             X0 = self.basis.scaling(self.batch)
             return AverageRule(NAME, self.basis, X0, X0, bits=self.bits)
@@ -97,13 +75,17 @@ class Plan:
             )
         return SumRule(NAME, self.basis, self.ridge)
 
+    def require_possible(self) -> None:
+        """Raises ``BadInput`` if ``round_rule`` would, for an engine that calls it elsewhere."""
+        self.round_rule()
+
     def _require_groups(self) -> None:
         most = sum(min(PatternRule.most, len(rows)) for rows in self.rows.values())
         if self.groups is not None and self.groups > most:
             raise BadInput(f"{self.groups} groups, where clients have {most} patterns at most")
 
     def client(self, name: str, memory: bytes = b"") -> Client:
-        """A client's side."""
+        """Makes a client, with what it remembers of earlier rounds."""
         rows = self.rows[name]
 
         def until(number: int) -> Array:
@@ -115,14 +97,14 @@ class Plan:
 
         if self.rule == RuleName.fedavg:
             return AverageClient(name, pairs, memory=memory)
-        # How many patterns there are is decided by what there is when it is first asked.
+        # The rows of the first round decide how many patterns there are.
         first = max(2, min(PatternRule.start_rows, len(until(1))))
         patterns = PatternRule(start_rows=first) if self.rule == RuleName.groups else None
-        # All rows are here anyway, so there is nobody to guard them from.
+        # All rows are on this machine, so there is nothing to guard.
         return DeviceClient(name, until, patterns=patterns, guarded=False, memory=memory)
 
     def member(self, merged: Merged) -> Member:
-        """A device without rows of its own that knows what all of them know."""
+        """Makes a member without rows of its own that knows what all clients know."""
         patterns = PatternRule() if self.rule == RuleName.groups else None
         # Fed-ELMS' β is that of no ridge.
         ridge = 0.0 if self.rule == RuleName.fedavg else self.ridge
@@ -131,21 +113,42 @@ class Plan:
         return member
 
     def save(self, folder: Path) -> None:
-        """Writes it: numbers as JSON, rows as .npy files."""
-        known = {name: getattr(self, name) for name in _NUMBERS}
-        fields = {**known, "basis": self.basis.fields, "clients": sorted(self.rows)}
+        """Writes the plan into a folder: numbers as JSON, rows as .npy files."""
+        saved = {name: getattr(self, name) for name in _SAVED}
+        fields = {**saved, "basis": self.basis.fields, "clients": sorted(self.rows)}
         (folder / "plan.json").write_text(json.dumps(fields), encoding="utf-8")
         np.save(folder / "batch.npy", self.batch)
         SavedRows.write(folder, self.rows)
 
     @classmethod
     def load(cls, folder: Path) -> "Plan":
-        """The inverse of ``save``; rows are read when they are asked for."""
+        """Makes a plan of what ``save`` wrote; rows are read when they are asked for."""
         fields = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        known = {name: fields[name] for name in _NUMBERS}
+        saved = {name: fields[name] for name in _SAVED}
         rows = SavedRows(folder, fields["clients"])
         batch = np.load(folder / "batch.npy", allow_pickle=False)
-        return cls(basis=Basis.from_fields(fields["basis"]), rows=rows, batch=batch, **known)
+        return cls(basis=Basis.from_fields(fields["basis"]), rows=rows, batch=batch, **saved)
 
 
-_NUMBERS = ("rule", "rounds", "fraction", "seed", "ridge", "bits", "groups", "distance", "timeout")
+class SavedRows(Mapping[str, Array]):
+    """Each client's rows by its name, read from a file when they are asked for."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self._folder = folder
+        self._names = {name: index for index, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> Array:
+        rows: Array = np.load(self._folder / f"{self._names[name]}.npy", allow_pickle=False)
+        return rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @classmethod
+    def write(cls, folder: Path, rows: Mapping[str, Array]) -> None:
+        """Writes a file for each client, numbered in the order of the names."""
+        for index, name in enumerate(sorted(rows)):
+            np.save(folder / f"{index}.npy", rows[name])

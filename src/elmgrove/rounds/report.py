@@ -1,4 +1,4 @@
-"""What happened in a round, with what it cost."""
+"""Reports of federations in rounds: each round with its cost, and the delivery at the end."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,41 +9,47 @@ from elmgrove.rounds.loop import Round
 
 
 @dataclass(frozen=True)
-class RoundReport:
+class RoundReport(Round):
     """A round, and the bytes of its messages: ``down`` to the clients, ``up`` to the server.
 
-    Bytes are those of the messages themselves; what an engine wraps around them is its own.
+    Only the messages themselves are counted, not what an engine wraps around them.
     """
 
-    number: int
-    asked: tuple[str, ...]
-    answered: tuple[str, ...]
-    left_out: Mapping[str, str]
     down: int
     up: int
     seconds: float
 
     @classmethod
     def of(cls, round_: Round, down: int, up: int, seconds: float) -> "RoundReport":
-        """A round of the loop with its cost."""
-        known = round_.number, round_.asked, round_.answered, dict(round_.left_out)
-        return cls(*known, down, up, seconds)
+        """Makes a report of a round and its cost."""
+        return cls(
+            number=round_.number,
+            asked=round_.asked,
+            answered=round_.answered,
+            left_out=dict(round_.left_out),
+            down=down,
+            up=up,
+            seconds=seconds,
+        )
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The report as JSON holds it."""
         return asdict(self)
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "RoundReport":
-        """The inverse of ``fields``."""
+        """Makes a report of what ``fields`` gave."""
         asked, answered = tuple(fields["asked"]), tuple(fields["answered"])
         return cls(**{**fields, "asked": asked, "answered": answered})
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """How well what came back explains each client's own rows; who got nothing, and why."""
+    """The end of a federation: how well gifts explain the clients' rows, and which got none.
+
+    ``losses`` has the clients that took their gift, ``left_out`` the others with the reason.
+    """
 
     losses: Mapping[str, Loss]
     left_out: Mapping[str, str]
@@ -52,15 +58,15 @@ class Delivery:
 
     @property
     def loss(self) -> float:
-        """The mean over all rows of all clients; not a number where there are none."""
+        """The mean squared error over all rows of all clients; not a number if there are none."""
         rows = sum(loss.rows for loss in self.losses.values())
         total = sum(loss.mean * loss.rows for loss in self.losses.values())
         return total / rows if rows else float("nan")
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        losses = {name: list(loss) for name, loss in self.losses.items()}
+        """The delivery as JSON holds it."""
+        losses = {name: [loss.mean, loss.rows] for name, loss in self.losses.items()}
         return {
             "losses": losses,
             "left_out": dict(self.left_out),
@@ -70,6 +76,11 @@ class Delivery:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Delivery":
-        """The inverse of ``fields``."""
-        losses = {name: Loss(*loss) for name, loss in fields["losses"].items()}
-        return cls(losses, fields["left_out"], fields["down"], fields["seconds"])
+        """Makes a delivery of what ``fields`` gave."""
+        losses = {name: Loss(mean, rows) for name, (mean, rows) in fields["losses"].items()}
+        return cls(
+            losses=losses,
+            left_out=fields["left_out"],
+            down=fields["down"],
+            seconds=fields["seconds"],
+        )

@@ -1,16 +1,16 @@
-"""The same federations on Flower (https://flower.ai): a server app, a client app, a simulation.
+"""Federations in rounds on Flower (https://flower.ai): a server app and a client app.
 
-Needs ``pip install 'elmgrove[flower]'``, in an environment of its own: Flower pins versions that
-the server's do not fit.
+Needs ``pip install 'elmgrove[flower]'``, in an environment of its own: Flower pins versions with
+which ``elmgrove[server]`` does not work.
 """
 
 from elmgrove.errors import require_extra
 
 require_extra("flwr", "flower")
 
-# After it is known that Flower is there: who lacks it shall read how to get it.
+# Only now: without Flower, the error above says how to install it.
 from elmgrove.rounds.flower.client_app import client_app  # noqa: E402
 from elmgrove.rounds.flower.server_app import Outcome, server_app  # noqa: E402
-from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402 (see above)
+from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402
 
 __all__ = ["Outcome", "RoundsStrategy", "client_app", "server_app"]

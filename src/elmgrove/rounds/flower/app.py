@@ -1,4 +1,7 @@
-"""The app behind ``elmgrove federate --engine flower``: it runs a plan that lies in a folder."""
+"""The Flower app behind ``elmgrove federate --engine flower``: runs the plan of a folder.
+
+Flower imports it in processes of its own; what comes of the plan is left in files of that folder.
+"""
 
 import json
 from pathlib import Path
@@ -13,6 +16,7 @@ from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import RoundReport
 from elmgrove.storage import write
 
+#: Files that the app leaves in the folder.
 REPORTS = "reports.jsonl"
 RESULT = "merged"
 DELIVERY = "delivery.json"
@@ -37,10 +41,10 @@ def _done(context: Context, outcome: Outcome) -> None:
     folder = _folder(context)
     write(folder / DELIVERY, json.dumps(outcome.delivery.fields).encode())
     try:
-        write(folder / RESULT, outcome.federation.merged().to_bytes())
+        write(folder / RESULT, outcome.rule.merged().to_bytes())
     except BadInput as error:
         write(folder / FAILURE, str(error).encode())
 
 
-server = server_app(lambda context: Plan.load(_folder(context)).federation(), _done, _tell)
+server = server_app(lambda context: Plan.load(_folder(context)).round_rule(), _done, _tell)
 client = client_app(_client)

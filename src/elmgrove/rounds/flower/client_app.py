@@ -1,4 +1,4 @@
-"""The client app: a client that answers Flower's messages."""
+"""Client apps: a client that answers Flower's messages."""
 
 from collections.abc import Callable
 
@@ -16,9 +16,9 @@ _MEMORY = "memory"
 
 
 def client_app(make: Make) -> ClientApp:
-    """A ``ClientApp`` around a client; its memory is kept in Flower's context from round to round.
+    """Makes a ``ClientApp`` of a client, whose memory Flower's context keeps from round to round.
 
-    What a client raises is told to the server in words, and the round goes on without it.
+    If a client raises, the server is told why, and the round goes on without it.
     """
     app = ClientApp()
 
@@ -30,7 +30,7 @@ def client_app(make: Make) -> ClientApp:
             made = answer(client)
             context.state[_MEMORY] = array_of(client.memory)
         except Exception as error:
-            # Flower would tell the server that something failed, but not what.
+            # Flower itself would tell the server that something failed, but not what.
             made = content({"refused": reason(error)})
         return Message(made, reply_to=message)
 

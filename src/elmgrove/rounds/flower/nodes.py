@@ -10,20 +10,20 @@ from elmgrove.errors import BadInput
 from elmgrove.federation import require_origin
 from elmgrove.rounds.flower.records import content, notes_of
 
-#: Seconds between two looks at who is there.
+#: Seconds between two looks at which nodes are connected.
 _PAUSE = 0.5
-#: Seconds for those who were asked before and did not say a name that could be used.
+#: Seconds for nodes that were asked before and gave no name that could be used.
 _AGAIN = 10.0
 log = logging.getLogger("elmgrove.rounds")
 
 
 class Nodes:
-    """Clients by the names that they gave when they were first seen; numbers of nodes are random.
+    """The clients by the names that they gave themselves, since Flower's numbers are random.
 
-    Before anything else it waits for so many ``clients`` and for their names, at most ``start``
-    seconds each. A node whose name is taken, or that does not tell any, takes no part, which is
-    logged; before the next round it is asked again, but not waited for as long as one that just
-    came (``timeout``). One that is gone keeps its name: it may be back.
+    The first ``meet`` waits for so many ``clients``, and then for their names, at most ``start``
+    seconds each. A node without a name, or with one that is taken, takes no part, which is
+    logged; it is asked again before the next round, but not waited for as long as a node that
+    just came (``timeout``). A node that is gone keeps its name, since it may come back.
     """
 
     def __init__(self, clients: int, start: float, timeout: float) -> None:
@@ -37,20 +37,20 @@ class Nodes:
 
     @property
     def names(self) -> list[str]:
-        """Everybody who was ever met, sorted."""
+        """The names of all clients that were ever met, sorted."""
         return sorted(self._nodes)
 
     def node(self, name: str) -> int | None:
-        """The node of a client, if it is there now."""
+        """Gives the node of a client, if it is connected now."""
         node = self._nodes[name]
         return node if node in self._here else None
 
     def name(self, node: int) -> str | None:
-        """The client of a node."""
+        """Gives the name of the client on a node."""
         return self._names.get(node)
 
     def meet(self, grid: Grid) -> None:
-        """Looks who is there, and asks those who are new for their names."""
+        """Looks which nodes are connected, and asks the new ones for their names."""
         self._here = self._present(grid)
         new = sorted(self._here - self._names.keys())
         asked = [Message(content({}), node, "query") for node in new]
@@ -70,11 +70,13 @@ class Nodes:
         while True:
             here = set(grid.get_node_ids())
             if len(here) >= self._clients:
-                # Who goes later is left out rather than waited for.
+                # A client that goes later is left out and not waited for.
                 self._clients = 0
                 return here
             if time.monotonic() > until:
-                raise BadInput(f"{len(here)} of {self._clients} clients came within the time")
+                raise BadInput(
+                    f"{len(here)} of {self._clients} clients came within {self._start:g} s"
+                )
             time.sleep(_PAUSE)
 
     def _greet(self, message: Message) -> None:
@@ -95,7 +97,7 @@ def _name_in(message: Message) -> str:
         raise BadInput(message.error.reason)
     notes = notes_of(message.content)
     if "name" not in notes:
-        raise BadInput(str(notes.get("refused", "it does not say its name")))
+        raise BadInput(str(notes.get("refused", "it gave no name")))
     name = str(notes["name"])
     require_origin(name)
     return name

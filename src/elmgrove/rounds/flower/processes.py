@@ -1,4 +1,4 @@
-"""Flower's processes: started with a home of their own, and all gone in the end."""
+"""Flower's processes: started in a folder of their own, and all ended with it."""
 
 import contextlib
 import os
@@ -20,11 +20,11 @@ _PAUSE = 0.1
 
 
 class FlowerProcesses:
-    """Runs Flower's commands in a folder, each with a log, and ends whatever came of them.
+    """Runs Flower's commands in a folder, each with a log, and ends all processes they started.
 
     Flower's processes start others (one for an app, and Ray's) that do not end with them. All work
-    in this folder, so they are found by it where there is a /proc, whoever their parent is.
-    Ends them also when this process gets a signal to end; not when it is killed outright.
+    in this folder, by which they are found if the system has a /proc, whatever their parent is.
+    They are also ended when this process gets SIGINT or SIGTERM, but not when it is killed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class FlowerProcesses:
         self._environment = {
             **os.environ,
             "FLWR_HOME": str(self._home),
-            # It would fetch what an app depends on from the network; all of it is installed here.
+            # Flower would fetch what an app depends on; all of it is installed already.
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -46,7 +46,7 @@ class FlowerProcesses:
         }
 
     def connect(self, address: str, certificate: Path | None = None) -> None:
-        """Makes ``flwr run`` find the SuperLink there."""
+        """Makes ``flwr run`` use the SuperLink at this address."""
         trust = "insecure = true" if certificate is None else f'root-certificates = "{certificate}"'
         text = (
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{address}"\n{trust}\n'
@@ -54,7 +54,7 @@ class FlowerProcesses:
         (self._home / "config.toml").write_text(text, encoding="utf-8")
 
     def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Starts a command; what it says goes to NAME.log."""
+        """Starts a command, whose output goes to NAME.log."""
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 command,
@@ -63,29 +63,29 @@ class FlowerProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # A Ctrl-C is for us, who then end the others in good order.
+                # A Ctrl-C is for this process, which then ends the others in order.
                 start_new_session=True,
             )
         self._running[name] = process
         return process
 
     def wait(self, what: str, done: Callable[[], bool], seconds: float) -> None:
-        """Waits until something is the case, or says what went wrong instead."""
+        """Waits until ``done``; ``ElmgroveError`` if a command fails or the time is over."""
         until = time.monotonic() + seconds
         while not done():
             for name, process in self._running.items():
                 if process.poll() not in (None, 0):
                     raise ElmgroveError(f"{name} ended with {process.poll()}: {self.log(name)}")
             if time.monotonic() > until:
-                raise ElmgroveError(f"waited {seconds:g} s in vain: {what}")
+                raise ElmgroveError(f"waited {seconds:g} s, but this did not happen: {what}")
             time.sleep(_PAUSE)
 
     def log(self, name: str) -> str:
-        """The end of what a command said."""
+        """Gives the end of a command's output."""
         return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
 
     def kill(self, name: str) -> None:
-        """Ends a command and what it started, as a power cut would."""
+        """Kills a command and the processes of its session, as a power cut would."""
         process = self._running.pop(name)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -96,7 +96,7 @@ class FlowerProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # From now on nothing disturbs the end.
+        # Nothing may interrupt the end.
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
         try:
@@ -123,19 +123,19 @@ class FlowerProcesses:
             time.sleep(_PAUSE)
 
     def left(self) -> list[int]:
-        """FlowerProcesses of this folder that still run."""
+        """Gives the processes of this folder that still run."""
         return [pid for pid in working_in(self.folder) if pid != os.getpid()]
 
 
 def working_in(folder: Path) -> list[int]:
-    """FlowerProcesses whose home or working folder lies in there; none where there is no /proc.
+    """Gives the processes whose Flower home or working folder is in this one; none without /proc.
 
-    Of some only one of the two is known: Flower's app processes change the folder, and Ray's
+    For some only one of the two is known: Flower's app processes change their folder, and Ray's
     overwrite their environment with a name.
     """
     home, found = f"FLWR_HOME={folder.resolve()}/".encode(), list[int]()
     for process in Path("/proc").glob("[0-9]*"):
-        # It may have ended meanwhile, or be somebody else's.
+        # It may have ended meanwhile, or belong to another user.
         with contextlib.suppress(OSError):
             inside = (process / "cwd").readlink().is_relative_to(folder.resolve())
             settings = (process / "environ").read_bytes().split(b"\0")

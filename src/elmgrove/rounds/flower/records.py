@@ -1,4 +1,4 @@
-"""Messages as records of Flower's: bytes in, the same bytes out, never pickle."""
+"""Messages as Flower's records: bytes in, the same bytes out, never pickle."""
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
@@ -8,17 +8,17 @@ NOTES = "notes"
 
 
 def array_of(blob: bytes) -> ArrayRecord:
-    """Bytes as Flower carries arrays: it cuts large ones into pieces."""
+    """Makes a record of bytes; Flower cuts large ones into pieces."""
     return ArrayRecord({BLOB: Array(np.frombuffer(blob, np.uint8))})
 
 
 def blob_of(record: ArrayRecord) -> bytes:
-    """The inverse of ``array_of``."""
+    """Gives the bytes of a record that ``array_of`` made."""
     return record[BLOB].numpy().tobytes()
 
 
 def content(notes: dict[str, int | float | str], **blobs: bytes | ArrayRecord) -> RecordDict:
-    """What a message holds: blobs by name, and notes."""
+    """Makes the content of a message: blobs by name, and notes."""
     made = RecordDict({NOTES: ConfigRecord(dict(notes))})
     for name, blob in blobs.items():
         made[name] = array_of(blob) if isinstance(blob, bytes) else blob
@@ -26,10 +26,10 @@ def content(notes: dict[str, int | float | str], **blobs: bytes | ArrayRecord) -
 
 
 def blob(held: RecordDict, name: str) -> bytes:
-    """A blob of a message by its name; empty where there is none."""
+    """Gives a blob of a message by its name; no bytes if there is none."""
     return blob_of(held.array_records[name]) if name in held.array_records else b""
 
 
 def notes_of(held: RecordDict) -> ConfigRecord:
-    """The notes of a message."""
+    """Gives the notes of a message."""
     return held.config_records[NOTES]

@@ -1,4 +1,4 @@
-"""The server app: a federation run by Flower."""
+"""Server apps: a rule whose rounds Flower runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from elmgrove.rounds.rules import RoundRule
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a federation ended with: itself, what happened each round, and what clients got."""
+    """What a federation ended with: its rule, a report of each round, and what clients got."""
 
-    federation: RoundRule[Any]
+    rule: RoundRule[Any]
     reports: list[RoundReport]
     delivery: Delivery
 
 
-#: The settings of the strategy that an app's configuration may hold, with their defaults.
+#: The settings of ``RoundsStrategy`` that an app's configuration may have, with their defaults.
 SETTINGS = {
     "clients": 2,
     "rounds": 1,
@@ -37,17 +37,17 @@ def server_app(
     done: Callable[[Context, Outcome], None],
     on_round: Callable[[Context, RoundReport], None] | None = None,
 ) -> ServerApp:
-    """A ``ServerApp`` that makes a federation, runs its rounds and hands over what came of it.
+    """Makes a ``ServerApp`` that makes a rule, runs its rounds and hands the outcome to ``done``.
 
-    ``clients``, ``rounds``, ``fraction``, ``seed``, ``start`` (seconds that clients have to come)
-    and ``timeout`` (seconds that each has to answer) are taken from the app's configuration
-    (``[tool.flwr.app.config]``).
+    ``on_round`` is told of each round. ``clients`` (to wait for), ``rounds``, ``fraction``,
+    ``seed``, ``start`` (seconds that clients have to come) and ``timeout`` (seconds that each has
+    to answer) are taken from the app's configuration (``[tool.flwr.app.config]``).
     """
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        federation, reports = make(context), list[RoundReport]()
+        rule, reports = make(context), list[RoundReport]()
 
         def tell(report: RoundReport) -> None:
             reports.append(report)
@@ -58,7 +58,7 @@ def server_app(
             name: type(default)(context.run_config.get(name, default))
             for name, default in SETTINGS.items()
         }
-        delivery = RoundsStrategy(federation, on_round=tell, **chosen).run(grid)
-        done(context, Outcome(federation, reports, delivery))
+        delivery = RoundsStrategy(rule, on_round=tell, **chosen).run(grid)
+        done(context, Outcome(rule, reports, delivery))
 
     return app

@@ -1,4 +1,4 @@
-"""A plan on Flower's simulation: many clients on one machine, by ``flwr run``."""
+"""Plans on Flower's simulation: many clients on one machine, by ``flwr run``."""
 
 import json
 import os
@@ -16,9 +16,9 @@ from elmgrove.rounds.flower.processes import FlowerProcesses
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import Delivery, RoundReport
 
-#: Seconds in which a SuperLink must answer.
+#: Seconds in which a SuperLink has to answer.
 START = 60.0
-#: Seconds that a simulation may take: it is a bound, not an expectation.
+#: Seconds that a simulation may take at most.
 LONGEST = 24 * 3600.0
 #: Ray adds 68: /ray/session_YYYY-MM-DD_HH-MM-SS_FFFFFF_PPPPPPP/sockets/plasma_store.
 _LONGEST_PATH = 107 - 68
@@ -47,11 +47,11 @@ _MODULE = (
 
 
 def simulate(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merged, Delivery]:
-    """What the clients of a plan know together in the end, and what each made of it.
+    """Runs a plan on Flower; gives what the clients know together, and what each got.
 
-    A SuperLink is started for it, and is gone afterwards with all that it started.
+    A SuperLink is started for it, and ended afterwards with all that it started.
     """
-    plan.federation()  # refuses what can't begin, before anything is started
+    plan.require_possible()
     with (
         TemporaryDirectory(prefix="elmgrove-") as scratch,
         FlowerProcesses(Path(scratch)) as processes,
@@ -60,8 +60,7 @@ def simulate(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merge
         require_short(folder)
         plan.save(folder)
         _write_app(folder / "app")
-        address = superlink(processes, "--insecure", "--simulation")
-        processes.connect(address)
+        processes.connect(superlink(processes, "--insecure", "--simulation"))
         run = processes.start("run", _command(folder, plan))
         listener = _Listener(folder / REPORTS, on_round)
 
@@ -69,7 +68,7 @@ def simulate(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merge
             listener.listen()
             return run.poll() is not None
 
-        processes.wait("the simulation ends", ended, LONGEST)
+        processes.wait("the simulation ended", ended, LONGEST)
         listener.listen()
         if (folder / FAILURE).exists():
             raise BadInput((folder / FAILURE).read_text())
@@ -80,7 +79,7 @@ def simulate(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merge
 
 
 def require_short(folder: Path) -> None:
-    """Raises ``BadInput`` where Ray could not make its sockets, with paths of 107 bytes at most."""
+    """Raises ``BadInput`` if paths of Ray's sockets would pass the 107 bytes that they may have."""
     if len(os.fsencode(folder)) > _LONGEST_PATH:
         raise BadInput(
             f"{folder} is too long a path for Ray's sockets: set TMPDIR to a short one, like /tmp"
@@ -88,17 +87,17 @@ def require_short(folder: Path) -> None:
 
 
 def superlink(processes: FlowerProcesses, *options: str, scheme: str = "http") -> str:
-    """Starts a SuperLink on a free port of this machine; gives its address when it answers."""
+    """Starts a SuperLink on a free port of this machine, and gives its address when it answers."""
     port = free_port()
     command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
     processes.start("superlink", command)
     url = f"{scheme}://127.0.0.1:{port}/health"
-    processes.wait("the SuperLink answers", lambda: _answers(url), START)
+    processes.wait("the SuperLink answered", lambda: _answers(url), START)
     return f"127.0.0.1:{port}"
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
+    """Gives a port of this machine on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -106,7 +105,7 @@ def free_port() -> int:
 
 def _answers(url: str) -> bool:
     try:
-        # Whether it answers is all that is asked; who it is, its clients find out.
+        # The question is only whether it answers; clients check its certificate.
         return httpx.get(url, timeout=5.0, verify=False).is_success
     except httpx.TransportError:
         return False
@@ -135,7 +134,7 @@ def _command(folder: Path, plan: Plan) -> list[str]:
 
 
 class _Listener:
-    """Passes on what the server app writes about its rounds."""
+    """Passes on the reports that the server app writes."""
 
     def __init__(self, path: Path, on_round: Callable[[RoundReport], None]) -> None:
         self._path = path
@@ -143,7 +142,7 @@ class _Listener:
         self._told = 0
 
     def listen(self) -> None:
-        """Tells what is new; a line that is not whole yet waits."""
+        """Passes on the new reports; a line that is not whole yet has to wait."""
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
         for line in text.split("\n")[self._told : -1]:
             self._told += 1
