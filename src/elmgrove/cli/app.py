@@ -78,7 +78,7 @@ def _options(
         False, "--version", help="Print the version and stop.", callback=_version, is_eager=True
     ),
 ) -> None:
-    """Options before the command."""
+    """Takes the options before the command."""
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ def leave(
         opened = open_exchange(exchange, member.name, keyfile=keyfile(state), ca=ca)
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()
-    notes.print(f"{member.name} left; the others no longer use its rows from their next sync on.")
+    notes.print(f"{member.name} left; from their next sync on the others no longer use its rows.")
 
 
 def variable_of(setting: str) -> str:

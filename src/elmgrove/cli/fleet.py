@@ -238,7 +238,7 @@ def _reason(found: Grouping) -> str:
         sides = (found.refused.first, found.refused.second)
         one, other = (found.labels[side[0]] for side in sides)
         loss = found.refused.loss
-        return f"Groups {one} and {other} would be next: a device's error would grow by {loss:.2%}."
+        return f"Groups {one} and {other} would be next: an error would grow by {loss:.2%}."
     if found.silhouettes:
         tried = ", ".join(f"{n}: {score:.3f}" for n, score in found.silhouettes.items())
         return f"Silhouettes by number of groups: {tried}."
