@@ -5,7 +5,7 @@ import pytest
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.federation import average
-from support.planes import BASIS, RIDGE, evidence, rows
+from support.contributions import BASIS, RIDGE, evidence, rows
 
 
 def literal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

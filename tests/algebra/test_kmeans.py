@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_score
 
 from elmgrove.algebra.kmeans import cluster, k_means, silhouette
-from support.kinds import mixed
 from support.literal import initialized_clustering
+from support.patterns import mixed
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from elmgrove import OSELM, Evidence, HiddenLayer
 from elmgrove.algebra.similarity import Fitted, groups
-from support.kinds import INPUTS, rows_of
+from support.patterns import INPUTS, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
 RIDGE = 1e-3

@@ -14,12 +14,7 @@ import pytest
 from elmgrove import Detector, Evidence, HiddenLayer, __version__
 from elmgrove.federation import Contribution, Member
 from elmgrove.storage.disk import load, save
-from support.commands import (  # noqa: F401 (fixtures)
-    Elmgrove,
-    Ran,
-    elmgrove_fixture,
-    one_clear_line,
-)
+from support.commands import Elmgrove, Ran, one_clear_line
 from support.places import GOLDEN
 
 COMMAND = Path(sys.executable).parent / "elmgrove"

@@ -8,13 +8,8 @@ from elmgrove.device.peer_server import Listener
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
-from support.agents import (  # noqa: F401 (fixtures)
-    address,
-    federation_fixture,
-    server_fixture,
-    write_rows,
-)
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from support.agents import address, write_rows
+from support.commands import Elmgrove, one_clear_line
 from support.serving import Federation, charter, evidence, free_port, rows, said
 
 

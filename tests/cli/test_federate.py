@@ -11,8 +11,8 @@ from elmgrove import Detector
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixture)
-from support.kinds import rows_of
+from support.commands import Elmgrove, one_clear_line
+from support.patterns import rows_of
 from support.places import ROOT
 
 FEW = ["--clients", "8"]

@@ -12,8 +12,8 @@ from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load, save
-from support.agents import NAMES, address, server_fixture, write_rows  # noqa: F401 (fixtures)
-from support.commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from support.agents import NAMES, write_rows
+from support.commands import Elmgrove, Ran, one_clear_line
 from support.serving import ADMIN, Federation, Server, charter, free_port, rows, said
 
 Ask = Callable[..., Ran]

@@ -9,8 +9,8 @@ import pytest
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Contribution, Departure, Grouping, group, judge
 from elmgrove.storage.disk import save
-from support.agents import address, federation_fixture, server_fixture  # noqa: F401 (fixtures)
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line  # noqa: F401 (fixtures)
+from support.agents import address
+from support.commands import Elmgrove, one_clear_line
 from support.serving import ADMIN, Federation, charter, evidence, rows, said
 
 #: The last one's rows are unlike those of the others.

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.agents import Running, Start, start_fixture  # noqa: F401 (fixtures)
-from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixtures)
+from support.agents import Running, Start
+from support.commands import Elmgrove
 from support.serving import charter, free_port, wait_until
 
 

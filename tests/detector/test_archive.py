@@ -15,7 +15,7 @@ from elmgrove.detector.patterns import PatternDetector
 from elmgrove.federation import Contribution, Member
 from elmgrove.federation.member import STATE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
-from support.kinds import INPUTS, mixed, rows_of
+from support.patterns import INPUTS, mixed, rows_of
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(INPUTS, 3, seed=2)

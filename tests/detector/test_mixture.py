@@ -12,7 +12,7 @@ from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.mixture.received import Place
 from elmgrove.errors import BadInput
-from support.kinds import INPUTS, mixed, rows_of
+from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(INPUTS, 3, seed=6)
 BASIS = Basis(LAYER, INPUTS)

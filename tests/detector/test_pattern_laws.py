@@ -11,8 +11,8 @@ from elmgrove import FixedThreshold, HiddenLayer, checks
 from elmgrove.algebra.kmeans import cluster
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.detector.patterns import PatternDetector
-from support.kinds import INPUTS, mixed, rows_of
 from support.literal import sequential_clustering
+from support.patterns import INPUTS, mixed, rows_of
 
 RULES = {
     "one": PatternRule(1),

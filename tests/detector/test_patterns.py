@@ -9,7 +9,7 @@ from elmgrove import BadInput, Detector, Evidence, FixedThreshold, HiddenLayer, 
 from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
 from elmgrove.detector.patterns import PatternDetector
-from support.kinds import INPUTS, mixed, rows_of
+from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
 SMALL = {"start_rows": 60}

@@ -22,17 +22,13 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized
 from elmgrove.federation import Charter, Member, Merged
 from elmgrove.storage.disk import load, save
-from support.agents import (  # noqa: F401 (fixtures)
+from support.agents import (
     COMMAND,
     NAMES,
     Start,
     address,
     append_rows,
-    device_fixture,
-    federation_fixture,
-    server_fixture,
     sessions,
-    start_fixture,
     state,
     verdicts,
     write_rows,

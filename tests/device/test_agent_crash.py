@@ -17,13 +17,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load, save
-from support.agents import (  # noqa: F401 (fixtures)
-    Start,
-    device_fixture,
-    start_fixture,
-    verdicts,
-    write_rows,
-)
+from support.agents import Start, verdicts, write_rows
 from support.serving import rows, said, wait_until
 
 #: Starts agents as processes of their own, without loading all modules each time.

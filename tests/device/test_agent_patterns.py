@@ -8,10 +8,8 @@ import pytest
 from elmgrove import PatternDetector
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
-from support.agents import Start, device_fixture, start_fixture, verdicts, write_rows
+from support.agents import Start, verdicts, write_rows
 from support.serving import LAYER, charter, serving
-
-__all__ = ["device_fixture", "start_fixture"]
 
 
 def kinds(*centres: float) -> np.ndarray:

@@ -16,17 +16,7 @@ from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession, pull
 from elmgrove.federation import Contribution, Cost, Member, bundle, named
 from elmgrove.storage.disk import load, save
-from support.agents import (  # noqa: F401 (fixtures)
-    Start,
-    address,
-    append_rows,
-    device_fixture,
-    federation_fixture,
-    server_fixture,
-    start_fixture,
-    verdicts,
-    write_rows,
-)
+from support.agents import Start, address, append_rows, verdicts, write_rows
 from support.peers import answering, sync
 from support.serving import LAYER, Federation, charter, evidence, free_port, rows, said
 

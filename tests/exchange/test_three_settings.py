@@ -30,12 +30,10 @@ from elmgrove.federation import (
     everyone,
 )
 from elmgrove.storage.disk import load, save
-from support.agents import Start, device_fixture, start_fixture, write_rows
-from support.kinds import INPUTS, rows_of
+from support.agents import Start, write_rows
+from support.patterns import INPUTS, rows_of
 from support.peers import answering, sync
 from support.serving import free_port, serving
-
-__all__ = ["device_fixture", "start_fixture"]
 
 CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS))
 TWO = PatternRule(2, start_rows=40)

@@ -19,17 +19,9 @@ from elmgrove.federation import (
     group,
 )
 from elmgrove.server import live_groups
-from support.kinds_of_groups import KINDS, SAID, TRUTH, betas, literal_loss
-from support.planes import RIDGE, evidence, near, said
-from support.serving import (
-    ADMIN,
-    LAYER,
-    Federation,
-    database_fixture,  # noqa: F401 (fixtures)
-    fans_fixture,  # noqa: F401 (fixtures)
-    server_fixture,  # noqa: F401 (fixtures)
-    serving,
-)
+from support.contributions import RIDGE, evidence, near, said
+from support.groups import PATTERNS, SAID, TRUTH, betas, literal_loss
+from support.serving import ADMIN, LAYER, Federation, serving
 from support.serving import evidence as evidence_of_fan
 
 
@@ -53,7 +45,7 @@ def test_the_reasons_are_the_losses_of_each_join_and_of_the_next() -> None:
     assert len(found.steps) == len(SAID) - found.count
     assert found.refused is not None
     for step in (*found.steps, found.refused):
-        sides = ([KINDS[i] for i in side] for side in (step.first, step.second))
+        sides = ([PATTERNS[i] for i in side] for side in (step.first, step.second))
         assert step.loss == pytest.approx(literal_loss(*sides), rel=1e-6)
     assert max(step.loss for step in found.steps) <= 0.3 < found.refused.loss
     for number in range(found.count):

@@ -5,7 +5,7 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.federation import Contribution, expected_error, judge
-from support.planes import BASIS, RIDGE, evidence, rows, said
+from support.contributions import BASIS, RIDGE, evidence, rows, said
 
 
 def literal_beta(X: np.ndarray) -> np.ndarray:

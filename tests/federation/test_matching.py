@@ -17,8 +17,8 @@ from elmgrove.federation import (
     summed,
 )
 from elmgrove.federation.groups import Aggregation
-from support.kinds import group_of
-from support.planes import BASIS, RIDGE, near, rows, said
+from support.contributions import BASIS, RIDGE, near, rows, said
+from support.groups import group_of
 
 AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
 

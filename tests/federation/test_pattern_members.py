@@ -23,7 +23,7 @@ from elmgrove.federation.sealed import seal, unseal
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST
 from support.fleet_machine import NAMES, Device, FleetOnMemory
-from support.kinds import INPUTS, mixed, rows_of
+from support.patterns import INPUTS, mixed, rows_of
 
 CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS))
 LEAST = least_new_rows(CHARTER.basis)

@@ -18,9 +18,8 @@ from elmgrove.federation import (
     group,
     returned,
 )
-from support.kinds import group_of
-from support.kinds_of_groups import KINDS, SAID, TRUTH, betas, literal_loss
-from support.planes import BASIS, RIDGE, evidence, near, said
+from support.contributions import BASIS, RIDGE, evidence, near, said
+from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.serving import evidence as evidence_of_fan
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
@@ -114,7 +113,7 @@ def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own
     groups = standing(first)
     chosen = [groups.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
     known = {
-        number: [KINDS[int(model.origin)] for model in first.members(number)]
+        number: [PATTERNS[int(model.origin)] for model in first.members(number)]
         for number in first.numbers
     }
     expected, members = literal_by_evidence(known, new)

@@ -21,10 +21,9 @@ from elmgrove.papers.fed_elms.figures import FREQUENCIES
 from elmgrove.papers.fed_elms.settings import FED_ELMS, FED_NN, equal_cost, layer
 from elmgrove.papers.fed_elms.trial import centralized, compact, exact, fed_elms
 from elmgrove.papers.figure import Run
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.commands import Elmgrove, one_clear_line
 from support.services import unavailable
 
-__all__ = ["elmgrove_fixture"]
 DATA = os.environ.get("ELMGROVE_DATA")
 real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
 

@@ -23,9 +23,8 @@ from elmgrove.papers.ito2021.networks import Task, batches, begin, fitted, losse
 from elmgrove.papers.ito2021.online import KIND, Online, packed, unpacked
 from elmgrove.papers.ito2021.sequential import figure18, first_at
 from elmgrove.papers.ito2021.settings import HAR, ROUNDS, Training
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.commands import Elmgrove, one_clear_line
 
-__all__ = ["elmgrove_fixture"]
 Array = NDArray[Any]
 DATA = os.environ.get("ELMGROVE_DATA")
 real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")

@@ -22,10 +22,9 @@ from elmgrove.papers.mlmg import rules
 from elmgrove.papers.mlmg.clients import CASES, Client, digits
 from elmgrove.papers.mlmg.settings import RULE, basis
 from elmgrove.papers.mlmg.table2 import federation_rows
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.commands import Elmgrove, one_clear_line
 from support.data_sets import write_faces, write_sounds
 
-__all__ = ["elmgrove_fixture"]
 DATA = os.environ.get("ELMGROVE_DATA")
 real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
 

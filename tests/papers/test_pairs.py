@@ -33,9 +33,8 @@ from elmgrove.papers.ito2021.pair import Pair
 from elmgrove.papers.ito2021.round_by_round import CHOICES, Choice, half_of_both
 from elmgrove.papers.ito2021.settings import HAR, MNIST, Training
 from elmgrove.papers.ito2021.trial import AFTER, BEFORE, OURS, PATTERNS, THREE_PATTERNS, Maps, Trial
-from support.commands import Elmgrove, elmgrove_fixture
+from support.commands import Elmgrove
 
-__all__ = ["elmgrove_fixture"]
 Array = NDArray[Any]
 DATA = os.environ.get("ELMGROVE_DATA")
 real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")

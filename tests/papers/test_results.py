@@ -12,11 +12,10 @@ from elmgrove.papers.figure import Run
 from elmgrove.papers.remarks import REMARKS, TITLES
 from elmgrove.papers.results import publish
 from elmgrove.papers.tables import Grid, grids, text
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.commands import Elmgrove, one_clear_line
 from support.data_sets import write_digits, write_faces, write_fans, write_har, write_sounds
 from support.drives import write_driveset
 
-__all__ = ["elmgrove_fixture"]
 MADE = {
     **{"date": "2026-11-16", "seconds": 1.25, "seed": 7, "quick": False},
     **{"machine": "a", "software": "b 1"},

@@ -15,10 +15,8 @@ from hypothesis.extra.numpy import arrays
 from elmgrove import BadFile
 from elmgrove.papers.data import drives
 from elmgrove.papers.data.uah import LEVELS, STEP, WINDOW, tables
-from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
+from support.commands import Elmgrove, one_clear_line
 from support.drives import write_drive, write_driveset
-
-__all__ = ["elmgrove_fixture"]
 
 
 def test_drives_are_read_from_the_published_layout(tmp_path: Path) -> None:

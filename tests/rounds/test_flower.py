@@ -22,8 +22,8 @@ from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import RoundReport
 from elmgrove.rounds.rules import RoundRule
 from elmgrove.storage.disk import load
-from support.commands import Elmgrove, elmgrove_fixture  # noqa: F401 (fixture)
-from support.kinds import INPUTS, rows_of
+from support.commands import Elmgrove
+from support.patterns import INPUTS, rows_of
 from support.places import ROOT
 
 pytestmark = pytest.mark.usefixtures("flower")

@@ -19,7 +19,8 @@ from elmgrove.rounds.messages import Reply, Task
 from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
-from support.kinds import INPUTS, group_of, mixed, rows_of
+from support.groups import group_of
+from support.patterns import INPUTS, mixed, rows_of
 from support.places import GOLDEN
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)

@@ -10,15 +10,7 @@ from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import OFFERS, Offer
-from support.serving import (
-    ADMIN,
-    Federation,
-    Server,
-    charter,
-    contents,
-    said,
-    server_fixture,  # noqa: F401 (fixtures)
-)
+from support.serving import ADMIN, Federation, Server, charter, contents, said
 
 
 @dataclass

@@ -14,19 +14,7 @@ from elmgrove import Basis, HiddenLayer, Scaling
 from elmgrove.federation import Charter
 from elmgrove.server.problems import KINDS
 from support.services import execute
-from support.serving import (  # noqa: F401 (fixtures)
-    ADMIN,
-    Federation,
-    Server,
-    charter,
-    contents,
-    database_fixture,
-    fans_fixture,
-    said,
-    server_fixture,
-    serving,
-    wait_until,
-)
+from support.serving import ADMIN, Federation, Server, charter, contents, said, serving, wait_until
 
 
 def refused(answer: httpx.Response, kind: str) -> dict[str, Any]:

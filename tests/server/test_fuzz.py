@@ -18,15 +18,7 @@ import pytest
 from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server.routes import OFFERS
-from support.serving import (
-    ADMIN,
-    Federation,
-    Server,
-    charter,
-    contents,
-    said,
-    server_fixture,  # noqa: F401 (fixtures)
-)
+from support.serving import ADMIN, Federation, Server, charter, contents, said
 
 THREADS = 4
 # What is nonsense to PostgreSQL alone is in a few names; the rest is the same work again.

@@ -15,7 +15,7 @@ from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server import live
 from elmgrove.server.store import statements
-from support.serving import (  # noqa: F401 (fixtures)
+from support.serving import (
     ADMIN,
     LAYER,
     Federation,
@@ -23,12 +23,9 @@ from support.serving import (  # noqa: F401 (fixtures)
     central,
     charter,
     contents,
-    database_fixture,
     evidence,
-    fans_fixture,
     rows,
     said,
-    server_fixture,
     serving,
 )
 

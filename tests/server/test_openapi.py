@@ -10,10 +10,7 @@ from elmgrove.server.app import make_app
 from elmgrove.server.openapi import document
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS
-from support.serving import (
-    Server,
-    server_fixture,  # noqa: F401 (fixtures)
-)
+from support.serving import Server
 
 
 @pytest.fixture(name="described")

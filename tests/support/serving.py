@@ -224,9 +224,6 @@ def empty_database(request: pytest.FixtureRequest, folder: Path, kind: str) -> s
     return f"{server}?search_path={schema}"
 
 
-# Tests that use a fixture import it by its function's name.
-
-
 @pytest.fixture(name="database", params=["sqlite", "postgres"])
 def database_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty one for a test of its own."""
