@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,12 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
+from elmgrove.exchange import FolderExchange
 from support.agents import (
     COMMAND,
     Start,
     append_rows,
     sessions,
-    state,
     verdicts,
     write_rows,
 )
@@ -34,6 +35,7 @@ from support.at_work import (
 )
 from support.commands import Elmgrove, one_clear_line
 from support.serving import (
+    charter,
     rows,
     wait_until,
 )
@@ -234,9 +236,34 @@ def test_a_state_is_one_process_s_alone(device: Start, elmgrove: Elmgrove, tmp_p
     assert not Path("x.jsonl").exists()
     fan.kill()
     append_rows(Path("fan.csv"), rows(2, 5))
-    fan = device("fan", follow=True)
-    fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 45)
-    assert fan.stop() == 0
-    member = state(tmp_path, "fan")
-    assert member is not None
-    assert member.detector.learned == 45
+    with at_work(state="fan.elm", source="fan.csv", verdicts="fan.jsonl", follow=True):
+        wait_until(lambda: len(verdicts(Path("fan.jsonl"))) == 45)
+    assert learned(Path("fan.elm")) == 45
+
+
+# What is loaded
+
+
+LOADED = """
+import sys
+import elmgrove.device
+from elmgrove.device import Agent, Settings
+def loaded():
+    return any(name.partition(".")[0] == "httpx" for name in sys.modules)
+assert not loaded(), "at the import"
+Agent(Settings(state="alone.elm", source="fan.csv", verdicts="")).run()
+assert not loaded(), "for a device that is alone"
+Agent(Settings(state="shared.elm", source="fan.csv", verdicts="", exchange="shared")).run()
+assert not loaded(), "for a folder"
+Agent(Settings(state="peer.elm", source="fan.csv", verdicts="", listen="127.0.0.1:0")).run()
+assert loaded(), "for peers"
+"""
+
+
+def test_httpx_is_loaded_only_where_it_is_used() -> None:
+    write_rows(Path("fan.csv"), rows(1, 20))
+    FolderExchange.create(Path("shared"), charter("fans"))
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ran.returncode == 0, ran.stderr

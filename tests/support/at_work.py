@@ -1,4 +1,4 @@
-"""Agents in this process: at work in a thread, on files in the test's folder, and what came of it."""
+"""Agents that work in a thread of this process, on files in the test's folder."""
 
 import threading
 from collections.abc import Iterator
