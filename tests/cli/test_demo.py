@@ -18,7 +18,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder that one run of the demo wrote, and what it printed."""
     folder = tmp_path_factory.mktemp("demo") / "made" / "by the demo"
     with started(folder) as ran:
-        out, err = ran.communicate(timeout=120)
+        out, err = ran.communicate(timeout=600)
     assert (ran.returncode, err) == (0, "")
     assert ran.pid not in sessions(), "no process of it runs on"
     assert not list(folder.parent.parent.glob("elmgrove-demo-*"))
@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def started(folder: Path) -> subprocess.Popen[str]:
     """A demo in a session of its own, with its files in the folder's grandparent."""
     return subprocess.Popen(
-        [COMMAND, "demo", "--output", folder],
+        [COMMAND, "demo", "--devices", "3", "--output", folder],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -41,7 +41,7 @@ def test_every_device_tells_strange_digits_better_after_cooperating(
     demo: tuple[Path, str],
 ) -> None:
     numbers = json.loads((demo[0] / "demo.json").read_text())
-    assert len(numbers["before"]) == len(numbers["after"]) == 4
+    assert len(numbers["before"]) == len(numbers["after"]) == 3
     for before, after in zip(numbers["before"], numbers["after"], strict=True):
         assert 0 < before["auc"] < after["auc"] <= 1
         assert after["peers"] < before["peers"]
@@ -52,26 +52,26 @@ def test_the_merged_models_equal_central_training(demo: tuple[Path, str]) -> Non
     assert 0 <= json.loads((demo[0] / "demo.json").read_text())["difference"] < 1e-9
 
 
-def test_who_left_leaves_no_trace(demo: tuple[Path, str]) -> None:
+def test_a_device_that_left_leaves_no_trace(demo: tuple[Path, str]) -> None:
     folder, text = demo
     numbers = json.loads((folder / "demo.json").read_text())
     assert 0 <= numbers["difference after leaving"] < 1e-9
-    table = text[text.index("Mean loss on the digit of device-3") :]
-    for device in range(3):
+    table = text[text.index("Mean loss on the digit of device-2") :]
+    for device in range(2):
         row = next(line for line in table.splitlines() if f"device-{device} " in line)
         alone, with_it, after = map(float, re.findall(r"\d+\.\d+", row))
         assert with_it < after
         assert with_it < alone
-    assert "device-3 │" not in table, "who left is not in the table"
+    assert "device-2 │" not in table, "a device that left is not in the table"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_ends_it_ends_all_its_processes(tmp_path: Path, number: int) -> None:
+def test_a_signal_ends_all_its_processes(tmp_path: Path, number: int) -> None:
     with started(tmp_path / "made" / "demo") as ran:
         wait_until(lambda: bool(list(tmp_path.glob("elmgrove-demo-*/device-*.log"))))
         assert ran.pid in sessions()
         ran.send_signal(number)
-        _, err = ran.communicate(timeout=60)
+        _, err = ran.communicate(timeout=300)
     assert ran.returncode not in (0, -signal.SIGKILL)
     assert "Traceback" not in err
     assert ran.pid not in sessions()

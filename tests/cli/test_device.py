@@ -10,7 +10,8 @@ from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
 from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
-from support.serving import Federation, charter, evidence, free_port, rows, said
+from support.ports import reserved_port
+from support.serving import Federation, charter, evidence, rows, said
 
 
 @pytest.fixture(autouse=True)
@@ -51,13 +52,13 @@ def test_leaving_a_folder(elmgrove: Elmgrove) -> None:
 
 def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Federation) -> None:
     run(elmgrove, "fan", "--like", "like.evidence")
-    nobody = f"http://127.0.0.1:{free_port()}/fans"
     assert "needs the federation's token" in one_clear_line(
         elmgrove("device", "leave", address(federation), "--state", "fan.elm")
     )
     Path("fan.key").write_text("guessed")
-    for where in (nobody, address(federation), "nowhere"):
-        one_clear_line(elmgrove("device", "leave", where, "--state", "fan.elm"))
+    with reserved_port() as port:
+        for where in (f"http://127.0.0.1:{port}/fans", address(federation), "nowhere"):
+            one_clear_line(elmgrove("device", "leave", where, "--state", "fan.elm"))
     assert load(Path("fan.elm"), Member.from_bytes).detector.learned == 20
 
 
@@ -73,7 +74,7 @@ def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
         assert "Unauthorized" in one_clear_line(elmgrove(*pull))
         ran = elmgrove(*pull, "--token", "sesame")
         assert (ran.code, ran.out) == (0, "")
-        assert "fan now rests on its own rows and those of pump." in ran.err
+        assert "fan now uses its own rows and those of pump." in ran.err
     finally:
         listener.close()
     received = load(Path("fan.elm"), Member.from_bytes).detector.received
@@ -94,15 +95,16 @@ def test_pull_says_what_does_not_fit(elmgrove: Elmgrove) -> None:
         listener.close()
     assert ran.code == 0
     assert "Left out: " in ran.err
-    assert "those of nobody else" in ran.err
+    assert "those of no other device" in ran.err
 
 
 def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
     run(elmgrove, "fan", "--like", "like.evidence")
     Path("half.elm").write_bytes(Path("fan.elm").read_bytes()[:99])
     state = ("--state", "fan.elm")
-    assert "127.0.0.1" in one_clear_line(elmgrove("device", "pull", nobody, *state))
+    with reserved_port() as port:
+        nobody = f"http://127.0.0.1:{port}"
+        assert "127.0.0.1" in one_clear_line(elmgrove("device", "pull", nobody, *state))
     assert "http" in one_clear_line(elmgrove("device", "pull", "nonsense", *state))
     for words, complaint in (
         (("--source", "nothing.csv"), "nothing.csv"),

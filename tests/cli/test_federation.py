@@ -14,7 +14,8 @@ from elmgrove.federation import Member
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
-from support.serving import ADMIN, Federation, Server, charter, free_port, rows, said
+from support.ports import reserved_port
+from support.serving import ADMIN, Federation, Server, charter, rows, said
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))
@@ -212,9 +213,9 @@ def test_without_a_token_it_says_where_one_is(elmgrove: Elmgrove, words: tuple[s
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_without_a_server_it_says_so(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
-    options = ("--server", nobody, "--admin-token", "x")
-    assert "127.0.0.1" in one_clear_line(elmgrove("federation", *options, *words))
+    with reserved_port() as port:
+        options = ("--server", f"http://127.0.0.1:{port}", "--admin-token", "x")
+        assert "127.0.0.1" in one_clear_line(elmgrove("federation", *options, *words))
 
 
 def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> None:

@@ -1,4 +1,4 @@
-"""``elmgrove fleet``: who explains whom and who is of one kind, from files, folder and server."""
+"""``elmgrove fleet``: which model explains which rows, and groups, by files, folder and server."""
 
 import json
 from pathlib import Path
@@ -147,7 +147,7 @@ def test_a_servers_standing_groups_and_anew(elmgrove: Elmgrove, federation: Fede
     assert (told["revision"], told["since"]) == (3, 1)
     expect_groups(elmgrove(*where, "--anew", "--json").out, group(SAID, federation.charter.ridge))
     ran = elmgrove(*where, "--plot", "g.png")
-    assert "As the server keeps them since revision 1; --anew says why." in ran.out
+    assert "The server has kept them since revision 1; --anew says why." in ran.out
     lines = [line.split("│") for line in ran.out.splitlines() if line.startswith("│")]
     shown = {line[2].strip(): int(line[1]) for line in lines}
     assert len(lines) == told["groups"]
@@ -159,7 +159,7 @@ def test_a_servers_standing_groups_and_anew(elmgrove: Elmgrove, federation: Fede
 
 @pytest.fixture
 def two_patterns() -> list[str]:
-    """The files, and one of a device with a pattern of each kind."""
+    """The files, and one of a device with two patterns, one in each group."""
     parts = evidence(rows(4, 40)), evidence(rows(5, 40) * 3 + 9)
     both = Contribution("both", 80, parts)
     for number, contribution in enumerate([*SAID, both]):
@@ -176,9 +176,9 @@ def test_people_see_who_is_grouped_and_why(elmgrove: Elmgrove, two_patterns: lis
         ["1", "both (0), fan-1 (0), fan-2 (0)", "120"],
     ]
     assert all(line[4].strip().endswith("%") for line in lines)
-    assert "Groups 0 and 1 would be next: somebody's error would grow by" in ran.out
+    assert "Groups 0 and 1 would be next: an error would grow by" in ran.out
     ran = elmgrove("fleet", "groups", *two_patterns, "--distance", "parameters")
-    assert "Silhouettes of so many groups: 2: " in ran.out
+    assert "Silhouettes by number of groups: 2: " in ran.out
     ran = elmgrove("fleet", "groups", *two_patterns, "--groups", 2, "--distance", "parameters")
     assert "The number of groups was given." in ran.out
 
@@ -193,7 +193,7 @@ def test_a_picture_of_groups(elmgrove: Elmgrove, two_patterns: list[str], distan
 def test_what_can_not_be_grouped_is_one_clear_line(elmgrove: Elmgrove, files: list[str]) -> None:
     FolderExchange.create(Path("empty"), charter("fans"))
     for words, complaint in (
-        (["empty"], "nobody contributed anything"),
+        (["empty"], "no device contributed anything"),
         ([*files, "--distance", "looks"], "distance must be one of evidence, parameters"),
         ([*files, "--groups", 4], "3 patterns with rows can't make 4 groups"),
     ):

@@ -16,10 +16,12 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
-from elmgrove.storage.disk import load, save
-from support.agents import Start, verdicts, write_rows
-from support.serving import rows, said, wait_until
+from elmgrove.storage.disk import load
+from support.agents import Start, append_rows, verdicts, write_rows
+from support.at_work import PATIENCE
+from support.serving import rows, wait_until
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 #: Starts agents as processes of their own, without loading all modules each time.
 NURSERY = """
 import json, os, sys
@@ -33,7 +35,10 @@ for line in sys.stdin:
     print(child, flush=True)
     print(os.waitpid(child, 0)[1], flush=True)
 """
-KILLS = 40
+#: How often an agent is killed in each test; more where there is time.
+KILLS = int(os.environ.get("ELMGROVE_TEST_AGENT_KILLS", "10"))
+#: Rows that come with each new agent: more than it is let write verdicts of.
+ROWS = 25
 
 
 @contextmanager
@@ -44,7 +49,7 @@ def nursery() -> Iterator[subprocess.Popen[str]]:
         yield started
         assert started.stdin is not None
         started.stdin.close()
-        assert started.wait(60) == 0
+        assert started.wait(PATIENCE) == 0
 
 
 def begin(nursery: subprocess.Popen[str], settings: dict[str, Any]) -> int:
@@ -62,34 +67,14 @@ def ended(nursery: subprocess.Popen[str]) -> int:
     return int(nursery.stdout.readline())
 
 
-@pytest.fixture(autouse=True)
-def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    save(Path("like.evidence"), said("x", 99))
+def kill(nursery: subprocess.Popen[str], child: int) -> None:
+    """Kills an agent that can't have ended by itself: only then is the process still its own."""
+    os.kill(child, signal.SIGKILL)
+    assert ended(nursery) == signal.SIGKILL
 
 
-def kill_at_random(settings: dict[str, Any], times: int, seed: int) -> int:
-    """Kills agents after a few verdicts each; how many of them it hit before their end."""
-    chance, hit, log = random.Random(seed), 0, Path(settings["verdicts"])
-    with nursery() as place:
-        for _ in range(times):
-            child = begin(place, settings)
-            # Somewhere in a row, in a save, before the first or between two of them.
-            wait_for_more(log, chance.choice([0, 1, 500, 2000]))
-            for _ in range(chance.randrange(20_000)):
-                pass
-            os.kill(child, signal.SIGKILL)
-            hit += ended(place) == signal.SIGKILL
-            if Path(settings["state"]).exists():
-                load(Path(settings["state"]), Member.from_bytes)
-        begin(place, settings)
-        assert ended(place) == 0
-    return hit
-
-
-def wait_for_more(log: Path, size: int) -> None:
+def wait_for_more(log: Path, before: int, size: int) -> None:
     """Waits until a file has grown by so much."""
-    before = size_of(log)
     wait_until(lambda: size_of(log) >= before + size)
 
 
@@ -98,7 +83,7 @@ def size_of(log: Path) -> int:
 
 
 def expect_the_same(one: str, other: str) -> None:
-    """Equal models, but for the last bits: sums over rows are taken up anew after a restart."""
+    """Equal models, but for the last bits: sums over rows begin again after a restart."""
     found, expected = (
         load(Path(one), Member.from_bytes).detector,
         load(Path(other), Member.from_bytes).detector,
@@ -110,18 +95,32 @@ def expect_the_same(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("save_rows", [1, 7])
-def test_killed_at_any_point_it_ends_as_if_it_never_was(save_rows: int, tmp_path: Path) -> None:
-    write_rows(Path("fan.csv"), rows(1, 1500))
+def test_killed_at_any_point_it_ends_as_if_it_never_was(save_rows: int) -> None:
+    """Each agent follows a file that grows before it starts: none can run past the killing."""
+    X, log, chance = rows(1, ROWS * (KILLS + 8)), Path("fan.jsonl"), random.Random(save_rows)
     settings = {"name": "fan", "source": "fan.csv", "like": "like.evidence"}
-    calm = settings | {"state": "calm.elm", "verdicts": "calm.jsonl"}
-    Agent(Settings(**calm)).run()
     restless = settings | {"state": "fan.elm", "verdicts": "fan.jsonl", "save_rows": save_rows}
-    assert kill_at_random(restless, KILLS, save_rows) == KILLS
+    with nursery() as place:
+        for number in range(KILLS):
+            append_rows(Path("fan.csv"), X[number * ROWS :][:ROWS])
+            before = size_of(log)
+            child = begin(place, restless | {"follow": True})
+            # Somewhere in a row, in a save, before the first or between two of them.
+            wait_for_more(log, before, chance.choice([0, 1, 500, 2000]))
+            for _ in range(chance.randrange(20_000)):
+                pass
+            kill(place, child)
+            if Path("fan.elm").exists():
+                load(Path("fan.elm"), Member.from_bytes)
+        append_rows(Path("fan.csv"), X[KILLS * ROWS :])
+        begin(place, restless)
+        assert ended(place) == 0
+    Agent(Settings(**settings | {"state": "calm.elm", "verdicts": "calm.jsonl"})).run()
 
     expect_the_same("fan.elm", "calm.elm")
     # Verdicts of rows after the last save come again, and say the same.
     expected = {one["where"]: one for one in verdicts(Path("calm.jsonl"))}
-    again = [json.loads(line) for line in Path("fan.jsonl").read_text().splitlines()]
+    again = [json.loads(line) for line in log.read_text().splitlines()]
     assert {one["where"] for one in again} == set(expected)
     assert len(again) - len(expected) <= KILLS * (save_rows + 1)
     for one in again:
@@ -150,27 +149,25 @@ def test_of_standard_input_no_more_is_lost_than_said(device: Start, tmp_path: Pa
     assert load(Path("fan.elm"), Member.from_bytes).detector.learned == kept + 50
 
 
-def test_a_folder_loses_no_row_and_reads_none_twice(tmp_path: Path) -> None:
+def test_a_folder_loses_no_row_and_reads_none_twice() -> None:
     """Each file is there until its rows are in the state for good."""
-    X = rows(1, 900)
+    X, log, chance = rows(1, ROWS * KILLS), Path("fan.jsonl"), random.Random(5)
     Path("inbox").mkdir()
-    for number in range(9):
-        path = write_rows(Path(f"inbox/{number}.csv"), X[number * 100 : number * 100 + 100])
-        os.utime(path, (0, 0))  # written long ago, so not being written now
-    write_rows(Path("all.csv"), X)
     settings = {"name": "fan", "like": "like.evidence", "verdicts": "fan.jsonl", "save_rows": 7}
-    Agent(Settings(**settings | {"source": "all.csv", "state": "calm.elm"})).run()
-    Path("fan.jsonl").unlink()
     folder = settings | {"source": "inbox", "state": "fan.elm", "save_seconds": 0.1}
-    chance = random.Random(5)
     with nursery() as place:
-        for _ in range(15):
+        for number in range(KILLS):
+            path = write_rows(Path(f"inbox/{number:03}.part"), X[number * ROWS :][:ROWS])
+            os.utime(path, (0, 0))  # written long ago, so not being written now
+            path.rename(path.with_suffix(".csv"))
+            before = size_of(log)
             child = begin(place, folder)
-            wait_for_more(Path("fan.jsonl"), chance.choice([0, 500, 4000]))
-            os.kill(child, signal.SIGKILL)
-            assert ended(place) == signal.SIGKILL
+            wait_for_more(log, before, chance.choice([0, 500, 4000]))
+            kill(place, child)
         child = begin(place, folder)
-        wait_until(lambda: len(list(Path("inbox/done").glob("*.csv"))) == 9)
-        os.kill(child, signal.SIGKILL)
-        ended(place)
+        wait_until(lambda: len(list(Path("inbox/done").glob("*.csv"))) == KILLS)
+        kill(place, child)
+    write_rows(Path("all.csv"), X)
+    calm = settings | {"source": "all.csv", "state": "calm.elm", "verdicts": ""}
+    Agent(Settings(**calm)).run()
     expect_the_same("fan.elm", "calm.elm")

@@ -142,7 +142,7 @@ def test_standard_output_is_written_line_by_line_until_its_reader_ends() -> None
         process.stdout.close()
         process.stdin.close()
         assert process.stderr.read() == b"ended: verdicts: the program that read them has ended\n"
-        assert process.wait(60) == 1
+        assert process.wait(300) == 1
 
 
 def test_standard_output_stays_open(capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,8 +143,8 @@ def test_all_settings_are_listed_with_their_variables(
         ("listen = '8471'", "listen: host:port"),
         ("listen = '127.0.0.1:http'", "listen: host:port"),
         ("listen = '127.0.0.1:99999'", "listen: host:port"),
-        ("exchange = 'shared'\npeers = ['http://a']", "take one"),
-        ("exchange = 'shared'\nlisten = '127.0.0.1:8471'", "take one"),
+        ("exchange = 'shared'\npeers = ['http://a']", "choose one"),
+        ("exchange = 'shared'\nlisten = '127.0.0.1:8471'", "choose one"),
     ],
 )
 def test_a_bad_setting_is_one_clear_line(

@@ -381,7 +381,7 @@ def test_standard_input_is_read_without_waiting_for_it(copier: subprocess.Popen[
     rest = copier.stdout.read()
     assert "Bad(where='standard input, line 4', reason=\"column 1 ('a'): 'x' is not" in rest
     assert rest.endswith("[6.0, 7.0]\n('a', 'b')\n")
-    assert copier.wait(60) == 0
+    assert copier.wait(300) == 0
 
 
 def test_standard_input_has_no_bookmark(

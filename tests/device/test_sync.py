@@ -1,6 +1,7 @@
-"""The sync: one sync at a time, in the background, later after a failure."""
+"""Syncs in the background: one at a time, later after a failure, with waits that grow."""
 
 import logging
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sync import BackgroundSync
+from elmgrove.device import sync as module
+from elmgrove.device.sync import BackgroundSync, Backoff
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import Unreachable
 from elmgrove.exchange.session import Incoming, SyncReport
@@ -35,7 +37,7 @@ class Syncing:
 
     def transfer(self, outgoing: int) -> Incoming:
         self._note("carry")
-        assert self.go.wait(60)
+        assert self.go.wait(300)
         if self.failure is not None:
             raise self.failure
         return Incoming(None, self.refusal)
@@ -108,8 +110,10 @@ def test_by_time_alone_rows_do_not_matter() -> None:
 
 
 def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waits = iter([3600.0])
+    monkeypatch.setattr(module.Backoff, "failed", lambda self: next(waits))
     partner = Syncing()
     partner.failure = Unreachable("the server sleeps")
     with sync(partner, rows=1) as made:
@@ -118,9 +122,17 @@ def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
         for rows in range(3, 50):
             made.step(rows)
         assert partner.count("outgoing") == 1
-        assert "sync failed, next try in " in caplog.text
+        assert "sync failed, next try in 3600 s" in caplog.text
+
+
+def test_after_the_wait_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.01))
+    partner = Syncing()
+    partner.failure = Unreachable("the server sleeps")
+    with sync(partner) as made:
+        wait_until(lambda: not made.step(1) and partner.count("carry") == 3)
         partner.failure = None
-        step_until_taken(made, partner, 50)
+        step_until_taken(made, partner, 1)
 
 
 def test_what_is_no_error_of_ours_is_not_swallowed() -> None:
@@ -165,3 +177,39 @@ def test_a_report_says_what_was_done(published: Any) -> None:
     assert ("published epoch 7" in text) == (published == 7)
     assert ("3 more rows needed" in text) == (published is None)
     assert text.endswith("rests on 2 others (news); refused: too large")
+
+
+# Waits
+
+
+def test_waits_double_up_to_the_longest_and_start_again() -> None:
+    backoff = Backoff(first=1.0, factor=2.0, longest=5.0)
+    for step in (1.0, 2.0, 4.0, 5.0, 5.0):
+        assert step / 2 <= backoff.failed() <= step
+    backoff.succeeded()
+    assert 0.5 <= backoff.failed() <= 1.0
+
+
+def test_the_first_wait_is_no_longer_than_the_longest() -> None:
+    assert Backoff(first=9.0, longest=2.0).failed() <= 2.0
+
+
+def test_two_devices_wait_for_different_times_and_one_seed_for_the_same() -> None:
+    def waits(seed: int) -> list[float]:
+        backoff = Backoff(random=random.Random(seed))
+        return [backoff.failed() for _ in range(20)]
+
+    assert waits(1) == waits(1)
+    assert not set(waits(1)) & set(waits(2))
+
+
+def test_waits_spread_over_the_upper_half_of_their_step() -> None:
+    backoff = Backoff(first=8.0, longest=8.0, random=random.Random(3))
+    waits = [backoff.failed() for _ in range(200)]
+    assert min(waits) < 4.5
+    assert max(waits) > 7.5
+
+
+def test_no_number_of_failures_is_too_many() -> None:
+    backoff = Backoff()
+    assert max(backoff.failed() for _ in range(5000)) <= 300.0

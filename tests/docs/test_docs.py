@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 import elmgrove
 import elmgrove.exchange
@@ -37,8 +38,9 @@ SERVER = (DOCS / "server.md").read_text()
 def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     """A command and all those in it, by their full names."""
     yield name, command
-    for part, below in getattr(command, "commands", {}).items():
-        yield from _walk(below, f"{name} {part}")
+    if isinstance(command, TyperGroup):
+        for part in command.list_commands(None):
+            yield from _walk(command.get_command(None, part), f"{name} {part}")
 
 
 COMMANDS = dict(_walk(typer.main.get_command(app), "elmgrove"))

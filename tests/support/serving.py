@@ -131,11 +131,11 @@ class Federation:
 
 
 @contextmanager
-def serving(store: str, *, max_body: int = MAX_BODY) -> Iterator[Server]:
+def serving(store: str, *, port: int = 0, max_body: int = MAX_BODY) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
     app = make_app(store, ADMIN, max_body=max_body)
     # Its log goes where the others go, so that a test sees it.
-    settings = uvicorn.Config(app, port=0, http="h11", log_level="warning", log_config=None)
+    settings = uvicorn.Config(app, port=port, http="h11", log_level="warning", log_config=None)
     running = uvicorn.Server(settings)
     thread = threading.Thread(target=running.run)
     thread.start()

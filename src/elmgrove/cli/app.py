@@ -1,28 +1,60 @@
-"""The command's frame: errors become one clear line and an exit code, never a traceback."""
+"""The command's frame: loads a command when it is asked for, and makes an error one clear line."""
 
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from elmgrove import __version__
-from elmgrove.cli import (
-    device,
-    exchange,
-    federate,
-    federation,
-    fleet,
-    inspect,
-    learn,
-    papers,
-    score,
-    serve,
-)
-from elmgrove.cli.demo import demo
 from elmgrove.errors import ElmgroveError
 
+#: Where each command is, a function or a group of commands. Each is loaded when it is asked for:
+#: all of them together take seconds, and more on a small machine.
+COMMANDS = {
+    "learn": "elmgrove.cli.learn:learn",
+    "score": "elmgrove.cli.score:score",
+    "share": "elmgrove.cli.exchange:share",
+    "merge": "elmgrove.cli.exchange:merge",
+    "forget": "elmgrove.cli.exchange:forget",
+    "inspect": "elmgrove.cli.inspect:inspect",
+    "demo": "elmgrove.cli.demo:demo",
+    "federate": "elmgrove.cli.federate:federate",
+    "serve": "elmgrove.cli.serve:serve",
+    "federation": "elmgrove.cli.federation:federation",
+    "fleet": "elmgrove.cli.fleet:fleet",
+    "device": "elmgrove.cli.device:device",
+    "paper": "elmgrove.cli.papers:papers",
+}
+
+
+class OnDemand(TyperGroup):
+    """A group whose commands are loaded one by one, when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Gives the names of all commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Loads a command; None if there is none of this name."""
+        return _loaded(cmd_name) if cmd_name in COMMANDS else None
+
+
+def _loaded(name: str) -> Any:
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(
+    cls=OnDemand,
     name="elmgrove",
     help="Learn what normal looks like, flag what is not, and learn from others without raw data.",
     epilog="Exit codes: 0 done, 1 bad data or files (nothing was changed), 2 wrong usage, "
@@ -32,19 +64,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(learn.learn)
-app.command()(score.score)
-app.command()(exchange.share)
-app.command()(exchange.merge)
-app.command()(exchange.forget)
-app.command()(inspect.inspect)
-app.command()(demo)
-app.command()(federate.federate)
-app.command()(serve.serve)
-app.add_typer(federation.federation)
-app.add_typer(fleet.fleet)
-app.add_typer(device.device)
-app.add_typer(papers.papers)
 
 
 def _version(wanted: bool) -> None:
@@ -59,7 +78,7 @@ def _options(
         False, "--version", help="Print the version and stop.", callback=_version, is_eager=True
     ),
 ) -> None:
-    """Options before the command."""
+    """Takes the options before the command."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``elmgrove device``: the agent that runs on a machine, and what goes with it."""
+"""``elmgrove device``: runs the agent on a machine, lists its settings, pulls and leaves."""
 
 import inspect
 import logging
@@ -11,16 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import SavedState, notes
+from elmgrove.cli.options import Ca, SavedState, notes
 from elmgrove.device import PREFIX, Agent, NobodyReads, Settings, help_of, read_settings, type_of
 from elmgrove.exchange import Session, keyfile, open_exchange
-from elmgrove.exchange import pull as pull_from
 from elmgrove.federation import Member
 from elmgrove.storage import load, locked, save
 
 device = typer.Typer(
     name="device",
-    help="Run the agent on a machine: rows in, verdicts and alarms out, in step with others.",
+    help="Run the agent on a machine: rows in, verdicts and alarms out, and syncs with others.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -29,15 +28,16 @@ device = typer.Typer(
 def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     """Run the agent: score, decide and learn row by row, and sync with others.
 
-    Every option can also stand in the TOML file (with _ for -) or in the environment; an
-    option wins over the environment, and that over the file. SIGTERM and Ctrl-C end it cleanly.
+    Every option can also be in the TOML file (with _ for -) or in the environment; an option
+    wins over the environment, and the environment over the file. SIGTERM and Ctrl-C end the
+    agent, and it saves first.
 
     Example: [bold]elmgrove device run --config device.toml[/]
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    said = {name: value for name, value in given.items() if _was_said(context, name)}
-    agent = Agent(read_settings(config, said))
+    chosen = {name: value for name, value in given.items() if _was_given(context, name)}
+    agent = Agent(read_settings(config, chosen))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     try:
@@ -50,7 +50,7 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
 def settings() -> None:
     """List all settings of the agent, with their environment variables and defaults."""
     grid = Grid(expand=False)
-    for heading in ("setting", "environment variable", "default", "what for"):
+    for heading in ("setting", "environment variable", "default", "meaning"):
         grid.add_column(heading, overflow="fold")
     for one in fields(Settings):
         default = repr(one.default) if one.default_factory is MISSING else ""
@@ -66,17 +66,20 @@ def pull(
         str | None, typer.Option(help="Its peer_token.", envvar=f"{PREFIX}PEER_TOKEN")
     ] = None,
 ) -> None:
-    """Take in what another device's agent published and heard, straight from there.
+    """Learn what another device's agent published and received, straight from that agent.
 
     Example: [bold]elmgrove device pull http://10.0.0.7:8471 --state fan-2.elm[/]
     """
+    # Here, because httpx takes a while to load, and ``run`` may need none of it.
+    from elmgrove.exchange import pull as pull_from
+
     with locked(state):
         member = load(state, Member.from_bytes)
         for error in member.receive_all(pull_from(url, token=token)):
             notes.print(f"Left out: {error}")
         save(state, member)
-    others = ", ".join(held.origin for held in member.ledger) or "nobody else"
-    notes.print(f"{member.name} now rests on its own rows and those of {others}.")
+    others = ", ".join(held.origin for held in member.ledger) or "no other device"
+    notes.print(f"{member.name} now uses its own rows and those of {others}.")
 
 
 @device.command()
@@ -85,9 +88,9 @@ def leave(
         str, typer.Argument(help="The server's URL with the federation, or folder.")
     ],
     state: SavedState,
-    ca: Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")] = None,
+    ca: Ca = None,
 ) -> None:
-    """Take this device's part out of everybody's next model. Running it again joins again.
+    """Take this device's part out of the others' next models; running it again joins again.
 
     Example: [bold]elmgrove device leave http://127.0.0.1:8470/fans --state fan-2.elm[/]
     """
@@ -96,15 +99,15 @@ def leave(
         opened = open_exchange(exchange, member.name, keyfile=keyfile(state), ca=ca)
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()
-    notes.print(f"{member.name} left; the others' next sync is without it.")
+    notes.print(f"{member.name} left; from their next sync on the others no longer use its rows.")
 
 
 def variable_of(setting: str) -> str:
-    """The environment variable of a setting."""
+    """Gives the name of a setting's environment variable."""
     return PREFIX + setting.upper()
 
 
-def _was_said(context: typer.Context, name: str) -> bool:
+def _was_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     # By name: releases of Typer bring the enumeration from different packages.
     return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
@@ -125,7 +128,7 @@ def _option(one: Field[Any]) -> inspect.Parameter:
 
 
 def _with_settings() -> Any:
-    """``run`` with one option for each setting: the table in ``Settings`` is the only one."""
+    """Gives ``run`` one option for each setting, as the table in ``Settings`` has them."""
     first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     config = inspect.Parameter(
         "config",

@@ -1,4 +1,4 @@
-"""``elmgrove share``, ``merge`` and ``forget``: cooperation by files, on a stick if need be."""
+"""``elmgrove share``, ``merge`` and ``forget``: cooperation by files, without a network."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +24,9 @@ def share(
 ) -> None:
     """Write what this device learned itself, for others to merge.
 
-    The file holds sums over rows and no row. It is not private by itself: from two of them
-    that are few rows apart, the rows between can be computed. So with too few new rows the file
-    holds what was shared before; [bold]--no-guard[/] shares them all the same.
+    The file holds sums over rows and no row. It is not private by itself: from two such files
+    with few rows between them, these rows can be computed. So with too few new rows the file
+    holds what was shared before; [bold]--no-guard[/] shares the new ones as well.
 
     Example: [bold]elmgrove share --state fan-1.elm -o fan-1.evidence[/]
     """
@@ -34,18 +34,18 @@ def share(
         member = load(state, Member.from_bytes)
         path = output or Path(f"{member.name}.evidence")
         if path.exists() and path.samefile(state):
-            raise BadInput(f"{path} is the state itself; evidence in its place would destroy it")
+            raise BadInput(f"{path} is the state itself; writing evidence there would destroy it")
         missing = member.rows_missing(guarded=guard)
         contribution = member.offer(guarded=guard)
         if contribution is None:
             raise BadInput(
-                f"{missing} more rows are needed before rows can't be computed from what is "
-                "shared; --no-guard shares them all the same"
+                f"{_more_rows(missing)} needed, or rows could be computed from what is shared; "
+                "--no-guard shares it nevertheless"
             )
-        # First the state: who forgets what was shared can't keep the guard.
+        # First the state: without knowing what was shared, the guard can't be kept.
         save(state, member)
         save(path, contribution)
-    held_back = f" {missing} more rows are needed before the newer ones follow." if missing else ""
+    held_back = f" {_more_rows(missing)} needed before the newer ones follow." if missing else ""
     rows = f"{contribution.evidence.count:.0f} rows"
     notes.print(f"Wrote {path}: {contribution.origin}, {rows}.{held_back}")
 
@@ -57,34 +57,34 @@ def merge(
         typer.Argument(help="Files that others shared.", exists=True, dir_okay=False),
     ],
 ) -> None:
-    """Take in what others learned, as if their rows had been learned here.
+    """Add what others learned, as if this device had learned their rows.
 
     Merging a file twice changes nothing; a newer file of the same origin replaces the older.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
-    heard = [load(path, Contribution.from_bytes) for path in evidence]
+    contributions = [load(path, Contribution.from_bytes) for path in evidence]
     with locked(state):
         member = load(state, Member.from_bytes)
         try:
-            news = [member.receive(contribution) for contribution in heard]
+            news = [member.receive(contribution) for contribution in contributions]
         except Mismatch as error:
-            hint = "States that shall merge are made with: learn --like"
+            hint = "To merge, a state must be made with: learn --like"
             raise Mismatch(f"{error}\n  {hint}") from error
         if any(news):
             save(state, member)
-    for contribution, new in zip(heard, news, strict=True):
-        outcome = "merged" if new else "nothing new, so it was left out"
+    for contribution, new in zip(contributions, news, strict=True):
+        outcome = "merged" if new else "nothing new"
         notes.print(f"{contribution.origin}, {contribution.epoch} rows learned: {outcome}.")
     others = ", ".join(held.origin for held in member.ledger)
-    notes.print(f"{member.name} now rests on its own rows and those of {others}.")
+    notes.print(f"{member.name} now uses its own rows and those of {others}.")
 
 
 def forget(
     state: SavedState,
     origin: Annotated[
         str,
-        typer.Option(help="The device whose part is taken out, or a federation for its sum."),
+        typer.Option(help="The device to forget, or a federation, to forget all of its devices."),
     ],
 ) -> None:
     """Take one device's contribution out again, exactly.
@@ -96,7 +96,11 @@ def forget(
         if member.merged is not None and origin == member.merged.federation:
             member.rest_on(None)
         elif not member.forget(origin):
-            known = ", ".join(held.origin for held in member.ledger) or "nobody"
-            raise BadInput(f"{member.name} never merged {origin!r}; it heard from {known}")
+            known = ", ".join(held.origin for held in member.ledger) or "no other device"
+            raise BadInput(f"{member.name} never merged {origin!r}; it uses {known}")
         save(state, member)
-    notes.print(f"{member.name} no longer holds anything of {origin}.")
+    notes.print(f"{member.name} no longer uses anything of {origin}.")
+
+
+def _more_rows(count: int) -> str:
+    return "1 more row is" if count == 1 else f"{count} more rows are"

@@ -1,4 +1,4 @@
-"""``elmgrove federation``: what an administrator does with federations and their devices."""
+"""``elmgrove federation``: makes federations, and administers them and their devices."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,15 +11,18 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Basis
-from elmgrove.cli.options import notes, read
-from elmgrove.cli.settings import (
+from elmgrove.cli.options import (
+    LAYER_OPTIONS,
     Activation,
+    Ca,
     Drop,
-    ScalingKind,
+    ScalingName,
     Seed,
     Units,
     Weights,
-    refuse_settings,
+    notes,
+    read,
+    require_not_given,
 )
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
@@ -28,7 +31,7 @@ from elmgrove.storage import load
 
 federation = typer.Typer(
     name="federation",
-    help="Make federations and decide who takes part.",
+    help="Make federations and decide which devices take part.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -38,7 +41,7 @@ Device = Annotated[str, typer.Argument(help="The device's name.")]
 
 @dataclass(frozen=True)
 class Administrator:
-    """Where the server is, and how it knows the administrator."""
+    """The administrator of a server: its address, and the token that it asks for."""
 
     server: str
     token: str | None
@@ -46,7 +49,7 @@ class Administrator:
     ca: str | None
 
     def client(self) -> httpx.Client:
-        """A connection that may do everything."""
+        """Opens a connection with the administrator's rights."""
         token = self.token
         if token is None:
             if not self.token_file.exists():
@@ -74,9 +77,9 @@ def administrator(
     admin_token_file: Annotated[
         Path, typer.Option(help="The file that 'elmgrove serve' keeps that token in.")
     ] = Path("elmgrove.admin"),
-    ca: Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")] = None,
+    ca: Ca = None,
 ) -> None:
-    """Make federations and decide who takes part."""
+    """Make federations and decide which devices take part."""
     context.obj = Administrator(server, admin_token, admin_token_file, ca)
 
 
@@ -93,7 +96,7 @@ def create(
         typer.Option(help="...or fitted to the rows of this CSV or .npy file.", exists=True),
     ] = None,
     drop: Drop = None,
-    scaling: ScalingKind = "standard",
+    scaling: ScalingName = "standard",
     units: Units = None,
     activation: Activation = "identity",
     weights: Weights = "uniform",
@@ -107,20 +110,20 @@ def create(
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
 ) -> None:
-    """Make a federation; prints the token with which devices join it.
+    """Make a federation, and print the token with which devices join it.
 
     Example: [bold]elmgrove federation create fans --data sample.csv --member 'fan-*'[/]
     """
     if (like is None) == (data is None):
-        raise BadInput("how rows look comes from --like or from --data: give one of them")
+        raise BadInput("columns and scaling come from --like or from --data: give one of them")
     if like is not None:
-        refuse_settings(context, f"--like takes this from {like}", ("name", "like", "ridge"))
+        require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like}")
         basis = load(like, basis_of)
     else:
         assert data is not None
         table = read(data, None, drop or (), skip_bad=False)
         if len(table.rows) == 0:
-            raise BadInput(f"{data}: no rows to see how rows look")
+            raise BadInput(f"{data}: no rows to take columns and scaling from")
         basis = Basis.fitted(
             table.rows,
             table.names,
@@ -178,7 +181,7 @@ def token(
     context: typer.Context,
     name: Name,
 ) -> None:
-    """Make a new join token; the old one is worth nothing from then on. Keys stay valid."""
+    """Make and print a new token to join with; the old one becomes invalid, keys stay valid."""
     with _admin(context) as opened:
         made = request(opened, "POST", f"/{name}/token").json()
     Console().print(made["token"], soft_wrap=True, highlight=False)
@@ -190,7 +193,7 @@ def revoke(
     name: Name,
     device: Device,
 ) -> None:
-    """Shut a device out: its key is worth nothing, and its part leaves everybody's next model."""
+    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
     with _admin(context) as opened:
         request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
     notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
@@ -202,10 +205,10 @@ def readmit(
     name: Name,
     device: Device,
 ) -> None:
-    """Give a device a new key: one that was shut out, or that lost its own. Prints the key."""
+    """Make and print a new key for a device that was shut out, or that lost its own."""
     with _admin(context) as opened:
         made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
-    notes.print(f"The key of {device}, to be written to its .key file beside its state:")
+    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
     Console().print(made["key"], soft_wrap=True, highlight=False)
 
 
@@ -230,7 +233,7 @@ def _admin(context: typer.Context) -> httpx.Client:
 
 def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
     grid = Grid()
-    for heading in ("device", "key", "epoch", "rows", "last heard"):
+    for heading in ("device", "key", "epoch", "rows", "last upload"):
         grid.add_column(heading)
     for device in devices:
         entry = entries.get(device["name"])

@@ -1,20 +1,29 @@
 """``elmgrove fleet``: a look at all devices of an exchange together."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.fleet_groups import draw, grid_of, reason_of, standing_of
-from elmgrove.cli.options import bar, notes
+from elmgrove.algebra import Array
+from elmgrove.cli.options import Ca, bar, notes
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.exchange import Exchange, FolderExchange, open_exchange
-from elmgrove.federation import Contribution, Judgement, group, judge
+from elmgrove.federation import (
+    Contribution,
+    Grouping,
+    Judgement,
+    LocalPattern,
+    group,
+    judge,
+    local_models,
+    parameters,
+)
 from elmgrove.storage import load
 
 fleet = typer.Typer(
@@ -23,13 +32,8 @@ fleet = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+#: Contributions that are fetched at once.
 _AT_ONCE = 20
-
-
-@fleet.callback()
-def all_together() -> None:
-    """Look at all devices of an exchange together."""
-
 
 Where = Annotated[
     list[str],
@@ -39,7 +43,6 @@ Key = Annotated[
     str | None,
     typer.Option(help="A device's key or the admin token.", envvar="ELMGROVE_KEY"),
 ]
-Ca = Annotated[str | None, typer.Option(help="Certificate of who signed the server's.")]
 Ridge = Annotated[
     float | None, typer.Option(help="Regularization \\[default: the federation's].", min=0.0)
 ]
@@ -56,7 +59,7 @@ def judge_(
     as_json: AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Show who explains whom: each device's model on each device's rows, without the rows.
+    """Show how well each device's model explains each device's rows, without the rows.
 
     A row with large numbers is a model that does not fit the others' data; a column with large
     numbers is data that no other model explains.
@@ -73,9 +76,9 @@ def judge_(
         numbers = {"names": found.names, "error": _plain(found.error)}
         Console().print_json(json.dumps({**numbers, "strangeness": _plain(found.strangeness)}))
     else:
-        Console(markup=False, emoji=False).print(_grid(found))
+        Console(markup=False, emoji=False).print(_judgement_grid(found))
     if plot is not None:
-        _draw(found, plot)
+        _draw_judgement(found, plot)
         notes.print(f"Wrote {plot}.")
 
 
@@ -98,48 +101,48 @@ def groups_(
     ] = None,
     anew: Annotated[
         bool,
-        typer.Option("--anew", help="Group afresh instead of asking the server for its groups."),
+        typer.Option("--anew", help="Make new groups instead of asking the server for its own."),
     ] = False,
     as_json: AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """Show which patterns of which devices are of one kind, and why, without a row.
+    """Show which patterns of which devices make a group, and why, without a row.
 
-    By evidence, patterns are joined while the error on nobody's rows grows by more than 2 % in
-    one step. By parameters, K-means and the silhouette decide. A server keeps its groups while
-    devices come and go; they are grouped afresh, with reasons, by --anew, --groups and --ridge.
+    By evidence, groups are joined as long as no device's error grows by more than 2 % in one
+    step. By parameters, K-means and the silhouette decide. A server keeps its groups while
+    devices come and go; --anew, --groups and --ridge make new ones, and say why.
 
     Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
     contributions, own_ridge = _contributions(where, key, ca)
-    afresh = anew or groups is not None or ridge is not None
-    told = None if afresh else _told(where, key, ca, distance)
+    new = anew or groups is not None or ridge is not None
+    told = None if new else _told(where, key, ca, distance)
     ridge = own_ridge if ridge is None else ridge
     if told is None:
         found = group(contributions, ridge, distance, groups)
-        fields, reason = found.fields, reason_of(found)
+        fields, reason = found.fields, _reason(found)
     else:
-        found, fields = standing_of(told, contributions), told
-        reason = f"As the server keeps them since revision {told['since']}; --anew says why."
+        found, fields = _kept_groups(told, contributions), told
+        reason = f"The server has kept them since revision {told['since']}; --anew says why."
     if not found.models:
-        raise BadInput(f"{', '.join(where)}: nobody contributed anything")
+        raise BadInput(f"{', '.join(where)}: no device contributed anything")
     if as_json:
         Console().print_json(json.dumps(fields))
     else:
         console = Console(markup=False, emoji=False)
-        console.print(grid_of(found))
+        console.print(_group_grid(found))
         console.print(reason)
     if plot is not None:
-        draw(found, ridge, plot)
+        _draw_groups(found, ridge, plot)
         notes.print(f"Wrote {plot}.")
 
 
 def _told(
     where: list[str], key: str | None, ca: str | None, distance: str
 ) -> dict[str, Any] | None:
-    """The groups that a server keeps; None where there is none to ask."""
+    """Asks the server for the groups that it keeps; None where there is no server."""
     exchange = open_exchange(where[0], "fleet", key=key, ca=ca)
     if isinstance(exchange, FolderExchange):  # or a file, which is not opened
         return None
@@ -174,15 +177,14 @@ def _fetched(exchange: Exchange) -> list[Contribution]:
     return [entry for entry in entries if isinstance(entry, Contribution)]
 
 
-def _plain(values: NDArray[np.float64]) -> list[Any]:
-    """Numbers as JSON knows them: null where there is none."""
+def _plain(values: Array) -> list[Any]:
+    """Makes numbers a list for JSON, with null for those that are not finite."""
     plain = values.astype(object)
     plain[~np.isfinite(values)] = None
-    listed: list[Any] = plain.tolist()
-    return listed
+    return list(plain.tolist())
 
 
-def _grid(found: Judgement) -> Grid:
+def _judgement_grid(found: Judgement) -> Grid:
     grid = Grid(title="Mean squared error of each model (row) on each device's rows (column)")
     grid.add_column("model of")
     for name in found.names:
@@ -193,18 +195,107 @@ def _grid(found: Judgement) -> Grid:
     return grid
 
 
-def _draw(found: Judgement, path: Path) -> None:
+def _draw_judgement(found: Judgement, path: Path) -> None:
+    figure, axes = _matrix_picture(
+        np.log10(np.maximum(found.error, 1e-300)),
+        list(found.names),
+        max(4.0, 0.5 * len(found.names) + 2.0),
+        "log₁₀ of the mean squared error",
+    )
+    axes.set(xlabel="rows of", ylabel="model of", title="Which model explains which rows")
+    _write(figure, path)
+
+
+def _group_grid(found: Grouping) -> Grid:
+    grid = Grid(title=f"Groups of patterns, by {found.distance}")
+    grid.add_column("group", justify="right")
+    grid.add_column("device (pattern)")
+    grid.add_column("rows", justify="right")
+    if found.steps:
+        grid.add_column("error grew by", justify="right")
+    for number in found.numbers:
+        members = found.members(number)
+        rows = sum(model.evidence.count for model in members)
+        line = [str(number), ", ".join(map(_pattern_name, members)), f"{rows:,.0f}"]
+        if found.steps:
+            line.append(f"{found.loss_within(number):.2%}" if len(members) > 1 else "")
+        grid.add_row(*line)
+    return grid
+
+
+def _kept_groups(told: dict[str, Any], contributions: Sequence[Contribution]) -> Grouping:
+    """Gives the groups that a server keeps, of the patterns that are still there."""
+    models = {model.name: model for model in local_models(contributions)}
+    groups = {(one["origin"], one["pattern"]): one["group"] for one in told["models"]}
+    known = [name for name in models if name in groups]
+    labels = tuple(groups[name] for name in known)
+    return Grouping(told["distance"], tuple(models[name] for name in known), labels)
+
+
+def _reason(found: Grouping) -> str:
+    """Says why there are as many groups as there are."""
+    if found.refused is not None:
+        sides = (found.refused.first, found.refused.second)
+        one, other = (found.labels[side[0]] for side in sides)
+        loss = found.refused.loss
+        return f"Groups {one} and {other} would be next: an error would grow by {loss:.2%}."
+    if found.silhouettes:
+        tried = ", ".join(f"{n}: {score:.3f}" for n, score in found.silhouettes.items())
+        return f"Silhouettes by number of groups: {tried}."
+    return "All is one group." if found.count == 1 else "The number of groups was given."
+
+
+def _draw_groups(found: Grouping, ridge: float, path: Path) -> None:
+    """Draws the matrix of all patterns, ordered by group, with a border around each group."""
+    order = np.argsort(found.labels, kind="stable")
+    models = [found.models[index] for index in order]
+    values, label, title = _matrix(found, models, ridge)
+    names = [_pattern_name(model) for model in models]
+    side = min(max(4.0, 0.25 * len(models) + 2.0), 40.0)
+    figure, axes = _matrix_picture(values, names, side, label)
+    axes.set_title(title)
+    rectangle = require_extra("matplotlib.patches", "demo").Rectangle
+    start = 0
+    for number in found.numbers:
+        size = len(found.members(number))
+        corner = (start - 0.5, start - 0.5)
+        axes.add_patch(rectangle(corner, size, size, fill=False, color="red", linewidth=2))
+        start += size
+    _write(figure, path)
+
+
+def _pattern_name(model: LocalPattern) -> str:
+    return f"{model.origin} ({model.pattern})"
+
+
+def _matrix(found: Grouping, models: list[LocalPattern], ridge: float) -> tuple[Array, str, str]:
+    """Gives a number for each pair of patterns like those that made the groups, and its name."""
+    if found.distance == "parameters":
+        betas = np.array([parameters(model.evidence, ridge) for model in models])
+        distances = np.array([np.linalg.norm(betas - beta, axis=1) for beta in betas])
+        return distances, "distance of the parameters", "How close the models are"
+    errors = judge([Contribution("one", 0, (model.evidence,)) for model in models], ridge).error
+    own = np.maximum(errors.diagonal(), np.finfo(np.float64).tiny)
+    # What overflows is clipped: it is only drawn.
+    with np.errstate(over="ignore"):
+        worse = np.log10(np.clip(errors / own, 1e-300, 1e300))
+    label = "log₁₀ of how many times worse than its own model"
+    return worse, label, "Each model (row) on each pattern's rows (column)"
+
+
+def _matrix_picture(values: Array, names: list[str], side: float, label: str) -> tuple[Any, Any]:
+    """Starts a picture of a matrix whose rows and columns have these names."""
     require_extra("matplotlib", "demo").use("Agg")
     pyplot = require_extra("matplotlib.pyplot", "demo")
-    side = max(4.0, 0.5 * len(found.names) + 2.0)
     figure, axes = pyplot.subplots(figsize=(side + 1.0, side))
-    image = axes.imshow(np.log10(np.maximum(found.error, 1e-300)), cmap="viridis")
-    places = range(len(found.names))
-    axes.set_xticks(places, found.names, rotation=90)
-    axes.set_yticks(places, found.names)
-    axes.set_xlabel("rows of")
-    axes.set_ylabel("model of")
-    axes.set_title("Who explains whom")
-    figure.colorbar(image, label="log₁₀ of the mean squared error")
+    image = axes.imshow(values, cmap="viridis")
+    axes.set_xticks(range(len(names)), names, rotation=90)
+    axes.set_yticks(range(len(names)), names)
+    figure.colorbar(image, label=label)
+    return figure, axes
+
+
+def _write(figure: Any, path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=120)
+    require_extra("matplotlib.pyplot", "demo").close(figure)

@@ -1,4 +1,4 @@
-"""``elmgrove inspect``: what a file holds."""
+"""``elmgrove inspect``: shows what a file holds."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from elmgrove.rounds import (
 )
 from elmgrove.storage import load
 
-#: What a file of ours may hold.
+#: What a file of Elmgrove's may hold.
 Content = Member | Contribution | CompactModel | CompactClassifier
 _FORMATS: dict[str, type[Content]] = {
     STATE_FORMAT: Member,
@@ -27,6 +27,8 @@ _FORMATS: dict[str, type[Content]] = {
     COMPACT_FORMAT: CompactModel,
     CLASSIFIER_FORMAT: CompactClassifier,
 }
+#: What people read instead of some names, which programs know from ``--json``.
+_LABELS = {"heard from": "received from (rows)", "rests on": "uses"}
 
 
 def inspect(
@@ -38,7 +40,7 @@ def inspect(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """Show what a file of ours holds, after checking that it is whole.
+    """Show what a file of Elmgrove's holds, after checking that it is whole.
 
     Example: [bold]elmgrove inspect fan-1.elm[/]
     """
@@ -48,7 +50,9 @@ def inspect(
         return
     grid = Grid(title=str(file), show_header=False)
     for name, value in facts.items():
-        grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
+        grid.add_row(
+            _LABELS.get(name, name), value if isinstance(value, str) else json.dumps(value)
+        )
     Console(markup=False, emoji=False).print(grid)
 
 
@@ -89,8 +93,9 @@ def _member_facts(member: Member) -> dict[str, Any]:
 
 def _sum_facts(member: Member) -> str:
     if member.merged is None:
-        return "its own rows" + (" and those it heard of" if len(member.ledger) else "")
-    return f"its own rows and {member.merged.devices} others of {member.merged.federation!r}"
+        return "its own rows" + (" and those received" if len(member.ledger) else "")
+    others = "1 other device" if member.merged.devices == 1 else f"{member.merged.devices} others"
+    return f"its own rows and those of {others} of {member.merged.federation!r}"
 
 
 def _contribution_facts(contribution: Contribution) -> dict[str, Any]:

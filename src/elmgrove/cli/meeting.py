@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from elmgrove.cli.demo.processes import DemoProcesses, Server
+from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
 from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, client, request
 from elmgrove.federation import Charter
@@ -25,10 +25,10 @@ def meeting(server: bool) -> Iterator[Meeting]:
         TemporaryDirectory(prefix="elmgrove-paper-") as scratch,
         DemoProcesses(Path(scratch)) as processes,
     ):
-        yield _on(Server(processes))
+        yield _on(DemoServer(processes))
 
 
-def _on(server: Server) -> Meeting:
+def _on(server: DemoServer) -> Meeting:
     """Each fleet has a federation of its own there, and each device its own key and connection."""
     numbers = count(1)
 

@@ -1,18 +1,18 @@
-"""What several commands share: options, reading with progress, what is said about the work."""
+"""What several commands share: options, reading with progress, and notes about the work."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra import Basis
+from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, Basis
 from elmgrove.errors import BadInput
 from elmgrove.storage import Table, read_table
 
-#: What is said about the work, as opposed to its result, goes to standard error.
+#: Notes about the work, as opposed to its result, go to standard error.
 #: Names and paths are printed as they are, whatever brackets they hold.
 notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
@@ -35,12 +35,42 @@ Data = Annotated[
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out rows that can't be read, and say how many.")
 ]
+Ca = Annotated[
+    str | None, typer.Option(help="Certificate of the authority that signed the server's.")
+]
 
 T = TypeVar("T")
 
 
+def new_state_option(text: str, **more: Any) -> Any:
+    """Makes an option that counts only where something new is made."""
+    return typer.Option(help=text, rich_help_panel="For a new state", **more)
+
+
+#: The options that say how rows become numbers of a hidden layer; their names are those below.
+LAYER_OPTIONS = ("drop", "scaling", "units", "activation", "weights", "seed")
+Drop = Annotated[list[str] | None, new_state_option("Leave this column out (repeatable).")]
+ScalingName = Annotated[str, new_state_option(f"{', '.join(SCALINGS)}, fitted to this file.")]
+Units = Annotated[
+    int | None,
+    new_state_option("Hidden units \\[default: a quarter of the columns, half of few].", min=1),
+]
+Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
+Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
+Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
+
+
+def require_not_given(context: typer.Context, options: Iterable[str], because: str) -> None:
+    """Raises ``BadInput`` if any of these options was given, where it would change nothing."""
+    sources = {name: context.get_parameter_source(name) for name in options}
+    # By name: releases of Typer bring the enumeration from different packages.
+    given = [f"--{name}" for name, by in sources.items() if by and by.name == "COMMANDLINE"]
+    if given:
+        raise BadInput(f"{', '.join(given)}: {because}")
+
+
 def bar() -> Progress:
-    """A progress bar on standard error that leaves nothing behind."""
+    """Makes a progress bar on standard error that leaves nothing behind."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -52,15 +82,15 @@ def bar() -> Progress:
 
 
 def tracked(items: Sequence[T], text: str) -> Iterable[T]:
-    """The items, with a progress bar over them."""
+    """Gives the items one by one, and shows a progress bar meanwhile."""
     with bar() as progress:
         yield from progress.track(items, description=text)
 
 
 def read(data: Path, basis: Basis | None, drop: Sequence[str], skip_bad: bool) -> Table:
-    """The rows of a file, as the basis wants them where there is one; with a progress bar.
+    """Reads the rows of a file, in the basis' columns if there is one, with a progress bar.
 
-    Says what ``--skip-bad`` left out.
+    Notes what ``--skip-bad`` left out.
     """
     with bar() as progress:
         task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)

@@ -1,4 +1,4 @@
-"""``elmgrove score``: how strange the rows of a file are, and why."""
+"""``elmgrove score``: says how strange the rows of a file are, and why."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ ANOMALIES_FOUND = 3
 
 
 class Format(StrEnum):
-    """How scores are printed."""
+    """The formats in which scores are printed."""
 
     table = "table"
     csv = "csv"
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Scored:
-    """One row's line in the output."""
+    """What the output says about one row."""
 
     line: int
     score: float
@@ -51,7 +51,7 @@ def score(
     explain: Annotated[
         int,
         typer.Option(
-            help="Features named for each row: those that would, with another value, explain most.",
+            help="Features named for each row: those whose values explain most of its error.",
             min=0,
         ),
     ] = 1,
@@ -60,7 +60,7 @@ def score(
     ] = False,
     skip_bad: SkipBad = False,
 ) -> None:
-    """Say how strange each row is; learns nothing.
+    """Say how strange each row is, without learning it.
 
     Example: [bold]elmgrove score new.csv --state fan-1.elm[/]
     """

@@ -1,13 +1,13 @@
-"""The agent: rows in, verdicts and alarms out, in step with others, and never at a loss."""
+"""The agent of one device: reads rows, writes verdicts and alarms, saves, and syncs with others."""
 
 import logging
 import time
+from collections.abc import Callable
 from typing import cast
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.device.output import NobodyReads, Only, Verdicts, message
-from elmgrove.device.peer_server import Listener
 from elmgrove.device.recipients import Alarms
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
@@ -19,142 +19,27 @@ from elmgrove.device.start import (
 )
 from elmgrove.device.sync import BackgroundSync, Syncing
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, PeerSession, Session, keyfile, open_exchange
+from elmgrove.exchange import Exchange, Session, keyfile, open_exchange
 from elmgrove.federation import Member
 from elmgrove.storage import locked, save
 
 log = logging.getLogger("elmgrove.device")
 
-#: Where the member's notes keep how far the source was read.
+#: The member's note that says how far the source was read.
 SOURCE = "source"
-#: Seconds that a device at the end of its rows waits for its last sync.
+#: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
-
-
-class Work:
-    """What an agent does with its rows, once it has a member."""
-
-    def __init__(
-        self, settings: Settings, member: Member, source: Source, exchange: Exchange | None
-    ) -> None:
-        self.member = member
-        self._settings = settings
-        self._source = source
-        self._bookmark: Bookmark | None = member.notes.get(SOURCE)
-        self._rows = self._saved_rows = 0
-        self._news = False
-        self._saved_at = time.monotonic()
-        self._verdicts = (
-            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
-        )
-        self._alarms = Alarms(settings.webhook or None, settings.command or None)
-        self._listener = Listener(settings.listen, settings.peer_token) if settings.listen else None
-        partner = self._partner(exchange)
-        self._sync = (
-            None
-            if partner is None
-            else BackgroundSync(partner, settings.sync_seconds, settings.sync_rows)
-        )
-        self._tell()
-
-    def process(self, reading: Reading) -> None:
-        """Scores, decides, learns, and tells. ``BadInput`` for a row that can't be used."""
-        detector = self.member.detector
-        verdict = detector.observe(reading.row)
-        self._rows += 1
-        self._bookmark = reading.bookmark
-        wanted = self._verdicts is not None and self._verdicts.wants(verdict)
-        if wanted or verdict.alarm:
-            causes = detector.blame(reading.row) if verdict.anomalous else []
-            said = {"device": self.member.name, **message(reading.where, verdict, causes)}
-            if self._verdicts is not None and wanted:
-                self._verdicts.write(said)
-            if verdict.alarm:
-                self._alarms.raise_(said)
-
-    def step(self) -> None:
-        """Saves and syncs if it is time; quick otherwise. Called between rows and while idle."""
-        if self._sync is not None and self._sync.step(self._rows):
-            self._news = True
-            self._tell()
-        new = self._rows - self._saved_rows
-        late = time.monotonic() - self._saved_at >= self._settings.save_seconds
-        if new >= self._settings.save_rows or (late and (new or self._news)):
-            self.save(self.member)
-
-    def save(self, member: Member) -> None:
-        """Puts what was learned and the place in the source on disk, as one."""
-        if self._bookmark is not None:
-            member.notes[SOURCE] = self._bookmark
-        save(self._settings.path, member)
-        self._saved_rows, self._saved_at = self._rows, time.monotonic()
-        self._news = False
-        self._tell()
-        if self._bookmark is not None:
-            self._source.saved(self._bookmark)
-
-    def end(self, *, sync: bool) -> None:
-        """Saves, after a last sync where the rows ended by themselves."""
-        if sync and self._sync is not None:
-            self._sync.finish(PATIENCE)
-        self.save(self.member)
-        log.info("%d rows, %d learned in all", self._rows, self.member.detector.learned)
-
-    def close(self) -> None:
-        """Lets go of files, threads and connections."""
-        if self._sync is not None:
-            self._sync.close()
-        if self._listener is not None:
-            self._listener.close()
-        if self._verdicts is not None:
-            self._verdicts.close()
-        self._alarms.close(PATIENCE)
-
-    def _tell(self) -> None:
-        if self._listener is not None:
-            self._listener.tell(self.member)
-
-    def _partner(self, exchange: Exchange | None) -> Syncing | None:
-        settings, member = self._settings, self.member
-        if exchange is not None:
-            return Session(
-                member,
-                exchange,
-                rule=settings.rule,
-                budget=settings.budget,
-                guarded=settings.guard,
-                save=self.save,
-            )
-        if not settings.peers and self._listener is None:
-            return None
-        return PeerSession(
-            member,
-            settings.peers,
-            token=settings.peer_token or None,
-            rule=settings.rule,
-            budget=settings.budget,
-            guarded=settings.guard,
-            save=self.save,
-        )
-
-
-def require_width(source: Source, member: Member) -> None:
-    """Raises ``BadInput`` if the rows can't be those that the member learned."""
-    wanted = member.detector.basis.layer.inputs
-    if source.width not in (None, wanted):
-        raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
-
-
 #: Bad rows that are logged one by one; the rest are only counted.
-TOLD = 10
+LOGGED = 10
 
 
 class Agent:
     """One device at work, until its rows end or ``stop`` is called (from a signal handler, too).
 
-    What was learned is saved every so many rows together with the place in the source: after a
-    crash the agent goes on right there. From standard input, which can't be read again, the rows
-    since the last save are lost.
+    A new device takes its layer and scaling from its federation, from a file, or from its first
+    rows. From then on each row is ``Work``. What was learned is saved every so many rows together
+    with the place in the source: after a crash the agent goes on right there. From standard
+    input, which can't be read again, the rows since the last save are lost.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -165,11 +50,11 @@ class Agent:
         self._first: list[Reading] = []
 
     def stop(self) -> None:
-        """Lets the agent end after the row it is at."""
+        """Lets the agent end after the row that it is working on."""
         self._stopped = True
 
     def run(self) -> None:
-        """Works until the rows end or it is stopped; saved in both cases."""
+        """Works until the rows end or ``stop`` is called, and saves in both cases."""
         # On a small machine a second thread costs more than it brings.
         with locked(self._settings.path), threadpool_limits(1, "blas"):
             member = member_from_state(self._settings)
@@ -179,12 +64,7 @@ class Agent:
             try:
                 if member is not None:
                     self._work = Work(self._settings, member, source, exchange)
-                for item in source:
-                    if self._stopped:
-                        break
-                    self._handle(item, source, exchange)
-                else:
-                    self._begin(source, exchange)
+                self._read(source, exchange)
                 self._end()
             except NobodyReads:
                 self._stopped = True
@@ -195,48 +75,6 @@ class Agent:
                     self._work.close()
                 elif exchange is not None:
                     exchange.close()
-
-    def _end(self) -> None:
-        if self._work is not None:
-            self._work.end(sync=not self._stopped)
-        elif self._first:
-            log.warning("%d rows are too few to begin with and were not kept", len(self._first))
-        if self._bad:
-            log.warning("%d bad rows were left out", self._bad)
-
-    def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
-        if isinstance(item, Bad):
-            self._refuse(item.where, item.reason)
-        elif item is not None and self._work is None:
-            self._first.append(item)
-            if len(self._first) >= self._settings.start_rows:
-                self._begin(source, exchange)
-        elif item is not None:
-            self._process(item, source)
-        if self._work is not None:
-            self._work.step()
-
-    def _process(self, reading: Reading, source: Source) -> None:
-        assert self._work is not None
-        require_width(source, self._work.member)
-        try:
-            self._work.process(reading)
-        except BadInput as error:
-            self._refuse(reading.where, str(error))
-
-    def _begin(self, source: Source, exchange: Exchange | None) -> None:
-        """Starts with the first rows, where nothing else says how."""
-        rows, self._first = self._first, []
-        if self._work is None and rows:
-            member = member_for_rows(self._settings, [one.row for one in rows], source.names)
-            self._work = Work(self._settings, member, source, exchange)
-            for reading in rows:
-                self._process(reading, source)
-
-    def _refuse(self, where: str, reason: str) -> None:
-        self._bad += 1
-        if self._bad <= TOLD:
-            log.warning("%s is left out: %s", where, reason)
 
     def _exchange(self, name: str) -> Exchange | None:
         settings = self._settings
@@ -251,7 +89,7 @@ class Agent:
         )
 
     def _new_member(self, exchange: Exchange | None) -> Member | None:
-        """A member that has learned nothing; None where the first rows must decide."""
+        """Makes a member that has learned nothing; None where the first rows must decide."""
         if exchange is not None:
             return member_from_federation(self._settings, exchange, lambda: self._stopped)
         return member_like(self._settings) if self._settings.like else None
@@ -266,3 +104,177 @@ class Agent:
             drop=settings.drop,
             bookmark=None if member is None else member.notes.get(SOURCE),
         )
+
+    def _read(self, source: Source, exchange: Exchange | None) -> None:
+        for item in source:
+            if self._stopped:
+                return
+            self._handle(item, source, exchange)
+        self._begin(source, exchange)
+
+    def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
+        if isinstance(item, Bad):
+            self._leave_out(item.where, item.reason)
+        elif item is not None and self._work is None:
+            self._first.append(item)
+            if len(self._first) >= self._settings.start_rows:
+                self._begin(source, exchange)
+        elif item is not None:
+            self._process(item, source)
+        if self._work is not None:
+            self._work.step()
+
+    def _begin(self, source: Source, exchange: Exchange | None) -> None:
+        """Starts with the first rows, if nothing else said how."""
+        rows, self._first = self._first, []
+        if self._work is None and rows:
+            member = member_for_rows(self._settings, [one.row for one in rows], source.names)
+            self._work = Work(self._settings, member, source, exchange)
+            for reading in rows:
+                self._process(reading, source)
+
+    def _process(self, reading: Reading, source: Source) -> None:
+        assert self._work is not None
+        require_width(source, self._work.member)
+        try:
+            self._work.process(reading)
+        except BadInput as error:
+            self._leave_out(reading.where, str(error))
+
+    def _leave_out(self, where: str, reason: str) -> None:
+        self._bad += 1
+        if self._bad <= LOGGED:
+            log.warning("%s is left out: %s", where, reason)
+
+    def _end(self) -> None:
+        if self._work is not None:
+            self._work.end(sync=not self._stopped)
+        elif self._first:
+            log.warning("%d rows are too few to begin with and were not kept", len(self._first))
+        if self._bad:
+            log.warning("%d bad rows were left out", self._bad)
+
+
+class Work:
+    """What an agent does once it has a member: handles rows, saves, syncs, and tells others."""
+
+    def __init__(
+        self, settings: Settings, member: Member, source: Source, exchange: Exchange | None
+    ) -> None:
+        self.member = member
+        self._settings = settings
+        self._source = source
+        self._bookmark: Bookmark | None = member.notes.get(SOURCE)
+        self._rows = self._saved_rows = 0
+        self._updated = False
+        self._saved_at = time.monotonic()
+        self._verdicts = (
+            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
+        )
+        self._alarms = Alarms(settings.webhook or None, settings.command or None)
+        self._listener = None
+        if settings.listen:
+            # Here, since it loads httpx, which takes time that most devices need not spend.
+            from elmgrove.device.peer_server import Listener
+
+            self._listener = Listener(settings.listen, settings.peer_token)
+        syncing = _syncing(settings, member, exchange, self.save)
+        self._sync = (
+            None
+            if syncing is None
+            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows)
+        )
+        self._tell_peers()
+
+    def process(self, reading: Reading) -> None:
+        """Scores a row, decides, learns and tells; raises ``BadInput`` if it can't be used."""
+        detector = self.member.detector
+        verdict = detector.observe(reading.row)
+        self._rows += 1
+        self._bookmark = reading.bookmark
+        wanted = self._verdicts is not None and self._verdicts.wants(verdict)
+        if wanted or verdict.alarm:
+            causes = detector.blame(reading.row) if verdict.anomalous else []
+            said = {"device": self.member.name, **message(reading.where, verdict, causes)}
+            if self._verdicts is not None and wanted:
+                self._verdicts.write(said)
+            if verdict.alarm:
+                self._alarms.raise_(said)
+
+    def step(self) -> None:
+        """Saves and syncs if it is time, and is quick otherwise; called between rows and idle."""
+        if self._sync is not None and self._sync.step(self._rows):
+            self._updated = True
+            self._tell_peers()
+        new = self._rows - self._saved_rows
+        late = time.monotonic() - self._saved_at >= self._settings.save_seconds
+        if new >= self._settings.save_rows or (late and (new or self._updated)):
+            self.save(self.member)
+
+    def save(self, member: Member) -> None:
+        """Puts what was learned and the place in the source on disk, in one file."""
+        if self._bookmark is not None:
+            member.notes[SOURCE] = self._bookmark
+        save(self._settings.path, member)
+        self._saved_rows, self._saved_at = self._rows, time.monotonic()
+        self._updated = False
+        self._tell_peers()
+        if self._bookmark is not None:
+            self._source.saved(self._bookmark)
+
+    def end(self, *, sync: bool) -> None:
+        """Saves; with ``sync``, after a last sync."""
+        if sync and self._sync is not None:
+            self._sync.finish(PATIENCE)
+        self.save(self.member)
+        log.info("%d rows, %d learned in all", self._rows, self.member.detector.learned)
+
+    def close(self) -> None:
+        """Closes files and connections, and ends threads."""
+        if self._sync is not None:
+            self._sync.close()
+        if self._listener is not None:
+            self._listener.close()
+        if self._verdicts is not None:
+            self._verdicts.close()
+        self._alarms.close(PATIENCE)
+
+    def _tell_peers(self) -> None:
+        if self._listener is not None:
+            self._listener.tell(self.member)
+
+
+def require_width(source: Source, member: Member) -> None:
+    """Raises ``BadInput`` if the rows can't be those that the member learned."""
+    wanted = member.detector.basis.layer.inputs
+    if source.width not in (None, wanted):
+        raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
+
+
+def _syncing(
+    settings: Settings, member: Member, exchange: Exchange | None, save: Callable[[Member], None]
+) -> Syncing | None:
+    """Gives what the device syncs with: its exchange, its peers, or nothing."""
+    if exchange is not None:
+        return Session(
+            member,
+            exchange,
+            rule=settings.rule,
+            budget=settings.budget,
+            guarded=settings.guard,
+            save=save,
+        )
+    if not settings.peers and not settings.listen:
+        return None
+    # Here, for httpx again.
+    from elmgrove.exchange import PeerSession
+
+    return PeerSession(
+        member,
+        settings.peers,
+        token=settings.peer_token or None,
+        rule=settings.rule,
+        budget=settings.budget,
+        guarded=settings.guard,
+        save=save,
+    )

@@ -13,15 +13,16 @@ from elmgrove.detector import Cause, Verdict
 from elmgrove.errors import ElmgroveError
 
 Only = Literal["all", "anomalies", "alarms"]
+#: Seconds between two looks at whether the file was rotated.
 _LOOK_EVERY = 1.0
 
 
 class NobodyReads(ElmgroveError):
-    """The program that verdicts were piped into has ended: a reason to end too, not a fault."""
+    """Says that the program that read the verdicts has ended: a reason to end too, no fault."""
 
 
 def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, Any]:
-    """A verdict in the words of JSON, which knows no infinity: such numbers are null."""
+    """Makes a verdict an object for JSON, which knows no infinity: such numbers are null."""
     return {
         "where": where,
         "score": _finite(verdict.score),
@@ -45,9 +46,9 @@ def _finite(value: Any) -> Any:
 class Verdicts:
     """Writes one object a line, each at once; ``-`` is standard output.
 
-    A file is appended to. When it was renamed or removed, as log rotation does, a new one is
-    begun within a second of the next verdict. Lines can get lost where rotation copies the file
-    and cuts the original.
+    Lines are appended to a file. When log rotation has renamed or removed it, a new one is begun,
+    with the first verdict that comes a second or more after the last look. Lines can get lost
+    where rotation copies the file and cuts the original.
     """
 
     def __init__(self, where: str, only: Only = "all") -> None:
@@ -57,7 +58,7 @@ class Verdicts:
         self._looked = time.monotonic()
 
     def wants(self, verdict: Verdict) -> bool:
-        """Whether this verdict is one to write; spares looking for causes that nobody reads."""
+        """Says whether a verdict is one to write; causes of others need not be looked for."""
         return {"all": True, "anomalies": verdict.anomalous, "alarms": verdict.alarm}[self._only]
 
     def write(self, message: dict[str, Any]) -> None:
@@ -85,7 +86,7 @@ class Verdicts:
             self._out = _opened(self._path)
 
     def _discard(self) -> None:
-        """Else Python tries the rest once more when it ends, and complains."""
+        """Drops what is buffered, which Python would else try to write again at its end."""
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), self._out.fileno())
 

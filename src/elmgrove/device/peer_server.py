@@ -1,4 +1,4 @@
-"""Where other agents pull from this one: a small HTTP server in a thread of its own."""
+"""The server that other agents pull from: plain HTTP, in a thread of its own."""
 
 import hmac
 import socket
@@ -12,10 +12,10 @@ from elmgrove.federation import Member, bundle
 
 
 class Listener:
-    """Gives away what the member published and what it heard, as of the last ``tell``.
+    """Gives other agents what a member published and what it received, as of the last ``tell``.
 
-    What was learned since then stays here: the upload guard holds for peers as well. The
-    connection is not encrypted; across networks that are not yours, put a tunnel around it.
+    What the member learned since then stays on the device: the upload guard holds for peers as
+    well. The connection is not encrypted; across networks that are not yours, use a tunnel.
     """
 
     def __init__(self, address: str, token: str | None) -> None:
@@ -28,12 +28,12 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where it can be reached on this machine."""
+        """Its address on this machine."""
         host, port = self._server.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
     def tell(self, member: Member) -> None:
-        """Takes what the member may tell others, for whoever asks from now on."""
+        """Takes what the member may tell others, and gives it to agents that ask from now on."""
         own = [] if member.shared is None else [member.shared]
         self._content = bundle(entry.to_bytes() for entry in [*own, *member.ledger.entries])
 
@@ -65,7 +65,7 @@ class Listener:
                 self.wfile.write(content)
 
             def log_message(self, *_: Any) -> None:
-                """Says nothing: standard error is the agent's log."""
+                """Logs nothing: standard error is the agent's log."""
 
         return Handler
 
@@ -77,10 +77,10 @@ class Listener:
 def _bound(address: str, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
     host, _, port = address.rpartition(":")
 
-    class Server(ThreadingHTTPServer):
+    class Bound(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
 
     try:
-        return Server((host.strip("[]"), int(port)), handler)
+        return Bound((host.strip("[]"), int(port)), handler)
     except OSError as error:
         raise BadInput(f"listen: {address}: {error.strerror}; choose another address") from error

@@ -1,4 +1,4 @@
-"""Recipients of alarms: a web address, a command, or both, told without holding up the detector."""
+"""Recipients of alarms: a web address and a command, which are told in the background."""
 
 import json
 import logging
@@ -18,13 +18,50 @@ from urllib.parse import urlsplit
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 
-logger = logging.getLogger("elmgrove.device")
+log = logging.getLogger("elmgrove.device")
+
+#: Alarms that wait for a recipient; of more, the oldest are dropped.
+CAPACITY = 100
+#: Times that a web address is tried, and seconds that each attempt may take.
+ATTEMPTS, POST_SECONDS = 5, 10.0
+#: Seconds that a command may take.
+COMMAND_SECONDS = 30.0
+#: Bytes of a command's complaint that are logged.
+COMPLAINT_BYTES = 1000
 
 Message = dict[str, Any]
 #: Called with the seconds between two attempts; returns early when there is no time left.
 Wait = Callable[[float], Any]
-#: Alarms that wait for a recipient; of more, the oldest are dropped.
-CAPACITY = 100
+
+
+class Alarms:
+    """Passes alarms on to a web address, a command or both, in the background and in order.
+
+    While a recipient can't be reached the newest alarms wait in memory: a restart loses them, the
+    file of verdicts does not.
+    """
+
+    def __init__(self, webhook: str | None, command: str | None) -> None:
+        # Both are looked at before a thread starts, so that a refusal leaves none behind.
+        tells: list[Callable[[Message, Wait], None]] = []
+        if webhook is not None:
+            tells.append(Webhook(webhook).tell)
+        if command is not None:
+            tells.append(Command(command).tell)
+        self._queues = [AlarmQueue(tell) for tell in tells]
+
+    def raise_(self, message: Message) -> None:
+        """Takes an alarm to deliver, returns at once, and never fails."""
+        for queue in self._queues:
+            queue.take(message)
+
+    def close(self, timeout: float) -> None:
+        """Delivers the alarms that wait, as many as it can within ``timeout`` seconds."""
+        end = time.monotonic() + timeout
+        for queue in self._queues:
+            queue.hurry()
+        for queue in self._queues:
+            queue.finish(max(0.0, end - time.monotonic()))
 
 
 class AlarmQueue:
@@ -47,26 +84,26 @@ class AlarmQueue:
             self._waiting.append(message)
             self._changed.notify()
         if full:
-            logger.warning("alarms come faster than they are delivered: dropped the oldest")
+            log.warning("alarms come faster than they are delivered: dropped the oldest")
 
     def hurry(self) -> None:
-        """From now on no pauses between attempts, and an end once nothing waits."""
+        """Lets the thread try without pauses from now on, and end once no message waits."""
         with self._changed:
             self._hurry.set()
             self._changed.notify()
 
     def finish(self, timeout: float) -> None:
-        """Waits for the end; says what is left when there is no time for it."""
+        """Waits up to ``timeout`` seconds for the thread's end; logs what was not delivered."""
         self._thread.join(timeout)
         if self._thread.is_alive():
-            logger.warning("gave up on %d undelivered alarms", len(self._waiting) + 1)
+            log.warning("gave up on %d undelivered alarms", len(self._waiting) + 1)
 
     def _run(self) -> None:
         while (message := self._next()) is not None:
             try:
                 self._tell(message, self._hurry.wait)
-            except Exception:  # whatever it was, the next alarm must not go unheard for it
-                logger.exception("an alarm could not be delivered")
+            except Exception:  # whatever it was, the next alarm must still be delivered
+                log.exception("an alarm could not be delivered")
 
     def _next(self) -> Message | None:
         with self._changed:
@@ -74,16 +111,52 @@ class AlarmQueue:
             return self._waiting.popleft() if self._waiting else None
 
 
-#: Seconds that a command may take.
-COMMAND_SECONDS = 30.0
-_ENOUGH = 1000
+class Webhook:
+    """A web address that takes a POST of JSON.
+
+    A server's failure or a lost connection is tried again; a refusal (4xx) is not, and redirects
+    are not followed. Logs name the host alone: the rest of such an address is often a secret.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput("the webhook must be an address that starts with http:// or https://")
+        self._url, self._host = url, parts.hostname
+
+    def tell(self, message: Message, wait: Wait) -> None:
+        """Posts the alarm, and again after a wait as long as that may help."""
+        backoff, trouble = Backoff(), self._trouble(message)
+        for _ in range(ATTEMPTS - 1):
+            if trouble is None:
+                return
+            wait(backoff.failed())
+            trouble = self._trouble(message)
+        if trouble is not None:
+            log.warning("alarm not delivered to %s: %s", self._host, trouble)
+
+    def _trouble(self, message: Message) -> str | None:
+        """Posts once; says why to try again, or None if trying again would not help."""
+        # Here, since importing httpx takes time that most devices need not spend.
+        import httpx
+
+        try:
+            answer = httpx.post(self._url, json=message, timeout=POST_SECONDS)
+        except httpx.TransportError as error:
+            return f"{type(error).__name__} {error}"
+        if answer.status_code >= 500:
+            return f"it answered {answer.status_code}"
+        if not answer.is_success:
+            log.warning("alarm refused by %s: it answered %d", self._host, answer.status_code)
+        return None
 
 
 class Command:
     """A program that is run for each alarm, without a shell, with JSON on its standard input.
 
-    What it prints is dropped, since standard output may be where verdicts go. One that fails is
-    logged with its complaint and not run again; one that takes too long is stopped.
+    What it prints is dropped, since standard output may be where verdicts go. A failure is logged
+    with the program's complaint, and the alarm is not tried again. A program that takes too long
+    is stopped.
     """
 
     def __init__(self, command: str) -> None:
@@ -95,14 +168,14 @@ class Command:
             raise BadInput(f"the alarm command {command!r}: there is no such program here")
 
     def tell(self, message: Message, wait: Wait) -> None:
-        """Runs it once; ``wait`` is for those who try again."""
+        """Runs the program once; ``wait`` is not needed, since it is not tried again."""
         # Not a pipe: a grandchild that holds it open would hold up the next alarm.
         with tempfile.TemporaryFile() as complaint:
             failure = self._failure(json.dumps(message).encode(), complaint)
             complaint.seek(0)
-            said = complaint.read(_ENOUGH).decode(errors="replace").strip()
+            said = complaint.read(COMPLAINT_BYTES).decode(errors="replace").strip()
         if failure is not None:
-            logger.warning("alarm command %s: %s. %s", self._words[0], failure, said)
+            log.warning("alarm command %s: %s. %s", self._words[0], failure, said)
 
     def _failure(self, text: bytes, complaint: IO[bytes]) -> str | None:
         # In a session of its own: Ctrl-C for the agent does not stop an alarm under way.
@@ -119,78 +192,3 @@ class Command:
                 os.killpg(process.pid, signal.SIGKILL)
                 return f"stopped after {COMMAND_SECONDS:g} s"
         return f"exit code {process.returncode}" if process.returncode else None
-
-
-#: Times that an address is tried, and seconds that each may take.
-ATTEMPTS, POST_SECONDS = 5, 10.0
-
-
-class Webhook:
-    """A web address that takes a POST of JSON. Redirects are not followed.
-
-    Messages name its host alone: the rest of such an address is often a secret.
-    """
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput("the webhook must be an address that starts with http:// or https://")
-        self._url, self._host = url, parts.hostname
-
-    def tell(self, message: Message, wait: Wait) -> None:
-        """Posts the alarm, again after a wait while that may help."""
-        backoff, trouble = Backoff(), self._trouble(message)
-        for _ in range(ATTEMPTS - 1):
-            if trouble is None:
-                return
-            wait(backoff.failed())
-            trouble = self._trouble(message)
-        if trouble is not None:
-            logger.warning("alarm not delivered to %s: %s", self._host, trouble)
-
-    def _trouble(self, message: Message) -> str | None:
-        """Why to try again; None when the server has spoken for good."""
-        # Here, since importing httpx takes time that most devices need not spend.
-        import httpx
-
-        try:
-            answer = httpx.post(self._url, json=message, timeout=POST_SECONDS)
-        except httpx.TransportError as error:
-            return f"{type(error).__name__} {error}"
-        if answer.status_code >= 500:
-            return f"it answered {answer.status_code}"
-        if not answer.is_success:
-            logger.warning("alarm refused by %s: it answered %d", self._host, answer.status_code)
-        return None
-
-
-class Alarms:
-    """Passes alarms on, in the background and in order.
-
-    An address gets each as a POST of JSON; a server's failure or a lost connection is tried
-    again, a refusal (4xx) is not. A command gets it as JSON on its standard input and is run
-    without a shell. While a recipient can't be reached the newest alarms wait in memory: a
-    restart loses them, the file of verdicts does not.
-    """
-
-    def __init__(self, webhook: str | None, command: str | None) -> None:
-        # Both are looked at before a thread starts, so that a refusal leaves none behind.
-        tells: list[Callable[[Message, Wait], None]] = []
-        if webhook is not None:
-            tells.append(Webhook(webhook).tell)
-        if command is not None:
-            tells.append(Command(command).tell)
-        self._queues = [AlarmQueue(tell) for tell in tells]
-
-    def raise_(self, message: Message) -> None:
-        """Takes an alarm to deliver; returns at once, and never fails."""
-        for queue in self._queues:
-            queue.take(message)
-
-    def close(self, timeout: float) -> None:
-        """Delivers what waits, as far as that goes within ``timeout`` seconds."""
-        end = time.monotonic() + timeout
-        for queue in self._queues:
-            queue.hurry()
-        for queue in self._queues:
-            queue.finish(max(0.0, end - time.monotonic()))

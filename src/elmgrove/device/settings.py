@@ -26,7 +26,7 @@ PREFIX = "ELMGROVE_DEVICE_"
 
 @dataclass(frozen=True)
 class Settings:
-    """Each field is a key of ``device.toml``, a flag of ``elmgrove device run`` and a variable."""
+    """What an agent is told: keys of ``device.toml``, flags of ``device run``, and variables."""
 
     name: Annotated[str, "The device's name; '' = the state's, or else this machine's."] = ""
     state: Annotated[str, "The state file; made if it is not there."] = "device.elm"
@@ -38,39 +38,39 @@ class Settings:
 
     exchange: Annotated[str, "A server's URL with the federation's name, or a shared folder."] = ""
     token: Annotated[str, "The federation's token, to join it the first time."] = ""
-    ca: Annotated[str, "Certificate of who signed the server's."] = ""
-    peers: Annotated[list[str], "URL of another agent to hear from (repeatable)."] = field(
+    ca: Annotated[str, "Certificate of the authority that signed the server's."] = ""
+    peers: Annotated[list[str], "URL of another agent to pull from (repeatable)."] = field(
         default_factory=list
     )
     listen: Annotated[str, "host:port on which other agents may pull."] = ""
-    peer_token: Annotated[str, "What agents must know to pull from each other."] = ""
+    peer_token: Annotated[str, "The secret of agents that pull from each other."] = ""
     merge: Annotated[str, "Whom: everyone, group, quality, benefit, or names with commas."] = (
         "everyone"
     )
     distance: Annotated[str, "What makes a group: evidence or parameters."] = "evidence"
-    budget_seconds: Annotated[float, "Fetch what can be had in this time; 0 = all."] = 0.0
-    budget_bytes: Annotated[int, "Fetch no more bytes than this; 0 = all."] = 0
-    guard: Annotated[bool, "Upload only what covers enough new rows; no privacy as such."] = True
-    sync_seconds: Annotated[float, "Sync so often; 0 = not by time."] = 60.0
-    sync_rows: Annotated[int, "Sync after so many rows; 0 = not by rows."] = 0
+    budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit."] = 0.0
+    budget_bytes: Annotated[int, "Bytes that may be fetched; 0 = no limit."] = 0
+    guard: Annotated[bool, "Upload only what covers enough new rows; not privacy."] = True
+    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time."] = 60.0
+    sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows."] = 0
 
-    save_rows: Annotated[int, "Save after so many rows: the most a crash can lose."] = 1000
-    save_seconds: Annotated[float, "Save so often, if there were rows."] = 60.0
+    save_rows: Annotated[int, "Rows between two saves: the most a crash can lose."] = 1000
+    save_seconds: Annotated[float, "Seconds between two saves, if there were rows."] = 60.0
 
     verdicts: Annotated[str, "File for verdicts as JSON lines; - for output, '' for none."] = "-"
     only: Annotated[str, "Which verdicts: all, anomalies or alarms."] = "all"
     webhook: Annotated[str, "URL that alarms are posted to."] = ""
-    command: Annotated[str, "Command that alarms are given to, on its input."] = ""
+    command: Annotated[str, "Command that gets each alarm on its standard input."] = ""
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from."] = ""
     start_rows: Annotated[int, "New device: rows to fit the scaling to, without the above."] = 100
     scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
     units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
-    patterns: Annotated[str, "New device: models, one a normal pattern: auto or a number."] = "1"
+    patterns: Annotated[str, "New device: number of normal patterns, or auto."] = "1"
     handicap: Annotated[float, "New device: how little others' patterns excuse; 0 = as own."] = 0.8
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
-    forgetting: Annotated[float, "New device: what a row still counts after the next."] = 1.0
+    forgetting: Annotated[float, "New device: how much a row still counts after the next."] = 1.0
     alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
     alarm_n: Annotated[int, "New device: ...among so many."] = 1
     alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
@@ -79,7 +79,7 @@ class Settings:
         if self.only not in ("all", "anomalies", "alarms"):
             raise BadInput(f"only: all, anomalies or alarms, not {self.only!r}")
         if self.exchange and (self.peers or self.listen):
-            raise BadInput("exchange and peers: what came by both ways would count twice; take one")
+            raise BadInput("exchange and peers: what comes by both would count twice; choose one")
         if self.listen and not _is_address(self.listen):
             raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
         if self.listen and not self.peer_token and not _is_loopback(self.listen):
@@ -103,17 +103,17 @@ class Settings:
 
     @property
     def own_name(self) -> str:
-        """The name of a device that has none yet."""
+        """The name for a new device: the one that was set, or else this machine's."""
         return self.name or socket.gethostname()
 
     @property
     def path(self) -> Path:
-        """The state file."""
+        """The path of the state file."""
         return Path(self.state)
 
     @property
     def pattern_rule(self) -> PatternRule | None:
-        """How many patterns there are; None for one model of everything."""
+        """The rule by which the device tells patterns apart; None for one model of all rows."""
         if self.patterns == "1":
             return None
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
@@ -121,7 +121,7 @@ class Settings:
 
     @property
     def rule(self) -> Rule:
-        """Whom to merge."""
+        """The rule by which the device chooses whom to merge."""
         if self.merge in ("everyone", "benefit"):
             return Everyone() if self.merge == "everyone" else Benefit()
         if self.merge == "group":
@@ -130,7 +130,7 @@ class Settings:
 
     @property
     def budget(self) -> Cost | None:
-        """What fetching may cost; None if that does not matter."""
+        """The most that fetching from others may cost; None for no limit."""
         if not (self.budget_seconds or self.budget_bytes):
             return None
         unlimited = Cost()
@@ -138,18 +138,18 @@ class Settings:
 
 
 def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
-    """From the file, overridden by what was given by flag or environment."""
+    """Reads the file, if there is one; what flags and environment say takes precedence."""
     table = {} if path is None else _read(path)
     return Settings(**(table | given))
 
 
 def help_of(setting: str) -> str:
-    """What a setting is for."""
+    """Gives the sentence that says what a setting is for."""
     return str(_hint(setting).__metadata__[0])
 
 
 def type_of(setting: str) -> Any:
-    """What a setting is made of."""
+    """Gives the type of a setting's value."""
     return typing.get_args(_hint(setting))[0]
 
 

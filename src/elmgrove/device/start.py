@@ -1,4 +1,4 @@
-"""How a device begins: from its state, from its federation, from a file, or from its first rows."""
+"""How a device begins: with its state, its federation, another device's file, or its first rows."""
 
 import logging
 import time
@@ -21,14 +21,14 @@ log = logging.getLogger("elmgrove.device")
 
 
 def member_from_state(settings: Settings) -> Member | None:
-    """The member that was saved; None the first time."""
+    """Loads the member that was saved; None the first time."""
     if not settings.path.exists():
         return None
     member = load(settings.path, Member.from_bytes)
     if settings.name not in ("", member.name):
         raise BadInput(
             f"{settings.path} is the state of {member.name!r}, not of {settings.name!r}: leave the "
-            "name out, or take another state file"
+            "name out, or choose another state file"
         )
     return member
 
@@ -36,7 +36,7 @@ def member_from_state(settings: Settings) -> Member | None:
 def member_from_federation(
     settings: Settings, exchange: Exchange, stopped: Callable[[], bool]
 ) -> Member | None:
-    """A new member by the federation's charter; waits for it as long as it takes."""
+    """Makes a member by the federation's charter; waits for the exchange as long as it takes."""
     backoff = Backoff()
     while not stopped():
         try:
@@ -44,7 +44,7 @@ def member_from_federation(
         except Unreachable as error:
             wait = backoff.failed()
             log.warning(
-                "%s; without the federation's layer nothing can begin, next try in %.0f s",
+                "%s; the device can't begin without the federation's layer, next try in %.0f s",
                 error,
                 wait,
             )
@@ -55,14 +55,14 @@ def member_from_federation(
 
 
 def member_like(settings: Settings) -> Member:
-    """A new member with the basis of a state or an evidence file."""
+    """Makes a member with the basis of a state or an evidence file."""
     return _member(settings, load(Path(settings.like), basis_of))
 
 
 def member_for_rows(
     settings: Settings, rows: Sequence[Sequence[float]], names: Sequence[str] | None
 ) -> Member:
-    """A new member whose scaling fits the first rows."""
+    """Makes a member whose scaling fits the first rows."""
     basis = Basis.fitted(
         np.array(rows, np.float64),
         names,

@@ -1,4 +1,4 @@
-"""The sync: carries outgoing entries to the exchange and back while the device goes on working."""
+"""Syncs in the background: what a sync consists of, when the next one is due, and its thread."""
 
 import logging
 import random as randomness
@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import Incoming, SyncReport
 from elmgrove.federation import Outdated
+
+log = logging.getLogger("elmgrove.device")
 
 
 class Backoff:
@@ -37,28 +39,25 @@ class Backoff:
         self._step = self._first
 
     def failed(self) -> float:
-        """The seconds to wait now; the next wait is longer."""
+        """Gives the seconds to wait now, and makes the next wait longer."""
         step = self._step
         self._step = min(step * self._factor, self._longest)
         return self._random.uniform(step / 2, step)
 
     def succeeded(self) -> None:
-        """The next failure is the first one again."""
+        """Makes the next wait as short as the first one."""
         self._step = self._first
 
 
-log = logging.getLogger("elmgrove.device")
-
-
 class Syncing(Protocol):
-    """What a sync consists of: ``Session`` with an exchange, ``PeerSession`` with peers."""
+    """The steps of a sync: ``Session`` takes them with an exchange, ``PeerSession`` with peers."""
 
     def prepare(self) -> Any:
-        """What to carry; called in the device's own thread."""
+        """Gives what to send; called in the device's own thread."""
         ...
 
     def transfer(self, outgoing: Any) -> Any:
-        """Speaks with others; called in the sync's thread."""
+        """Sends it, and gives what came back; called in the sync's thread."""
         ...
 
     def apply(self, incoming: Any) -> SyncReport:
@@ -66,61 +65,63 @@ class Syncing(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of connections."""
+        """Closes connections."""
         ...
 
 
 class BackgroundSync:
     """Syncs every so many seconds or rows, one sync at a time, and later after a failure."""
 
-    def __init__(self, partner: Syncing, seconds: float, rows: int) -> None:
-        self._partner = partner
+    def __init__(self, syncing: Syncing, seconds: float, rows: int) -> None:
+        self._syncing = syncing
         self._seconds = seconds or float("inf")
         self._rows = rows or float("inf")
         self._backoff = Backoff()
         self._under_way: Future[Any] | None = None
         self._due = 0.0
-        self._waiting = False
+        self._after_failure = False
         self._rows_before = 0
 
     def step(self, rows: int) -> bool:
-        """Starts or ends a sync if it is time; quick. Says whether something new was taken in.
+        """Starts or ends a sync if it is time, quickly; says whether the member was updated.
 
         ``rows`` is how many rows the device has seen so far.
         """
-        now = time.monotonic()
         if self._under_way is not None:
             return self._under_way.done() and self._finish()
-        enough = rows - self._rows_before >= self._rows and not self._waiting
-        if now >= self._due or enough:
+        enough = rows - self._rows_before >= self._rows and not self._after_failure
+        if time.monotonic() >= self._due or enough:
             self._rows_before = rows
             self._start()
         return False
 
     def finish(self, timeout: float) -> bool:
-        """One last sync, if it can be had within ``timeout``; says whether it was news."""
+        """Syncs a last time, if that takes no longer than ``timeout`` seconds.
+
+        Says whether the member was updated.
+        """
         until = time.monotonic() + timeout
-        news = False
+        updated = False
         for _ in range(2):  # the first one may have begun before the last rows came
             if self._under_way is None:
                 self._start()
             while self._under_way is not None and not self._under_way.done():
                 if time.monotonic() > until:
-                    return news
+                    return updated
                 time.sleep(0.01)
-            news |= self._finish()
-        return news
+            updated |= self._finish()
+        return updated
 
     def close(self) -> None:
-        """Waits for nothing that is under way."""
-        self._partner.close()
+        """Closes connections, without waiting for a sync under way."""
+        self._syncing.close()
 
     def _start(self) -> None:
         under_way: Future[Any] = Future()
-        # A daemon: a server that does not incoming must not hold up the end of the program.
+        # A daemon: a server that does not answer must not hold up the end of the program.
         Thread(
             target=_transfer,
-            args=(self._partner, self._partner.prepare(), under_way),
+            args=(self._syncing, self._syncing.prepare(), under_way),
             name="elmgrove-sync",
             daemon=True,
         ).start()
@@ -131,23 +132,24 @@ class BackgroundSync:
         assert future is not None
         try:
             incoming = future.result()
-            report = self._partner.apply(incoming)
+            report = self._syncing.apply(incoming)
         except ElmgroveError as error:
-            self._wait(self._backoff.failed(), failed=True)
-            log.warning("sync failed, next try in %.0f s: %s", self._due - time.monotonic(), error)
+            wait = self._backoff.failed()
+            self._next_in(wait, failed=True)
+            log.warning("sync failed, next try in %.0f s: %s", wait, error)
             return False
         self._backoff.succeeded()
         outdated = isinstance(incoming, Incoming) and isinstance(incoming.refusal, Outdated)
-        self._wait(0.0 if outdated else self._seconds, failed=False)
+        self._next_in(0.0 if outdated else self._seconds, failed=False)
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
         return report.updated
 
-    def _wait(self, seconds: float, *, failed: bool) -> None:
-        self._due, self._waiting = time.monotonic() + seconds, failed
+    def _next_in(self, seconds: float, *, failed: bool) -> None:
+        self._due, self._after_failure = time.monotonic() + seconds, failed
 
 
-def _transfer(partner: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
+def _transfer(syncing: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
     try:
-        under_way.set_result(partner.transfer(outgoing))
+        under_way.set_result(syncing.transfer(outgoing))
     except BaseException as error:  # for the device's own thread to judge
         under_way.set_exception(error)

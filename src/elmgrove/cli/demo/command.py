@@ -1,4 +1,4 @@
-"""``elmgrove demo``: a server, devices that learn one digit each, and what each has of the rest."""
+"""``elmgrove demo``: starts a server and devices that learn one digit each, and compares them."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from rich.console import Console
 
 from elmgrove.algebra import suggested_units
 from elmgrove.cli.demo.digits import PIXELS, Digits
-from elmgrove.cli.demo.fleet import Fleet, difference
-from elmgrove.cli.demo.processes import DemoProcesses, Server
+from elmgrove.cli.demo.fleet import DemoFleet, difference
+from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
 from elmgrove.cli.demo.result import (
     Result,
     cooperation_grid,
@@ -25,6 +25,7 @@ from elmgrove.cli.options import notes
 from elmgrove.errors import require_extra
 from elmgrove.federation import Member
 
+#: The most that a merged model may differ from one that learned all rows in one place.
 EXACT = 1e-9
 
 
@@ -34,11 +35,11 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the layer and the split.", min=0)] = 1,
     output: Annotated[Path, typer.Option(help="Folder for picture and numbers.")] = Path("demo"),
 ) -> None:
-    """Show what cooperation does: a server and device processes that learn a digit each.
+    """Show what cooperation does, with a server and devices that learn one digit each.
 
-    Normal are the digits that some device has learned; the others are anomalies. Each device is
-    tested on both before and after it has heard from its peers. Then one device leaves, and the
-    others are tested on its digit. All processes run on this machine and end with the demo.
+    Digits that a device has learned are normal, the others are anomalies. Each device is tested
+    on both, before and after it learned from the others. Then one device leaves, and the others
+    are tested on its digit. All processes run on this machine and end with the demo.
 
     Example: [bold]elmgrove demo --devices 3 --output demo[/]
     """
@@ -48,17 +49,17 @@ def demo(
     with TemporaryDirectory(prefix="elmgrove-demo-") as scratch:
         folder = Path(scratch)
         with DemoProcesses(folder) as processes, notes.status("Starting the server") as status:
-            server = Server(processes)
+            server = DemoServer(processes)
             status.update(f"Server at {server.url}; devices read their digits and learn")
-            fleet = Fleet(folder, processes, data, devices, units, seed)
+            fleet = DemoFleet(folder, processes, data, devices, units, seed)
             fleet.join(server)
-            processes.wait("all devices heard from all", lambda: fleet.all_heard(devices - 1))
+            processes.wait("each device uses all others", lambda: fleet.in_step(devices - 1))
             found = _cooperation(fleet, data, output)
             gone, rest = fleet.names[-1], fleet.names[:-1]
             status.update(f"{gone} leaves")
             with_it = _losses(fleet, data)
             fleet.leave(gone, server)
-            processes.wait("the others know", lambda: fleet.all_heard(devices - 2, rest))
+            processes.wait("the others know that it left", lambda: fleet.in_step(devices - 2, rest))
             found["difference after leaving"] = _departure(fleet, with_it, data)
             fleet.stop()
     (output / "demo.json").write_text(json.dumps(found, indent=2))
@@ -67,8 +68,8 @@ def demo(
         raise typer.Exit(1)
 
 
-def _cooperation(fleet: Fleet, data: Digits, output: Path) -> dict[str, Any]:
-    """Each device before and after it heard from the others, and that the merge is exact."""
+def _cooperation(fleet: DemoFleet, data: Digits, output: Path) -> dict[str, Any]:
+    """Compares each device before and after it learned from the others; checks the merge."""
     known = set(range(len(fleet.names)))
     members = [fleet.member(name) for name in fleet.names]
     after = [Result.of(m.detector, digit, known, data) for digit, m in enumerate(members)]
@@ -86,8 +87,8 @@ def _cooperation(fleet: Fleet, data: Digits, output: Path) -> dict[str, Any]:
     return {**numbers(before, after), "difference": exact}
 
 
-def _departure(fleet: Fleet, with_it: dict[str, float], data: Digits) -> float:
-    """The others on the digit of the device that left: alone, with it, without it again."""
+def _departure(fleet: DemoFleet, with_it: dict[str, float], data: Digits) -> float:
+    """Tests the others on the digit of the device that left: alone, with it, and after it."""
     gone, rest = fleet.names[-1], fleet.names[:-1]
     rows = np.vstack([fleet.learned_rows(name) for name in rest])
     exact = max(difference(fleet.member(name), rows) for name in rest)
@@ -96,12 +97,12 @@ def _departure(fleet: Fleet, with_it: dict[str, float], data: Digits) -> float:
     console.print(
         departure_grid(gone, {name: (alone[name], with_it[name], left[name]) for name in rest})
     )
-    console.print(f"They equal models that never heard of it to {exact:.0e}.")
+    console.print(f"They equal models that never learned from it to {exact:.0e}.")
     return exact
 
 
-def _losses(fleet: Fleet, data: Digits, *, alone: bool = False) -> dict[str, float]:
-    """Each device's loss on the last one's digit."""
+def _losses(fleet: DemoFleet, data: Digits, *, alone: bool = False) -> dict[str, float]:
+    """Gives each device's loss on the last one's digit."""
     members = {name: fleet.member(name) for name in fleet.names}
     digit = len(members) - 1
     return {
@@ -111,6 +112,6 @@ def _losses(fleet: Fleet, data: Digits, *, alone: bool = False) -> dict[str, flo
 
 
 def _alone(member: Member) -> Member:
-    """The device without what it heard."""
+    """Takes out what the device learned from others."""
     member.rest_on(None)
     return member

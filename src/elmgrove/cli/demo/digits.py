@@ -22,6 +22,7 @@ class Digits:
 
     @classmethod
     def load(cls, seed: int) -> "Digits":
+        """Loads the digits, in an order that the seed decides."""
         bunch = require_extra("sklearn.datasets", "demo").load_digits()
         order = np.random.default_rng(seed).permutation(len(bunch.data))
         rows, digits = bunch.data[order] / 16.0, bunch.target[order]
@@ -29,11 +30,11 @@ class Digits:
         return cls(rows[cut:], digits[cut:], rows[:cut], digits[:cut])
 
     def rows_of(self, digit: int) -> Array:
-        """The training rows of one digit: what one device gets to see."""
+        """Gives the training rows of one digit, which one device learns."""
         rows: Array = self.train[self.train_digit == digit]
         return rows
 
     def write(self, digit: int, path: Path) -> None:
-        """One device's rows as a CSV file."""
+        """Writes the training rows of one digit as a CSV file."""
         names = ",".join(f"pixel {index}" for index in range(PIXELS))
         np.savetxt(path, self.rows_of(digit), "%.4f", ",", header=names, comments="")

@@ -1,4 +1,4 @@
-"""The demo's fleet: agents that learn a digit each, and the federation that they are in."""
+"""The demo's fleet: agents that learn one digit each, and their federation."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, HiddenLayer
 from elmgrove.cli.demo.digits import PIXELS, Digits
-from elmgrove.cli.demo.processes import DemoProcesses, Server
+from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
 from elmgrove.exchange import client, request
 from elmgrove.federation import Charter, Member
 from elmgrove.storage import load
@@ -16,8 +16,8 @@ from elmgrove.storage import load
 NAME = "digits"
 
 
-class Fleet:
-    """Device k learns digit k, from a file that it follows, and syncs twice a second."""
+class DemoFleet:
+    """The demo's devices: device k follows a file of digit k, and syncs twice a second."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Fleet:
             NAME, Basis(HiddenLayer(PIXELS, units, seed=seed), PIXELS, features=_names())
         )
 
-    def join(self, server: Server) -> None:
+    def join(self, server: DemoServer) -> None:
         """Makes the federation, and starts one agent for each digit."""
         with client(server.url, server.admin_token) as opened:
             token = request(opened, "POST", "", json=self.charter.fields).json()["token"]
@@ -51,26 +51,26 @@ class Fleet:
                 ELMGROVE_DEVICE_TOKEN=token,
             )
 
-    def all_heard(self, others: int, names: list[str] | None = None) -> bool:
-        """Whether each device has published all it learned and rests on so many others."""
+    def in_step(self, others: int, names: list[str] | None = None) -> bool:
+        """Says whether each device has sent all that it learned and uses so many others."""
         return all(self._settled(name, others) for name in names or self.names)
 
     def member(self, name: str) -> Member:
-        """A device as its state file has it now."""
+        """Loads a device's member from its state file."""
         return load(self._folder / f"{name}.elm", Member.from_bytes)
 
     def learned_rows(self, name: str) -> Array:
-        """The rows that a device found normal and learned, by its verdicts."""
+        """Gives the rows that a device found normal and learned, by its verdicts."""
         rows = self._data.rows_of(self.names.index(name)).round(4)
         return rows[[verdict["learned"] for verdict in self._verdicts(name)]]
 
-    def leave(self, name: str, server: Server) -> None:
+    def leave(self, name: str, server: DemoServer) -> None:
         """Stops an agent and takes its part out of the federation."""
         self._processes.stop(name)
         self._processes.run("device", "leave", f"{server.url}/{NAME}", "--state", f"{name}.elm")
 
     def stop(self) -> None:
-        """Ends the agents that are still there."""
+        """Ends the agents that still run."""
         for name in self.names:
             if self._processes.runs(name):
                 self._processes.stop(name)
@@ -93,7 +93,7 @@ class Fleet:
 
 
 def difference(member: Member, rows: Array) -> float:
-    """How far a model is from one that learned all these rows in one place (relative, β)."""
+    """Compares a model with one that learned all these rows in one place (relative, β)."""
     central = Charter(NAME, member.detector.basis, member.detector.model.ridge).start("central")
     central.detector.learn_many(rows)
     beta = central.detector.model.models[0].beta

@@ -18,7 +18,7 @@ from elmgrove.errors import ElmgroveError
 
 COMMAND = (sys.executable, "-m", "elmgrove")
 #: Seconds after which something that should have happened is taken to have failed.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class DemoProcesses:
@@ -31,7 +31,7 @@ class DemoProcesses:
         self._signal = 0
 
     def start(self, name: str, *arguments: str, **environment: str) -> None:
-        """Starts ``elmgrove`` with these arguments; what it says goes to NAME.log."""
+        """Starts ``elmgrove`` with these arguments; its output goes to NAME.log."""
         with (self._folder / f"{name}.log").open("wb") as log, self._undisturbed():
             self._running[name] = subprocess.Popen(
                 [*COMMAND, *arguments],
@@ -49,7 +49,7 @@ class DemoProcesses:
             raise ElmgroveError(f"{arguments[:2]}: {done.stderr.decode(errors='replace')}")
 
     def runs(self, name: str) -> bool:
-        """Whether it was started and not stopped."""
+        """Says whether a process was started and not stopped."""
         return name in self._running
 
     def stop(self, name: str) -> None:
@@ -65,19 +65,19 @@ class DemoProcesses:
             raise ElmgroveError(f"{name} ended with {code}: {self._log(name)}")
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Waits until something is the case, or says what went wrong instead."""
+        """Waits until ``done`` says so; raises ``ElmgroveError`` if that takes too long."""
         until = time.monotonic() + PATIENCE
         while not done():
             for name, process in self._running.items():
                 if process.poll() is not None:
                     raise ElmgroveError(f"{name} ended early: {self._log(name)}")
             if time.monotonic() > until:
-                raise ElmgroveError(f"waited {PATIENCE:g} s in vain: {what}")
+                raise ElmgroveError(f"gave up after {PATIENCE:g} s of waiting until {what}")
             time.sleep(0.05)
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Lets a signal wait: a process that is not on the list yet would outlive the demo."""
+        """Delays a signal: a process that is not on the list yet would outlive the demo."""
         self._starting = True
         yield
         self._starting = False
@@ -108,7 +108,7 @@ class DemoProcesses:
                 process.wait()
 
 
-class Server:
+class DemoServer:
     """``elmgrove serve`` on a free port of this machine."""
 
     def __init__(self, processes: DemoProcesses) -> None:

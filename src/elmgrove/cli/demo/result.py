@@ -1,4 +1,4 @@
-"""What the demo shows: losses and ROC-AUC, as tables and as a picture."""
+"""The demo's results: losses and ROC-AUC, as tables and as a picture."""
 
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from elmgrove.errors import require_extra
 
 @dataclass(frozen=True)
 class Result:
-    """One device on the test rows: mean loss by kind of digit, and ROC-AUC."""
+    """How a device did on the test rows: mean loss by sort of digit, and ROC-AUC."""
 
     own: float
     peers: float
@@ -23,6 +23,7 @@ class Result:
 
     @classmethod
     def of(cls, detector: Detector, digit: int, known: set[int], data: Digits) -> "Result":
+        """Tests a device that learned ``digit``, where ``known`` are all devices' digits."""
         scores, digits = detector.score_many(data.test), data.test_digit
         normal = np.isin(digits, sorted(known))
         parts = (digits == digit, normal & (digits != digit), ~normal)
@@ -32,12 +33,12 @@ class Result:
 
 
 def loss_on(detector: Detector, digit: int, data: Digits) -> float:
-    """Mean loss on the test rows of one digit."""
+    """Gives the mean loss on the test rows of one digit."""
     return float(detector.score_many(data.test[data.test_digit == digit]).mean())
 
 
 def cooperation_grid(names: list[str], before: list[Result], after: list[Result]) -> Grid:
-    """Before and after, one line a device."""
+    """Makes a table of results before and after cooperation, with a line for each device."""
     grid = Grid(title="Mean loss on test rows, and ROC-AUC: before → after cooperation")
     for heading in ("device", "its digit", "peers' digits", "unknown digits", "ROC-AUC"):
         grid.add_column(heading, justify="right")
@@ -48,7 +49,7 @@ def cooperation_grid(names: list[str], before: list[Result], after: list[Result]
 
 
 def departure_grid(gone: str, losses: dict[str, tuple[float, float, float]]) -> Grid:
-    """What the others know of the digit of a device that left."""
+    """Makes a table of the others' losses on the digit of a device that left."""
     grid = Grid(title=f"Mean loss on the digit of {gone}")
     for heading in ("device", "alone", f"with {gone}", f"after {gone} left"):
         grid.add_column(heading, justify="right")
@@ -58,7 +59,7 @@ def departure_grid(gone: str, losses: dict[str, tuple[float, float, float]]) -> 
 
 
 def draw(names: list[str], before: list[Result], after: list[Result], path: Path) -> None:
-    """Losses and ROC-AUC as bars."""
+    """Draws losses and ROC-AUC as bars."""
     require_extra("matplotlib", "demo").use("Agg")
     figure, (left, right) = require_extra("matplotlib.pyplot", "demo").subplots(
         1, 2, figsize=(10, 4)
@@ -68,8 +69,8 @@ def draw(names: list[str], before: list[Result], after: list[Result], path: Path
         left.bar(place + shift, [r.peers for r in results], 0.4, label=label)
         right.bar(place + shift, [r.auc for r in results], 0.4, label=label)
     left.axhline(np.mean([r.unknown for r in after]), color="grey", linestyle="--")
-    left.set_title("Loss on the peers' digits\n(dashed: on digits that nobody knows, after)")
-    right.set_title("ROC-AUC: digits that somebody knows\nagainst unknown ones (dashed: chance)")
+    left.set_title("Loss on the peers' digits\n(dashed: on digits that no device knows, after)")
+    right.set_title("ROC-AUC: digits that a device knows\nagainst unknown ones (dashed: chance)")
     right.axhline(0.5, color="grey", linestyle="--")
     right.set_ylim(0, 1)
     for axes, label in ((left, "mean loss"), (right, "ROC-AUC")):
@@ -81,5 +82,5 @@ def draw(names: list[str], before: list[Result], after: list[Result], path: Path
 
 
 def numbers(before: list[Result], after: list[Result]) -> dict[str, Any]:
-    """For the JSON file."""
+    """Makes the results an object for JSON."""
     return {"before": [asdict(r) for r in before], "after": [asdict(r) for r in after]}

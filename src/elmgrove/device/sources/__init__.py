@@ -20,7 +20,7 @@ def open_source(
     drop: Sequence[str] = (),
     bookmark: Bookmark | None = None,
 ) -> Source:
-    """The rows of ``where``: ``-`` for standard input, a folder, or a CSV file.
+    """Opens the source of rows at ``where``: ``-`` for standard input, a folder, or a CSV file.
 
     ``follow`` waits for a file to appear and to grow; a folder is always watched (for files that
     match ``pattern``), standard input always ends with its writer. ``features`` picks and orders

@@ -1,4 +1,4 @@
-"""What every source of rows has in common."""
+"""The base of all sources of rows."""
 
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ Bookmark = dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """One row, where it stands (for messages), and the bookmark after it (for a restart)."""
+    """One row, where it is (for messages), and the bookmark after it (for a restart)."""
 
     row: list[float]
     where: str
@@ -26,7 +26,7 @@ Item = Reading | Bad | None
 
 
 class Source(ABC):
-    """Rows as they come: a ``Reading``, a ``Bad`` row, or None for "nothing new right now".
+    """Gives rows as they come: a ``Reading``, a ``Bad`` row, or None for "nothing new now".
 
     One line is one record, so that a lost quotation mark costs one row and not the rest of the
     stream: a quoted cell with a line break in it is refused. Bad rows never end the iteration;
@@ -42,23 +42,23 @@ class Source(ABC):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns' names in the order of the row; None where the file names none."""
+        """The columns' names in the order of the row; None where the file has no names."""
         return self._records.names
 
     @property
     def width(self) -> int | None:
-        """How many numbers a row has."""
+        """How many numbers a row has; None before the first row."""
         return self._records.width
 
     @abstractmethod
     def __iter__(self) -> Iterator[Item]:
-        """Goes on from the bookmark that the source was opened with."""
+        """Gives the rows after the bookmark that the source was opened with."""
 
     def saved(self, bookmark: Bookmark) -> None:  # noqa: B027 (most sources have nothing to do)
-        """Hears that a restart would begin at this bookmark: what lies before it may go."""
+        """Tells the source that a restart would begin at this bookmark: what is before may go."""
 
     def _whole(self, text: TextFile) -> Iterator[Reading | Bad]:
-        """All of a file that is complete, with or without a line ending at its end."""
+        """Reads all of a file that is complete, with or without a line ending at its end."""
         self._records.begin(at_start=text.began == 0)
         yield from self._items(text, text.lines())
         yield from self._items(text, text.rest())
@@ -78,5 +78,5 @@ class Source(ABC):
 
 
 def pause() -> None:
-    """Waits until it is worth looking again."""
+    """Waits a moment before the next look for something new."""
     time.sleep(POLL)

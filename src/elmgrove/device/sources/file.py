@@ -11,9 +11,12 @@ from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, 
 from elmgrove.device.sources.lines import Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 
+#: Bytes of standard input that are read at once, and how many such chunks may wait.
+_CHUNK, _CHUNKS_AHEAD = 1 << 16, 4
+
 
 class File(Source):
-    """A file that is complete. The iteration ends with it."""
+    """A file that is complete; the iteration ends with it."""
 
     def __init__(self, path: Path, records: Records, bookmark: Bookmark | None) -> None:
         super().__init__(records)
@@ -26,7 +29,7 @@ class File(Source):
 
 
 class FollowedFile(File):
-    """A file that grows, as a log does. The iteration never ends.
+    """A file that grows, as a log does; the iteration never ends.
 
     It may appear later, be cut, or be renamed with a new one in its place: the old one is read to
     its end first. A line is a row once its ending is written (a carriage return alone: once the
@@ -49,7 +52,7 @@ class FollowedFile(File):
                 yield from self._unfinished(text)
 
     def _growing(self, text: TextFile) -> Iterator[Item]:
-        """All of a file, until it is cut or another stands in its place."""
+        """Reads a file until it is cut or another is in its place."""
         quiet = 0
         # Its writer may need a moment to notice that the file was renamed.
         while quiet < 2 and not text.cut:
@@ -67,12 +70,8 @@ class FollowedFile(File):
                 yield Bad(f"{text.name}, line {line.number}", "its end was never written")
 
 
-_CHUNK = 1 << 16
-_CHUNKS_AHEAD = 4
-
-
 class StandardInput(Source):
-    """Rows that another program writes. The iteration ends with it; there is no way back.
+    """Rows that another program writes; the iteration ends with it, and there is no bookmark.
 
     A thread reads ahead a little, since not every system can ask a pipe whether it has something.
     """

@@ -14,9 +14,11 @@ from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.errors import BadInput
 
-logger = logging.getLogger("elmgrove.device")
-#: Seconds for which a file must have rested: its writer is then taken to be done.
+log = logging.getLogger("elmgrove.device")
+
+#: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
+#: Where files go that were read, and those without one good row.
 DONE, BAD = "done", "bad"
 
 
@@ -28,13 +30,13 @@ class _Finished(NamedTuple):
 
 
 class Folder(Source):
-    """Files in the order of their names, each read once. The iteration never ends.
+    """Files in the order of their names, each read once; the iteration never ends.
 
     Hidden files are left alone, and files still being written: a writer that pauses for longer
     than ``SETTLE`` should write under a hidden name and rename. A file that was read goes to
-    ``done/`` as soon as ``saved`` has heard a bookmark past its rows, not before: whatever a crash
-    takes from the state is still there to be read again. A file without one good row goes to
-    ``bad/``. Nothing in there is overwritten: a second file of the same name gets a number.
+    ``done/`` when ``saved`` is called with a bookmark past its rows, not before: after a crash,
+    rows that the state does not have are still there to be read again. A file without one good
+    row goes to ``bad/``. Nothing in there is overwritten: a second file of a name gets a number.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Folder(Source):
             yield None
 
     def saved(self, bookmark: Bookmark) -> None:
-        """Moves the files away that lie wholly before the bookmark."""
+        """Moves the files to ``done/`` that end before the bookmark."""
         for name, (inode, last) in list(self._finished.items()):
             here = bookmark["inode"] == inode and bookmark["offset"] >= last
             if here or bookmark["finished"].get(name) == inode:
@@ -69,7 +71,7 @@ class Folder(Source):
         return None if bookmark is None else {**bookmark, "finished": finished}
 
     def _resumed(self, bookmark: Bookmark) -> Iterator[Item]:
-        """The rest of the file that the bookmark is in; what it says is read goes."""
+        """Moves the files that the bookmark says are read, and reads the rest of its own file."""
         # A bookmark into a single file, from before the agent was given a folder, has no such list.
         for name, inode in bookmark.get("finished", {}).items():
             self._move_read(name, inode)
@@ -91,8 +93,8 @@ class Folder(Source):
         known = self._finished.get(path.name)
         unread = known is None or known.inode != found.st_ino
         # A time in the future, as on a device without a clock, is not a time just now.
-        rested = abs(time.time() - found.st_mtime) >= SETTLE
-        return S_ISREG(found.st_mode) and unread and rested
+        settled = abs(time.time() - found.st_mtime) >= SETTLE
+        return S_ISREG(found.st_mode) and unread and settled
 
     def _read(self, path: Path, bookmark: Bookmark | None = None) -> Iterator[Item]:
         last, bad = 0, False
@@ -116,15 +118,15 @@ class Folder(Source):
             self._move(path, DONE)
 
     def _refuse(self, path: Path, reason: str) -> None:
-        logger.warning("%s: moved to %s: %s", path, self._move(path, BAD), reason)
+        log.warning("%s: moved to %s: %s", path, self._move(path, BAD), reason)
 
     def _move_read(self, name: str, inode: int) -> None:
         path = self._path / name
         if _inode(path) == inode:
             self._move(path, DONE)
 
-    def _move(self, path: Path, kind: str) -> Path:
-        folder = self._path / kind
+    def _move(self, path: Path, where: str) -> Path:
+        folder = self._path / where
         folder.mkdir(exist_ok=True)
         target, numbers = folder / path.name, count(1)
         while target.exists():

@@ -1,15 +1,18 @@
-"""A file read line by line, from its start or from a bookmark on."""
+"""Lines of text, as they arrive in pieces, and of a file from a bookmark on."""
 
 import logging
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
+
+log = logging.getLogger("elmgrove.device")
 
 #: Longer than any row: what has no line break for so long is cut, or it would fill the memory.
 LONGEST = 1 << 22
+#: Bytes of a file that are read at once.
+_CHUNK = 1 << 16
 
 
 class Line(NamedTuple):
@@ -26,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Text:
-    """A text that arrives in pieces. Lines end with a line feed, a carriage return or both."""
+    """A text that arrives in pieces; lines end with a line feed, a carriage return or both."""
 
     def __init__(self, name: str, offset: int = 0, number: int = 0) -> None:
         self.name = name
@@ -35,11 +38,11 @@ class Text:
         self._rest = b""
 
     def position(self, line: Line) -> dict[str, Any] | None:
-        """How to find the place after this line again; None where there is no way back."""
+        """Gives what finds the place after this line again; None where there is no way back."""
         return None
 
     def feed(self, data: bytes) -> Iterator[Line]:
-        """The lines that this piece completes."""
+        """Takes the next piece, and gives the lines that it completes."""
         pieces = (self._rest + data).splitlines(keepends=True)
         # A carriage return at the very end may be the first half of a line ending.
         whole = not pieces or pieces[-1].endswith(b"\n") or len(pieces[-1]) > LONGEST
@@ -47,7 +50,7 @@ class Text:
         return map(self._line, pieces)
 
     def rest(self) -> Iterator[Line]:
-        """The last line, where it has no ending."""
+        """Gives the last line, if it has no ending."""
         rest, self._rest = self._rest, b""
         return map(self._line, [rest] if rest else [])
 
@@ -57,12 +60,8 @@ class Text:
         return Line(data, self._number, self._offset)
 
 
-logger = logging.getLogger("elmgrove.device")
-_CHUNK = 1 << 16
-
-
 class TextFile(Text):
-    """An open file, and bookmarks into it.
+    """An open file that gives bookmarks, and is read from its start or from one of them.
 
     A bookmark fits if the file is the same (by inode) and the line before the bookmark is still
     there. Where it does not fit, the file was replaced: it is read from its start, with a warning.
@@ -78,21 +77,16 @@ class TextFile(Text):
         #: Where reading began.
         self.began = self._file.seek(offset)
         if bookmark is not None and not fits:
-            logger.warning("%s is not the file it was: read from its start", path)
+            log.warning("%s is not the file it was: read from its start", path)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def lines(self) -> Iterator[Line]:
-        """The complete lines from here to the present end."""
+        """Gives the complete lines from here to the present end."""
         while data := self._file.read(_CHUNK):
             yield from self.feed(data)
 
@@ -120,7 +114,7 @@ class TextFile(Text):
 
     @property
     def replaced(self) -> bool:
-        """Whether another file stands in its place; not while there is none."""
+        """Whether another file is in its place; not while there is none."""
         try:
             return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:

@@ -19,7 +19,7 @@ class Bad(NamedTuple):
 
 
 class Records:
-    """Reads lines by the rules of ``elmgrove.tables``, and remembers the columns between files.
+    """Reads lines by the rules of ``elmgrove.storage``, and remembers columns between files.
 
     The first line of each file may be a line of names. Where it is not, as in a log that was
     cut while its writer went on, the columns are those of the file before.
@@ -43,18 +43,20 @@ class Records:
 
     @property
     def names(self) -> tuple[str, ...] | None:
+        """The columns' names in the order of the row; None where no file has names."""
         return None if self._columns is None else self._columns.names
 
     @property
     def width(self) -> int | None:
+        """How many numbers a row has; None before the first line."""
         return None if self._columns is None else len(self._columns.kept)
 
     def begin(self, at_start: bool = True) -> None:
-        """The next line is of another file, and its first one if ``at_start``."""
+        """Tells that the next line is of another file, and its first one if ``at_start``."""
         self._at_start = at_start
 
     def row(self, where: str, line: Line) -> list[float] | Bad | None:
-        """The line's numbers; None where it is blank or holds names.
+        """Gives the line's numbers, why it is bad, or None where it is blank or holds names.
 
         Raises ``BadInput`` when the names are not those that are wanted.
         """
@@ -80,7 +82,7 @@ class Records:
             return Bad(where, str(error).removeprefix(where).lstrip(":, "))
 
     def _took_names(self, where: str, text: str) -> bool:
-        """Settles the columns by the first line; says whether it is done with."""
+        """Settles the columns by the first line; says whether it holds names and no row."""
         try:
             head = Head.of(text)
             if head.named or self._columns is None:
@@ -99,6 +101,6 @@ class Records:
         self.bookmark = {"head": text, "names": columns.names and list(columns.names)}
 
     def _pin(self, names: Sequence[str] | None) -> None:
-        """From now on columns are found by these names, whatever order a later file has."""
+        """Lets columns be found by these names from now on, in whatever order a file has them."""
         if names is not None:
             self._features, self._drop = self._features or names, ()

@@ -1,0 +1,139 @@
+"""What goes wrong is one clear line and an exit code, and changes nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector, HiddenLayer
+from elmgrove.federation import Member
+from elmgrove.storage.disk import save
+from support.commands import Elmgrove, Ran, one_clear_line
+from support.fans import NAMES, rows, write
+
+COMMAND = Path(sys.executable).parent / "elmgrove"
+
+
+def bad_files() -> None:
+    state = Path("fan-1.elm").read_bytes()
+    Path("half.elm").write_bytes(state[: len(state) // 2])
+    altered = bytearray(state)
+    altered[-9] ^= 1
+    Path("altered.elm").write_bytes(altered)
+    Path("half.evidence").write_bytes(Path("fan-1.evidence").read_bytes()[:-1])
+    Path("empty.csv").write_text("")
+    write("header.csv", rows(1, 0))
+    write("text.csv", rows(1, 3))
+    with Path("text.csv").open("a") as file:
+        file.write("1,2,hot,4,5,6\n")
+    Path("latin.csv").write_bytes("Wärme,b\n1,2\n".encode("latin-1"))
+    write("other-names.csv", rows(1, 3), [*NAMES[:-1], "Zug"])
+    write("narrow.csv", rows(1, 3)[:, :4], None)
+    np.save("narrow.npy", rows(1, 3)[:, :4])
+    np.save("flat.npy", np.ones(6))
+    elsewhere = Member("elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES))
+    elsewhere.detector.learn_many(rows(1, 30))
+    save(Path("elsewhere.evidence"), elsewhere.contribution())
+
+
+ERRORS = {
+    "learn text.csv -s fan-1.elm": "text.csv, line 5, column 3 ('speed [m/s]'): 'hot' is not",
+    "learn text.csv -s new.elm": "text.csv, line 5, column 3 ('speed [m/s]'): 'hot' is not",
+    "learn text.csv -s fan-1.elm --gate": "text.csv, line 5, column 3",
+    "score text.csv -s fan-1.elm": "text.csv, line 5, column 3",
+    "learn latin.csv -s new.elm": "latin.csv: not text in UTF-8",
+    "learn other-names.csv -s fan-1.elm": "other-names.csv: no column 'draft' among ['heat'",
+    "learn narrow.csv -s fan-1.elm": "narrow.csv: 4 columns, where 6 were learned",
+    "learn narrow.npy -s new.elm --like fan-1.elm": "narrow.npy: 4 columns",
+    "score narrow.npy -s fan-1.elm": "narrow.npy: 4 columns, where 6 were learned",
+    "learn flat.npy -s new.elm": "flat.npy: expected rows × columns",
+    "learn empty.csv -s new.elm": "empty.csv: no rows to learn from",
+    "learn header.csv -s new.elm": "header.csv: no rows to learn from",
+    "score empty.csv -s fan-1.elm": "empty.csv: 0 columns, where 6 were learned",
+    "score normal-1.csv -s half.elm": "half.elm: truncated or damaged",
+    "score normal-1.csv -s altered.elm": "altered.elm: altered since it was written",
+    "score normal-1.csv -s normal-1.csv": "normal-1.csv: not a file of Elmgrove's",
+    "score normal-1.csv -s fan-1.evidence": "fan-1.evidence: this holds 'elmgrove.evidence'",
+    "learn normal-1.csv -s half.elm": "half.elm: truncated or damaged",
+    "learn normal-1.csv -s new.elm --like half.elm": "half.elm: truncated or damaged",
+    "learn normal-1.csv -s new.elm --like text.csv": "text.csv: not a file of Elmgrove's",
+    "share -s altered.elm": "altered.elm: altered since it was written",
+    "share -s fan-1.elm -o fan-1.elm": "fan-1.elm is the state itself",
+    "share -s fan-1.elm -o nowhere/x.evidence": "nowhere/x.evidence: No such file or directory",
+    "inspect half.evidence": "half.evidence: truncated or damaged",
+    "inspect text.csv": "text.csv: not a file of Elmgrove's",
+    "merge -s fan-1.elm half.evidence": "half.evidence: truncated or damaged",
+    "merge -s fan-1.elm fan-1.elm": "fan-1.elm: this holds 'elmgrove.state'",
+    "merge -s fan-1.elm fan-1.evidence": "'fan-1' can't merge its own evidence",
+    "merge -s fan-1.elm elsewhere.evidence": "\n  layer.seed: 0 here, 99 there\n",
+    "forget -s fan-1.elm --origin nobody": "fan-1 never merged 'nobody'",
+    "learn normal-1.csv -s fan-1.elm --units 3": "--units: fan-1.elm exists and keeps",
+    "learn normal-1.csv -s fan-1.elm --name x --drop hum": "--name, --drop: fan-1.elm exists",
+    "learn normal-1.csv -s fan-1.elm --like fan-1.elm": "--like: fan-1.elm exists and keeps",
+    "learn normal-1.csv -s new.elm --like fan-1.elm --seed 3": "--seed: --like takes this from",
+    "learn normal-1.csv -s new.elm --scaling log": "scaling must be one of none, minmax, standard",
+    "learn normal-1.csv -s new.elm --activation x": "activation must be one of identity,",
+    "learn normal-1.csv -s new.elm --weights x": "weights must be one of uniform,",
+    "learn normal-1.csv -s new.elm --rate 2": "rate must lie between 0 and 1",
+    "learn normal-1.csv -s new.elm --forgetting 0": "forgetting must be above 0",
+    "learn normal-1.csv -s new.elm --threshold 1 --sigma 2": "choose one",
+    "learn normal-1.csv -s new.elm --drop nothing": "normal-1.csv: no column 'nothing' among",
+    "learn normal-1.csv -s nowhere/new.elm": "nowhere/new.elm: No such file or directory",
+    "learn normal-1.csv -s new.elm --ridge 0 --units 12": "singular",
+    "learn normal-1.csv -s new.elm --rate 1e-15": "allocate",
+}
+
+
+@pytest.mark.parametrize("line", ERRORS)
+@pytest.mark.usefixtures("fan_1")
+def test_an_error_is_one_clear_line_and_changes_nothing(elmgrove: Elmgrove, line: str) -> None:
+    bad_files()
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert ERRORS[line] in one_clear_line(elmgrove(*line.split()))
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("score nothing.csv -s fan-1.elm", "'nothing.csv' does not exist"),
+        ("score normal-1.csv -s nothing.elm", "'nothing.elm' does not exist"),
+        ("merge -s fan-1.elm nothing.evidence", "'nothing.evidence' does not exist"),
+        ("learn normal-1.csv -s new.elm --like nothing.elm", "'nothing.elm' does not exist"),
+        ("learn normal-1.csv -s .", "'.' is a directory"),
+        ("inspect .", "'.' is a directory"),
+        ("learn normal-1.csv", "--state"),
+        ("learn normal-1.csv -s new.elm --units 0", "--units"),
+        ("learn normal-1.csv -s new.elm --seed one", "--seed"),
+        ("score normal-1.csv -s fan-1.elm --format xml", "xml"),
+        ("forget -s fan-1.elm", "--origin"),
+        ("teach normal-1.csv", "teach"),
+    ],
+)
+@pytest.mark.usefixtures("fan_1")
+def test_wrong_usage_is_told_apart_by_its_exit_code(
+    elmgrove: Elmgrove, line: str, complaint: str
+) -> None:
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    ran = elmgrove(*line.split())
+    assert ran.code == 2
+    assert complaint in ran.err
+    assert "Traceback" not in ran.err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def run(*command: str | Path) -> Ran:
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_the_state(fan_1: Path) -> None:
+    before = fan_1.read_bytes()
+    learn = (COMMAND, "learn", "normal-1.csv", "--state", "fan-1.elm")
+    # No file may grow beyond 4 blocks, of 512 bytes or 1024 as the shell has it.
+    text = one_clear_line(run("sh", "-c", 'ulimit -f 4 && exec "$@"', "sh", *learn))
+    assert "fan-1.elm: File too large" in text
+    assert fan_1.read_bytes() == before
+    assert not list(Path().glob(".*"))

@@ -1,0 +1,120 @@
+"""``elmgrove share``, ``merge`` and ``forget``: two people with a USB stick."""
+
+import csv
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.federation import Contribution, Member
+from elmgrove.storage.disk import load
+from support.commands import Elmgrove, one_clear_line
+from support.fans import NAMES, rows, write
+
+
+def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
+    score = ("score", "normal-1.csv", "--state", fan_2, "--format", "csv")
+    alone, scored_alone = fan_2.read_bytes(), elmgrove(*score).out
+
+    ran = elmgrove("merge", "--state", fan_2, "fan-1.evidence")
+    assert ran.code == 0
+    assert "fan-1, 300 rows learned: merged." in ran.err
+    assert "fan-2 now uses its own rows and those of fan-1." in ran.err
+    merged, scored_merged = fan_2.read_bytes(), elmgrove(*score).out
+    assert scored_merged != scored_alone
+
+    # As if all rows had been learned in one place.
+    detector = load(fan_2, Member.from_bytes).detector
+    central = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
+    central.learn_many(np.vstack([rows(1, 300), rows(2, 200)]))
+    lines = csv.DictReader(io.StringIO(scored_merged))
+    scores = [float(line["score"]) for line in lines]
+    assert scores == pytest.approx(central.score_many(rows(1, 300)), rel=1e-9)
+
+    # Again: nothing.
+    ran = elmgrove("merge", "--state", fan_2, "fan-1.evidence")
+    assert (ran.code, "nothing new" in ran.err) == (0, True)
+    assert fan_2.read_bytes() == merged
+
+    # What is shared is one's own. (From a copy: a state remembers what it gave away.)
+    shutil.copy(fan_2, "copy.elm")
+    elmgrove("share", "--state", "copy.elm")
+    shared = load(Path("fan-2.evidence"), Contribution.from_bytes)
+    assert (shared.origin, shared.epoch, shared.evidence.count) == ("fan-2", 200, 200)
+
+    # Newer takes the place of older, whether the older was there or not.
+    write("more-1.csv", rows(3, 50))
+    elmgrove("learn", "more-1.csv", "--state", fan_1)
+    elmgrove("share", "--state", fan_1, "-o", "newer.evidence")
+    Path("late.elm").write_bytes(alone)
+    assert "350 rows learned: merged" in elmgrove("merge", "-s", fan_2, "newer.evidence").err
+    elmgrove("merge", "--state", "late.elm", "newer.evidence")
+    assert fan_2.read_bytes() == Path("late.elm").read_bytes() != merged
+    elmgrove("merge", "--state", fan_2, "fan-1.evidence")
+    assert fan_2.read_bytes() == Path("late.elm").read_bytes(), "older does not replace newer"
+
+    # Forgotten: as if it had never been there.
+    ran = elmgrove("forget", "--state", fan_2, "--origin", "fan-1")
+    assert (ran.code, "no longer uses anything of fan-1" in ran.err) == (0, True)
+    assert fan_2.read_bytes() == alone
+    assert elmgrove(*score).out == scored_alone
+    assert "it uses no other device" in one_clear_line(
+        elmgrove("forget", "--state", fan_2, "--origin", "fan-1")
+    )
+
+
+def test_several_files_are_merged_all_or_none(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
+    write("normal-3.csv", rows(3, 150))
+    elmgrove("learn", "normal-3.csv", "--state", "fan-3.elm", "--like", fan_1)
+    elmgrove("share", "--state", "fan-3.elm")
+    Path("bad.evidence").write_bytes(b"nonsense")
+    before = fan_2.read_bytes()
+    files = ["fan-1.evidence", "fan-3.evidence"]
+    assert "bad.evidence" in one_clear_line(elmgrove("merge", "-s", fan_2, *files, "bad.evidence"))
+    assert fan_2.read_bytes() == before
+    assert "those of fan-1, fan-3" in elmgrove("merge", "-s", fan_2, *files).err
+    one_by_one = Path("other.elm")
+    one_by_one.write_bytes(before)
+    for file in reversed(files):
+        elmgrove("merge", "-s", one_by_one, file)
+    assert fan_2.read_bytes() == one_by_one.read_bytes()
+
+
+# The upload guard
+
+
+def test_too_few_rows_are_not_shared(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    """With 3 units and 6 columns, 3 + 3 · 4 / (2 · 6) = 4 rows are the least."""
+    write("few.csv", rows(1, 3))
+    elmgrove("learn", "few.csv", "--state", "fan.elm", "--units", 3)
+    before = Path("fan.elm").read_bytes()
+    assert "Error: 1 more row is needed, or rows could be computed" in one_clear_line(
+        elmgrove("share", "-s", "fan.elm")
+    )
+    assert Path("fan.elm").read_bytes() == before
+    assert not Path("fan.evidence").exists()
+
+    ran = elmgrove("share", "--state", "fan.elm", "--no-guard")
+    assert (ran.code, "fan, 3 rows." in ran.err) == (0, True)
+    assert load(Path("fan.evidence"), Contribution.from_bytes).evidence.count == 3
+
+
+def test_few_new_rows_wait_for_more(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 20))
+    elmgrove("learn", "a.csv", "--state", "fan.elm", "--units", 3)
+    assert elmgrove("share", "--state", "fan.elm", "-o", "first.evidence", "--guard").code == 0
+    write("b.csv", rows(2, 3))
+    elmgrove("learn", "b.csv", "--state", "fan.elm")
+    ran = elmgrove("share", "--state", "fan.elm", "-o", "second.evidence")
+    assert ran.code == 0
+    assert "fan, 20 rows. 1 more row is needed before the newer ones follow." in ran.err
+    assert Path("second.evidence").read_bytes() == Path("first.evidence").read_bytes()
+
+    write("c.csv", rows(3, 1))
+    elmgrove("learn", "c.csv", "--state", "fan.elm")
+    ran = elmgrove("share", "--state", "fan.elm", "-o", "third.evidence")
+    assert "fan, 24 rows.\n" in ran.err
+    assert load(Path("third.evidence"), Contribution.from_bytes).epoch == 24

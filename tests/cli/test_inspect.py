@@ -1,0 +1,61 @@
+"""``elmgrove inspect``: what it shows of states, evidence and compact files."""
+
+import json
+from pathlib import Path
+
+from elmgrove import Evidence
+from elmgrove.federation import Contribution
+from elmgrove.storage.disk import load, save
+from support.commands import Elmgrove, one_clear_line
+from support.fans import NAMES
+from support.places import GOLDEN
+
+
+def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
+    elmgrove("merge", "--state", fan_2, "fan-1.evidence")
+    facts = json.loads(elmgrove("inspect", fan_2, "--json").out)
+    assert facts["holds"] == "a device's state"
+    assert (facts["name"], facts["rows learned"]) == ("fan-2", 200)
+    assert facts["heard from"] == {"fan-1": 300}
+    assert facts["features"] == NAMES
+    assert facts["layer"]["inputs"] == facts["columns"] == 6
+    shown = elmgrove("inspect", fan_2)
+    assert shown.code == 0
+    for text in ("fan-2.elm", "watching", '{"fan-1": 300}', "speed [m/s]", facts["fingerprint"]):
+        assert text in shown.out
+    assert "rests on" in facts
+    assert "received from (rows)" in shown.out
+    assert "uses " in shown.out
+    assert "its own rows and those received" in shown.out
+    for text in ("heard", "rests"):
+        assert text not in shown.out
+
+
+def test_inspect_shows_evidence(elmgrove: Elmgrove, fan_1: Path) -> None:
+    facts = json.loads(elmgrove("inspect", "fan-1.evidence", "--json").out)
+    assert facts["holds"] == "evidence to give away"
+    assert (facts["origin"], facts["rows learned"], facts["admissible"]) == ("fan-1", 300, "yes")
+    shown = elmgrove("inspect", "fan-1.evidence").out
+    assert "evidence to give away" in shown
+    state = json.loads(elmgrove("inspect", fan_1, "--json").out)
+    assert facts["fingerprint"] == state["fingerprint"]
+
+
+def test_inspect_shows_compact_files(elmgrove: Elmgrove) -> None:
+    golden = GOLDEN
+    model = json.loads(elmgrove("inspect", golden / "model-1.compact", "--json").out)
+    assert model["holds"] == "a model of Fed-ELMS in 8 bits"
+    assert (model["rows learned"], model["outputs"], model["columns"]) == (40.0, 3, 6)
+    classifier = json.loads(elmgrove("inspect", golden / "classifier-1.compact", "--json").out)
+    assert classifier["holds"] == "a classifier in whole numbers"
+    assert (classifier["classes"], classifier["inputs within"]) == (3, "±2")
+
+
+def test_inspect_says_why_evidence_would_be_refused(elmgrove: Elmgrove, fan_1: Path) -> None:
+    honest = load(Path("fan-1.evidence"), Contribution.from_bytes).evidence
+    lie = Evidence(honest.basis, honest.U, honest.V, 0.0, honest.count)
+    save(Path("lie.evidence"), Contribution("liar", 300, (lie,)))
+    assert "energy" in json.loads(elmgrove("inspect", "lie.evidence", "--json").out)["admissible"]
+    before = fan_1.read_bytes()
+    assert "'liar'" in one_clear_line(elmgrove("merge", "-s", fan_1, "lie.evidence"))
+    assert fan_1.read_bytes() == before

@@ -1,0 +1,97 @@
+"""``elmgrove score``: in all formats, by name, and by exit code."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.commands import Elmgrove
+from support.fans import NAMES, rows, write
+
+COMMAND = Path(sys.executable).parent / "elmgrove"
+
+
+def test_scores_are_the_same_in_all_formats(elmgrove: Elmgrove, fan_1: Path) -> None:
+    data = np.vstack([rows(5, 20), rows(6, 3, shift=9.0)])
+    write("new.csv", data)
+    detector = load(fan_1, Member.from_bytes).detector
+    expected, limit = detector.score_many(data), detector.threshold
+    before = fan_1.read_bytes()
+
+    ran = elmgrove("score", "new.csv", "--state", fan_1, "--format", "csv", "--explain", 2)
+    assert ran.code == 0
+    lines = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [int(line["line"]) for line in lines] == list(range(2, 25))
+    assert [float(line["score"]) for line in lines] == pytest.approx(expected)
+    assert {float(line["threshold"]) for line in lines} == {limit}
+    assert [line["anomalous"] == "1" for line in lines] == (expected > limit).tolist()
+    assert lines[-1]["causes"].startswith("heat=")
+
+    ran = elmgrove("score", "new.csv", "--state", fan_1, "--format", "jsonl", "--explain", 2)
+    objects = [json.loads(line) for line in ran.out.splitlines()]
+    assert [o["line"] for o in objects] == list(range(2, 25))
+    assert [o["score"] for o in objects] == pytest.approx(expected)
+    assert [o["anomalous"] for o in objects] == (expected > limit).tolist()
+    assert {len(o["causes"]) for o in objects} == {2}
+    cause = objects[-1]["causes"][0]
+    assert cause["feature"] == "heat"
+    assert cause["seen"] == pytest.approx(data[-1, 0])
+
+    ran = elmgrove("score", "new.csv", "--state", fan_1, "--worst", 4)
+    worst = [line for line in ran.out.splitlines() if "heat" in line]
+    assert "The 4 strangest rows" in ran.out
+    assert len(worst) >= 3
+    assert f"{expected.max():.4g}" in worst[0]
+    assert f"{int((expected > limit).sum())} of 23 rows are anomalous." in ran.err
+    assert fan_1.read_bytes() == before, "scoring learns nothing"
+
+
+def test_check_answers_by_its_exit_code(elmgrove: Elmgrove, fan_1: Path) -> None:
+    write("odd.csv", rows(6, 3, shift=9.0))
+    write("quiet.csv", np.zeros((3, 6)))
+    assert elmgrove("score", "odd.csv", "--state", fan_1).code == 0
+    assert elmgrove("score", "odd.csv", "--state", fan_1, "--check").code == 3
+    assert elmgrove("score", "quiet.csv", "--state", fan_1, "--check").code == 0
+
+
+def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> None:
+    write("few.csv", rows(1, 20))
+    elmgrove("learn", "few.csv", "--state", "fan.elm")
+    write("odd.csv", rows(6, 3, shift=99.0))
+    ran = elmgrove("score", "odd.csv", "--state", "fan.elm", "--check", "--format", "jsonl")
+    assert ran.code == 0
+    assert "still learning" in ran.err
+    assert {json.loads(line)["threshold"] for line in ran.out.splitlines()} == {None}
+
+
+def test_columns_are_found_by_name(elmgrove: Elmgrove, fan_1: Path) -> None:
+    data = rows(5, 10)
+    write("new.csv", data)
+    order = [3, 0, 5, 1, 4, 2]
+    more = np.hstack([data[:, order], data[:, :1]])
+    write("moved.csv", more, [NAMES[i] for i in order] + ["unheard of"])
+    score = ("--state", fan_1, "--format", "csv")
+    moved = elmgrove("score", "moved.csv", *score)
+    assert moved.code == 0
+    assert moved.out == elmgrove("score", "new.csv", *score).out
+
+
+def test_a_reader_that_goes_away_is_no_error_to_shout_about(fan_1: Path) -> None:
+    """As in ``elmgrove score … | head -1``."""
+    write("many.csv", np.zeros((5_000, 6)))
+    command = [COMMAND, "score", "many.csv", "--state", fan_1, "--format", "csv", "--explain", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("line,score")
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()

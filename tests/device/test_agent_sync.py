@@ -1,0 +1,320 @@
+"""Agents in a federation: when they sync, without a server, and what is refused."""
+
+import logging
+import shutil
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Detector, HiddenLayer
+from elmgrove.device import start, sync
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.device.sync import Backoff
+from elmgrove.exchange import Unauthorized
+from elmgrove.federation import Charter, Member
+from elmgrove.storage.disk import load, save
+from support.agents import (
+    Start,
+    append_rows,
+    verdicts,
+    write_rows,
+)
+from support.at_work import (
+    LIKE,
+    PATIENCE,
+    at_work,
+    counts,
+    expect_learned,
+    joined,
+    learned,
+    sum_without,
+)
+from support.ports import reserved_port
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    answers,
+    charter,
+    client,
+    evidence,
+    process,
+    rows,
+    serving,
+    wait_until,
+)
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def test_it_syncs_after_so_many_rows(federation: Federation) -> None:
+    X = rows(1, 60)
+    write_rows(Path("fan.csv"), X[:9])
+    settings = joined(federation, "fan", sync_seconds=0, sync_rows=10, follow=True, guard=False)
+    with at_work(**settings):
+        wait_until(lambda: counts(federation) != {})
+        append_rows(Path("fan.csv"), X[9:50])
+        # A sync begins at least every ten rows; rows that came while one was under way follow.
+        wait_until(lambda: counts(federation)["fan"] >= 40)
+
+
+def test_it_syncs_so_often(federation: Federation) -> None:
+    X = rows(1, 60)
+    write_rows(Path("fan.csv"), X[:30])
+    settings = joined(federation, "fan", sync_seconds=0.05, follow=True, guard=False)
+    with at_work(**settings):
+        wait_until(lambda: counts(federation) == {"fan": 30})
+        append_rows(Path("fan.csv"), X[30:])
+        wait_until(lambda: counts(federation) == {"fan": 60})
+    assert sum_without(federation, "nobody").evidence.close_to(evidence(X), 1e-12)
+
+
+def test_a_file_that_ends_is_published_to_its_end(federation: Federation) -> None:
+    X = {name: rows(seed, 40) for seed, name in enumerate(("fan", "pump"))}
+    for name, part in X.items():
+        write_rows(Path(f"{name}.csv"), part)
+        Agent(Settings(**joined(federation, name, sync_seconds=0))).run()
+    assert counts(federation) == {"fan": 40, "pump": 40}
+    member = load(Path("pump.elm"), Member.from_bytes)
+    whole = Detector(federation.charter.basis.layer, ridge=federation.charter.ridge)
+    whole.learn_many(np.vstack(list(X.values())))
+    assert member.detector.model.beta == pytest.approx(whole.model.beta, rel=1e-9)
+    key = Path("fan.key")
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_the_guard_does_not_let_stays_here(
+    federation: Federation,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    X = rows(1, 13)  # 3 + 3 · 4 / (2 · 6) = 4 rows are needed
+    for number, published in ((3, 0), (8, 8), (11, 8), (12, 12)):
+        write_rows(Path("fan.csv"), X[:number])
+        Agent(Settings(**joined(federation, "fan"))).run()
+        assert learned(Path("fan.elm")) == number
+        assert counts(federation).get("fan", 0) == published
+    assert "(1 more row" in caplog.text
+    write_rows(Path("fan.csv"), X)
+    Agent(Settings(**joined(federation, "fan", guard=False))).run()
+    assert counts(federation) == {"fan": 13}
+
+
+def test_with_a_rule_only_those_are_merged(federation: Federation) -> None:
+    for seed, name in enumerate(("fan-1", "fan-2", "pump")):
+        write_rows(Path(f"{name}.csv"), rows(seed, 40))
+        Agent(Settings(**joined(federation, name, merge="fan-1,nobody"))).run()
+    merged = load(Path("pump.elm"), Member.from_bytes).merged
+    assert merged is not None
+    assert merged.devices == 1
+    assert merged.evidence.close_to(evidence(rows(0, 40)), 1e-12)
+
+
+# Without the server, for as long as it takes
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits after a failure are short."""
+    for module in (start, sync):
+        monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.05, longest=0.2))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_no_server_then_one_then_none_then_one_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    X, store = rows(1, 60), f"sqlite:///{tmp_path}/store.db"
+    write_rows(Path("fan.csv"), X[:20])
+
+    def logs(text: str) -> None:
+        wait_until(lambda: text in caplog.text)
+
+    def says(number: int) -> None:
+        wait_until(lambda: len(verdicts(Path("fan.jsonl"))) == number)
+
+    with reserved_port() as port, client(f"http://127.0.0.1:{port}") as http:
+        with serving(store, port=port) as server:
+            federation = server.found(charter())
+        federation.server.http = http
+        settings = joined(federation, "fan", verdicts="fan.jsonl", follow=True, guard=False)
+        settings |= {"sync_seconds": 0.1, "save_rows": 1}
+
+        with at_work(**settings):
+            logs("the device can't begin without the federation's layer")
+        assert not Path("fan.elm").exists()
+
+        caplog.clear()
+        with at_work(**settings):
+            logs("can't begin without")
+            with process(store, port=port) as killed:
+                wait_until(lambda: answers(port))
+                wait_until(lambda: counts(federation) == {"fan": 20})
+                killed.kill()
+                killed.wait()
+                append_rows(Path("fan.csv"), X[20:40])
+                says(40)
+                logs("sync failed, next try in")
+            with serving(store, port=port):
+                wait_until(lambda: counts(federation) == {"fan": 40})
+
+        # With a state it need not wait for anybody.
+        caplog.clear()
+        append_rows(Path("fan.csv"), X[40:])
+        with at_work(**settings):
+            says(60)
+            logs("sync failed")
+            with serving(store, port=port):
+                wait_until(lambda: counts(federation) == {"fan": 60})
+                assert sum_without(federation, "nobody").evidence.close_to(evidence(X), 1e-12)
+
+
+def test_an_address_that_is_no_exchange_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    """As a hotel's network answers, or a proxy, or the wrong machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = b"<html>Welcome! Please log in.</html>"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    X = rows(1, 40)
+    write_rows(Path("fan.csv"), X[:20])
+    Agent(Settings(**LIKE, source="fan.csv")).run()
+    Path("fan.key").write_text("key")
+    append_rows(Path("fan.csv"), X[20:])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/fans"
+        Agent(Settings(**LIKE, source="fan.csv", exchange=url)).run()
+        server.shutdown()
+        thread.join()
+    expect_learned(X)
+    assert "sync failed" in caplog.text
+
+
+def started_alone(made: Charter, name: str, X: np.ndarray) -> None:
+    """A device with a state and a file that it has not read yet."""
+    write_rows(Path(f"{name}.csv"), X)
+    save(Path(f"{name}.elm"), made.start(name))
+
+
+def test_a_server_that_never_answers_does_not_hold_up_the_end(
+    device: Start,
+    federation: Federation,
+) -> None:
+    started_alone(federation.charter, "fan", rows(1, 40))
+    asked, over = threading.Event(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.set()
+            over.wait(PATIENCE)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/fans"
+        fan = device("fan", exchange=url, token="token", follow=True)
+        assert asked.wait(PATIENCE)
+        given_up = time.monotonic() + 30  # the seconds after which a request is given up
+        fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 40)
+        assert fan.stop() == 0
+        assert time.monotonic() < given_up, "it waited for the answer"
+        over.set()
+        server.shutdown()
+    assert learned(Path("fan.elm")) == 40
+
+
+# What is refused
+
+
+def test_a_name_that_is_not_admitted_goes_on_alone(
+    running_server: Server,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    federation = running_server.found(charter(members=("fan-*",)))
+    write_rows(Path("pump.csv"), rows(1, 40))
+    with pytest.raises(Unauthorized, match="pump"):
+        Agent(Settings(**joined(federation, "pump"))).run()
+    started_alone(federation.charter, "pump", rows(1, 40))
+    Agent(Settings(**joined(federation, "pump"))).run()
+    assert learned(Path("pump.elm")) == 40
+    assert "sync failed" in caplog.text
+    assert "'pump'" in caplog.text.partition("sync failed")[2]
+    assert counts(federation) == {}
+
+
+def test_a_wrong_token_is_told(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
+    started_alone(federation.charter, "fan", rows(1, 40))
+    Agent(Settings(**joined(federation, "fan", token="guessed"))).run()
+    assert learned(Path("fan.elm")) == 40
+    assert "sync failed" in caplog.text
+    assert not Path("fan.key").exists()
+
+
+def test_another_layer_is_told_and_it_goes_on(
+    federation: Federation,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    other = Charter("other", Basis(HiddenLayer(6, 3, "sigmoid", seed=99), 6))
+    started_alone(other, "fan", rows(1, 40))
+    Agent(Settings(**joined(federation, "fan"))).run()
+    assert learned(Path("fan.elm")) == 40
+    assert "layer.seed" in caplog.text
+    assert counts(federation) == {}
+
+
+def test_a_device_that_was_shut_out_says_why_and_goes_on(
+    federation: Federation,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    X = rows(1, 60)
+    write_rows(Path("fan.csv"), X[:30])
+    settings = joined(federation, "fan", sync_seconds=0.05, follow=True, verdicts="fan.jsonl")
+    with at_work(**settings, guard=False):
+        wait_until(lambda: counts(federation) == {"fan": 30})
+        assert federation.ask("DELETE", "/devices/fan", ADMIN).status_code < 300
+        wait_until(lambda: "sync failed" in caplog.text)
+        append_rows(Path("fan.csv"), X[30:])
+        wait_until(lambda: len(verdicts(Path("fan.jsonl"))) == 60)
+    assert learned(Path("fan.elm")) == 60
+    assert "revoked" in caplog.text or "shut out" in caplog.text
+    assert counts(federation) == {}
+
+
+def test_a_state_from_an_older_copy_leaves_and_joins_again(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    X = rows(1, 60)
+    write_rows(Path("fan.csv"), X[:20])
+    Agent(Settings(**joined(federation, "fan"))).run()
+    shutil.copy("fan.elm", "old.elm")
+    append_rows(Path("fan.csv"), X[20:50])
+    Agent(Settings(**joined(federation, "fan"))).run()
+    assert counts(federation) == {"fan": 50}
+
+    shutil.copy("old.elm", "fan.elm")
+    write_rows(Path("other.csv"), X[50:])
+    Agent(Settings(**joined(federation, "fan", source="other.csv"))).run()
+    assert counts(federation) == {"fan": 30}
+    assert "refused: " in caplog.text
+    assert "50" in caplog.text.partition("refused: ")[2], "the server's reason: what it holds"
+    known = np.vstack([X[:20], X[50:]])
+    assert sum_without(federation, "nobody").evidence.close_to(evidence(known), 1e-12)
+
+    # From then on all is as usual.
+    write_rows(Path("more.csv"), rows(2, 10))
+    Agent(Settings(**joined(federation, "fan", source="more.csv"))).run()
+    assert counts(federation) == {"fan": 40}

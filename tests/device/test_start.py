@@ -1,0 +1,72 @@
+"""How a device begins: with columns by name, its first rows, or not at all."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Detector
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.agents import (
+    NAMES,
+    verdicts,
+    write_rows,
+)
+from support.at_work import LIKE, at_work, learned
+from support.serving import (
+    rows,
+    wait_until,
+)
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def test_columns_by_name_and_without_some(tmp_path: Path) -> None:
+    X = rows(1, 50)
+    write_rows(Path("a.csv"), np.hstack([np.arange(50)[:, None], X]), ["time", *NAMES])
+    Agent(Settings(state="fan.elm", source="a.csv", drop=["time"], verdicts="")).run()
+    assert load(Path("fan.elm"), Member.from_bytes).detector.basis.features == tuple(NAMES)
+    order = [3, 0, 5, 1, 4, 2]
+    write_rows(Path("b.csv"), X[:, order], [NAMES[i] for i in order])
+    Agent(Settings(state="fan.elm", source="b.csv", verdicts="")).run()
+    detector = load(Path("fan.elm"), Member.from_bytes).detector
+    twice = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
+    twice.learn_many(np.vstack([X, X]))
+    assert detector.evidence.close_to(twice.evidence, 1e-12)
+
+
+@pytest.mark.parametrize(("start_rows", "fitted"), [(20, 20), (100, 50)])
+def test_the_first_rows_decide_where_nothing_else_does(start_rows: int, fitted: int) -> None:
+    X = rows(1, 50) * 7 + 3
+    write_rows(Path("fan.csv"), X)
+    chosen = {"units": 4, "seed": 8, "rate": 0.05, "forgetting": 0.999, "scaling": "minmax"}
+    Agent(Settings(**LIKE | chosen | {"like": ""}, source="fan.csv", start_rows=start_rows)).run()
+    detector = load(Path("fan.elm"), Member.from_bytes).detector
+    assert detector.basis == Basis.fitted(X[:fitted], None, scaling="minmax", units=4, seed=8)
+    assert (detector.policy.rate, detector.model.forgetting) == (0.05, 0.999)
+    assert len(verdicts(Path("fan.jsonl"))) == 50
+
+
+def test_too_few_rows_to_begin_with_make_no_state(caplog: pytest.LogCaptureFixture) -> None:
+    write_rows(Path("fan.csv"), rows(1, 5))
+    agent = Agent(Settings(source="fan.csv", state="fan.elm", verdicts=""))
+    agent.stop()
+    agent.run()
+    assert not Path("fan.elm").exists()
+    with at_work(source="fan.csv", follow=True, state="fan.elm", verdicts="") as working:
+        wait_until(lambda: len(working._first) == 5)
+    assert "5 rows are too few to begin with" in caplog.text
+    assert not Path("fan.elm").exists()
+    Agent(Settings(source="fan.csv", state="fan.elm", verdicts="")).run()
+    assert learned(Path("fan.elm")) == 5, "nothing of a file is lost by that"
+
+
+def test_rows_of_another_width_are_an_error_and_make_no_state() -> None:
+    write_rows(Path("narrow.csv"), rows(1, 50)[:, :4])
+    with pytest.raises(BadInput, match="4 columns, where 6 are learned"):
+        Agent(Settings(**LIKE, source="narrow.csv")).run()
+    assert not Path("fan.elm").exists()

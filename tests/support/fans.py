@@ -1,0 +1,43 @@
+"""Two fans for tests of the commands: their rows, their files and their states."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.commands import Elmgrove
+
+NAMES = ["heat", "load [%]", "speed [m/s]", "current", "hum", "draft"]
+MIXING = np.random.default_rng(0).normal(size=(2, 6))
+
+
+def rows(seed: int, count: int, shift: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    made = rng.normal(size=(count, 2)) @ MIXING + 0.1 * rng.normal(size=(count, 6))
+    made[:, 0] += shift
+    return made
+
+
+def write(path: str, data: np.ndarray, names: list[str] | None = NAMES) -> str:
+    lines = [",".join(names)] if names else []
+    lines += [",".join(map(repr, row)) for row in data.tolist()]
+    Path(path).write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(name="fan_1")
+def fan_1_fixture(elmgrove: Elmgrove) -> Path:
+    """A device that learned 300 rows; a file of its evidence is beside it."""
+    write("normal-1.csv", rows(1, 300))
+    assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm").code == 0
+    assert elmgrove("share", "--state", "fan-1.elm", "-o", "fan-1.evidence").code == 0
+    return Path("fan-1.elm")
+
+
+@pytest.fixture(name="fan_2")
+def fan_2_fixture(elmgrove: Elmgrove, fan_1: Path) -> Path:
+    """A device that learned other rows, with the layer and scaling of the first one."""
+    write("normal-2.csv", rows(2, 200))
+    like = ["--like", "fan-1.evidence"]
+    assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
+    return Path("fan-2.elm")
