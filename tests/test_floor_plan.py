@@ -54,7 +54,7 @@ LEANING = (
 )
 MANNERED = re.compile(r"\b(anew|afresh)\b")
 #: The server's query and the command's option are called so.
-ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|--anew\b|\banew: |^f?[\"']anew[\"']$")
+ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|--anew\b|^f?[\"']anew(: |[\"']$)")
 
 
 def modules(base: Path = LIBRARY) -> list[Path]:
@@ -285,7 +285,7 @@ def test_the_map_of_files_is_true() -> None:
     none(
         name
         for name in (one or other for one, other in found)
-        if not any((base / name).exists() for base in (ROOT, LIBRARY))
+        if not any((base / name).exists() for base in (ROOT, SRC, LIBRARY))
     )
 
 
