@@ -10,7 +10,8 @@ from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
 from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
-from support.serving import Federation, charter, evidence, free_port, rows, said
+from support.ports import free_port
+from support.serving import Federation, charter, evidence, rows, said
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import pytest
 
 from support.agents import Running, Start
 from support.commands import Elmgrove
-from support.serving import charter, free_port, wait_until
+from support.ports import free_port
+from support.serving import charter, wait_until
 
 
 @pytest.fixture(autouse=True)

@@ -15,17 +15,8 @@ import httpx
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.federation import Contribution, Merged
 from elmgrove.server.app import listen
-from support.serving import (
-    ADMIN,
-    Federation,
-    Server,
-    answers,
-    charter,
-    evidence,
-    free_port,
-    rows,
-    wait_until,
-)
+from support.ports import free_port
+from support.serving import ADMIN, Federation, Server, answers, charter, evidence, rows, wait_until
 
 #: How often it is killed; .ci/run asks for more.
 KILLS = int(os.environ.get("ELMGROVE_TEST_KILLS", "8"))

@@ -10,7 +10,8 @@ import trustme
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unreachable, connect
 from elmgrove.server.app import listen
-from support.serving import ADMIN, answers, charter, free_port, process, wait_until
+from support.ports import free_port
+from support.serving import ADMIN, answers, charter, process, wait_until
 
 
 @pytest.fixture

@@ -23,13 +23,14 @@ CHAPTERS = (
 
 def public() -> list[tuple[str, str]]:
     """Each chapter with each of its names; those of the root are listed there alone."""
-    root, found = import_module("elmgrove"), []
-    for chapter in CHAPTERS:
-        module = import_module(chapter)
-        for name in module.__all__:
-            if module is root or getattr(root, name, None) is not getattr(module, name):
-                found.append((chapter, name))
-    return found
+    root = import_module("elmgrove")
+    modules = [import_module(chapter) for chapter in CHAPTERS]
+    return [
+        (module.__name__, name)
+        for module in modules
+        for name in module.__all__
+        if module is root or getattr(root, name, None) is not getattr(module, name)
+    ]
 
 
 def title(chapter: str, name: str) -> str:

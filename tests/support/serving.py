@@ -25,6 +25,7 @@ import uvicorn
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Merged, address_of
 from elmgrove.server.app import MAX_BODY, make_app
+from support.ports import free_port
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
@@ -167,12 +168,6 @@ def process(
     finally:
         started.send_signal(signal.SIGTERM)
         started.wait(30)
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def answers(port: int) -> bool:
