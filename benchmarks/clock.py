@@ -1,4 +1,4 @@
-"""Times of single calls, and what to say about many of them."""
+"""Times of single calls, and a summary of many of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Case:
-    """Something to time: ``call`` is, ``argument``, which makes what it is given, is not."""
+    """A call to time, and a function that makes its argument, which is not timed."""
 
     argument: Callable[[], Any]
     call: Callable[[Any], object]
 
 
 def batch(case: Case, seconds: float) -> list[float]:
-    """µs of each call, one call after another for so long; the first only warms the caches."""
+    """Times a call again and again for so many seconds, after one to warm the caches; in µs."""
     case.call(case.argument())
     times: list[float] = []
     end = perf_counter_ns() + seconds * 1e9
@@ -40,6 +40,6 @@ class Timing:
 
     @classmethod
     def of(cls, times: list[float]) -> "Timing":
-        """The summary of these times."""
+        """Summarizes times."""
         median, p99 = np.percentile(times, [50, 99])
         return cls(float(median), float(p99), float(np.mean(times)), len(times))

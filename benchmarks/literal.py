@@ -1,4 +1,4 @@
-"""The papers' equations as plain NumPy, word for word: what a reader would write first."""
+"""The papers' equations in plain NumPy, word for word: what a reader would write first."""
 
 from typing import Any
 
@@ -20,29 +20,29 @@ class LiteralOSELM:
         self.beta: Matrix = self.P @ H.T @ X0
 
     def hidden(self, X: Matrix) -> Matrix:
-        """H = G(xα + b)."""
+        """Computes H = G(xα + b)."""
         H: Matrix = X @ self.alpha + self.b
         return H
 
     def learn(self, X: Matrix) -> None:
-        """Equation (12) for a chunk of rows."""
+        """Learns a chunk of rows by equation (12)."""
         H, P, inv = self.hidden(X), self.P, np.linalg.inv
         self.P = P - P @ H.T @ inv(np.eye(len(X)) + H @ P @ H.T) @ H @ P
         self.beta = self.beta + self.P @ H.T @ (X - H @ self.beta)
 
     def learn_one(self, X: Matrix) -> None:
-        """Equation (12) for one row: the inverse is a reciprocal (§3.3)."""
+        """Learns one row by equation (12), where the inverse is a reciprocal (§3.3)."""
         H, P = self.hidden(X), self.P
         self.P = P - P @ H.T * (1.0 / (1.0 + H @ P @ H.T)) @ H @ P
         self.beta = self.beta + self.P @ H.T @ (X - H @ self.beta)
 
     def learn_one_with_care(self, X: Matrix) -> None:
-        """The same with P Hᵀ computed once and no product of two Ñ × Ñ matrices."""
+        """Learns one row with P Hᵀ computed once and no product of two Ñ × Ñ matrices."""
         H = self.hidden(X)
         PHt = self.P @ H.T
         self.P -= PHt @ PHt.T / (1.0 + H @ PHt)
         self.beta += self.P @ H.T @ (X - H @ self.beta)
 
     def score_one(self, X: Matrix) -> float:
-        """Mean squared error of the reconstruction."""
+        """Scores one row: the mean squared error of its reconstruction."""
         return float(np.mean((X - self.hidden(X) @ self.beta) ** 2))

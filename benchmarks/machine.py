@@ -9,14 +9,12 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-_PACKAGES = (
-    *("elmgrove", "numpy", "scipy", "torch", "pyoselm", "river", "scikit-learn"),
-    *("starlette", "uvicorn", "asyncpg", "httpx", "flwr", "ray"),
-)
+_OURS = ("elmgrove", "numpy", "scipy", "starlette", "uvicorn", "asyncpg", "httpx")
+_PEERS = ("torch", "pyoselm", "river", "scikit-learn", "flwr", "ray")
 
 
 def about() -> dict[str, Any]:
-    """Date, processor, versions and BLAS."""
+    """Tells date, processor, versions and BLAS."""
     return {
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "processor": _processor(),
@@ -24,7 +22,7 @@ def about() -> dict[str, Any]:
         "load before": round(os.getloadavg()[0], 2),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "packages": {d.name: d.version for d in distributions() if d.name in _PACKAGES},
+        "packages": {d.name: d.version for d in distributions() if d.name in _OURS + _PEERS},
         "blas": [
             f"{library['internal_api']} {library['version']} ({library['architecture']}, "
             f"{library['num_threads']} threads by default)"

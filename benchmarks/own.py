@@ -1,4 +1,4 @@
-"""What Elmgrove is asked to do, and the bare work that is in it."""
+"""Elmgrove's calls to time, and the bare work that is in them."""
 
 from dataclasses import replace
 from functools import partial
@@ -24,12 +24,12 @@ _CHUNK = 64
 
 
 def one_row(units: int) -> Cases:
-    """Detectors in the middle of a stream."""
+    """Makes the calls for one row, on detectors in the middle of a stream."""
     layer = HiddenLayer(INPUTS, units, seed=SEED)
     model = OSELM(layer, INPUTS)
     model.learn_many(rows(2048), rows(2048))
-    learner, scorer, still, watcher, member = (_experienced(layer) for _ in range(5))
-    member.received = still.evidence
+    learner, scorer, still, observer, member = (_experienced(layer) for _ in range(5))
+    member.rest_on([still.evidence])
     source = stream()
 
     def after_learning() -> Matrix:
@@ -41,13 +41,13 @@ def one_row(units: int) -> Cases:
         "Detector.learn_one": Case(source.__next__, learner.learn_one),
         "Detector.score_one": Case(after_learning, scorer.score_one),
         "Detector.score_one again": Case(source.__next__, still.score_one),
-        "Detector.observe": Case(source.__next__, watcher.observe),
+        "Detector.observe": Case(source.__next__, observer.observe),
         "Detector.observe after merging": Case(source.__next__, member.observe),
     }
 
 
 def bulk(units: int) -> Cases:
-    """Many rows at once, and the product of two matrices that sets the pace."""
+    """Makes the calls for many rows at once, and the product of matrices they are compared with."""
     layer = HiddenLayer(INPUTS, units, seed=SEED)
     X = rows(BULK_ROWS)
     model, detector = OSELM(layer, INPUTS), Detector(layer)
@@ -68,7 +68,7 @@ def bulk(units: int) -> Cases:
 
 
 def merging(units: int) -> Cases:
-    """Sums of contributions with the model that follows, and the same arrays merely added."""
+    """Makes the calls that add contributions and solve, and those that add bare arrays."""
     layer = HiddenLayer(INPUTS, units, seed=SEED)
     detector = _experienced(layer)
     size = (units + INPUTS) * units * np.dtype(np.float64).itemsize
@@ -78,8 +78,8 @@ def merging(units: int) -> Cases:
     parts = list(islice(cycle(distinct), max(CONTRIBUTIONS)))
 
     def merged(chosen: list[Evidence]) -> Matrix:
-        detector.received = Evidence.sum(chosen)
-        return detector.model.beta
+        detector.rest_on([Evidence.sum(chosen)])
+        return detector.model.models[0].beta
 
     def added(chosen: list[Evidence]) -> Matrix:
         # In the layout in which they are, or each addition would be a transposition as well.

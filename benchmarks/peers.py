@@ -1,4 +1,4 @@
-"""What people would use instead, each asked for one row at a time in its own way."""
+"""Other libraries that do such work, each called for one row at a time in its own way."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -15,7 +15,7 @@ Cases = dict[str, Case]
 
 
 def literal(units: int) -> Cases:
-    """The papers' equations in NumPy, as written and as a careful reader would group them."""
+    """Makes the papers' equations in NumPy, as written and grouped with care."""
     layer = HiddenLayer(INPUTS, units, seed=SEED)
     written, careful = (LiteralOSELM(layer, rows(2 * units)) for _ in range(2))
     row = _as(lambda x: x[np.newaxis])
@@ -27,7 +27,7 @@ def literal(units: int) -> Cases:
 
 
 def pyoselm(units: int) -> Cases:
-    """pyoselm in the faster of its two ways (the default one inverts a matrix every row)."""
+    """Makes pyoselm, in the faster of its two ways (the default inverts a matrix every row)."""
     from pyoselm import OSELMRegressor
 
     model = OSELMRegressor(units, lambda a: a, use_woodbury=True, random_state=SEED)
@@ -40,7 +40,7 @@ def pyoselm(units: int) -> Cases:
 
 
 def pytorch(units: int) -> Cases:
-    """A three-layer autoencoder trained by Adam, as the papers' BP-NN3, one row a step."""
+    """Makes a three-layer autoencoder trained by Adam, the papers' BP-NN3, one row a step."""
     # By name: the checks of types run where PyTorch is not installed.
     torch: Any = import_module("torch")
     nn = torch.nn
@@ -62,7 +62,7 @@ def pytorch(units: int) -> Cases:
 
 
 def half_space_trees(units: int) -> Cases:
-    """River's detector with its defaults; it knows no hidden units."""
+    """Makes River's HalfSpaceTrees with its defaults; it has no hidden units."""
     from river.anomaly import HalfSpaceTrees
 
     trees: Any = HalfSpaceTrees(seed=SEED)
@@ -87,7 +87,7 @@ def half_space_trees(units: int) -> Cases:
 
 
 def _as(form: Callable[[Matrix], Any]) -> Callable[[], Any]:
-    """The next row, in the form that a peer takes."""
+    """Gives the next row each time, in the form that a peer takes."""
     source: Iterator[Matrix] = stream()
     return lambda: form(next(source))
 

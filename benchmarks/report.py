@@ -1,4 +1,4 @@
-"""The numbers as tables."""
+"""The measured numbers as tables."""
 
 from typing import Any
 
@@ -23,15 +23,16 @@ _SAME_WORK = {
     ),
 }
 _LEGEND = """
-literal: equation (12) in NumPy as it is written; careful: the same, grouped by hand into cheaper
-products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, relu, sigmoid, Adam, one row
-a step, float32. HalfSpaceTrees: River's defaults, on ready-made dicts or making them of the same
-arrays. Medians; the ratios are to the call above. One learned row in sixteen also pays for adding
-the waiting ones to V: that shows in p99, and in the means in the file of results."""
+literal: equation (12) in NumPy as it is written; careful: equation (12) grouped by hand into
+cheaper products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, relu, sigmoid,
+Adam, one row a step, float32. HalfSpaceTrees: River's defaults, on ready-made dicts or making
+them of the same arrays. Medians; the ratios are to the call above. One learned row in sixteen
+also pays for adding the waiting ones to V: that shows in p99, and in the means in the file of
+results."""
 
 
 def print_report(results: Results, units: list[int], about: dict[str, Any], out: Console) -> None:
-    """Everything, the targets last."""
+    """Prints all tables, the targets last."""
     for name, value in about.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         out.print(f"{name}: {', '.join(text) if isinstance(text, list) else text}")
@@ -49,8 +50,7 @@ def print_report(results: Results, units: list[int], about: dict[str, Any], out:
 def _one_row(results: Results, units: int) -> Table:
     table = _table(
         f"One row, Ñ = {units}, µs",
-        "",
-        *("1 thread", "p99", "× Elmgrove", "default", "p99", "× Elmgrove"),
+        ["", "1 thread", "p99", "× Elmgrove", "default", "p99", "× Elmgrove"],
     )
     for case, peers in _SAME_WORK.items():
         for name in (case, *peers):
@@ -70,7 +70,7 @@ def _one_row(results: Results, units: int) -> Table:
 def _bulk(results: Results, units: list[int]) -> Table:
     table = _table(
         f"Bulk training, {BULK_ROWS} rows",
-        *("Ñ", "", "threads", "µs a row", "p99", "GEMM GFLOP/s", "share"),
+        ["Ñ", "", "threads", "µs a row", "p99", "GEMM GFLOP/s", "share"],
     )
     for size in units:
         for case in ("OSELM.learn_many", "Detector.learn_many"):
@@ -92,7 +92,7 @@ def _bulk(results: Results, units: list[int]) -> Table:
 def _merging(results: Results, units: list[int]) -> Table:
     table = _table(
         "Merging contributions: sum, check and solve, against adding the arrays and one Cholesky",
-        *("Ñ", "contributions", "threads", "ms", "p99", "bare ms", "ratio"),
+        ["Ñ", "contributions", "threads", "ms", "p99", "bare ms", "ratio"],
     )
     for size in units:
         for count in CONTRIBUTIONS:
@@ -115,7 +115,7 @@ def _merging(results: Results, units: list[int]) -> Table:
 def _threads(results: Results, units: list[int]) -> Table:
     table = _table(
         "Default threads / one thread: alone on the machine, then while another process has a core",
-        *("", *(f"Ñ = {size}" for size in units)),
+        ["", *(f"Ñ = {size}" for size in units)],
     )
     for case in (*ONE_ROW, "literal learn"):
         table.add_row(case, *(_slowdowns(results, size, case) for size in units))
@@ -131,7 +131,7 @@ def _slowdowns(results: Results, units: int, case: str) -> str:
 
 
 def _targets(results: Results) -> Table:
-    table = _table(f"Targets at Ñ = {UNITS}", "", "target", "one thread", "default threads")
+    table = _table(f"Targets at Ñ = {UNITS}", ["", "target", "one thread", "default threads"])
     for target in TARGETS:
         cells = [_judged(target, target.measured(results, threads)) for threads in THREADS]
         sign = "≥" if target.at_least else "≤"
@@ -145,9 +145,9 @@ def _judged(target: Target, value: float | None) -> str:
     return f"{value:.2f} [green]met[/]" if target.met(value) else f"{value:.2f} [red]not met[/]"
 
 
-def _table(title: str, first: str, *columns: str) -> Table:
+def _table(title: str, columns: list[str]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold")
-    table.add_column(first, no_wrap=True)
-    for column in columns:
+    table.add_column(columns[0], no_wrap=True)
+    for column in columns[1:]:
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
     return table

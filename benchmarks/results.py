@@ -22,11 +22,11 @@ class Results:
 
     def __init__(self) -> None:
         self._times: dict[Key, list[float]] = {}
-        #: Peers that do not run here, and what they said.
+        #: Peers that do not run here, and their errors.
         self.failures: dict[str, str] = {}
 
     def add(self, key: Key, times: list[float]) -> None:
-        """More times of the same thing."""
+        """Adds times to those of a key."""
         self._times.setdefault(key, []).extend(times)
 
     def __contains__(self, key: Key) -> bool:
@@ -36,12 +36,12 @@ class Results:
         return Timing.of(self._times[key])
 
     def median(self, units: int, case: str, threads: str, machine: str = "idle") -> float | None:
-        """In µs; None if it was not measured or does not run here."""
+        """The median in µs; None if it was not measured or does not run here."""
         key = Key(units, case, threads, machine)
         return self[key].median if key in self else None
 
     def write(self, path: Path, about: dict[str, Any]) -> None:
-        """All of it as JSON."""
+        """Writes all numbers as JSON."""
         path.parent.mkdir(exist_ok=True)
         measured = [key._asdict() | asdict(self[key]) for key in self._times]
         record = about | {"failures": self.failures, "unit": "µs", "measured": measured}

@@ -1,4 +1,4 @@
-"""Rows to learn and score: a few hidden causes plus noise, between 0 and 1, always the same."""
+"""Rows to learn and score: a few hidden causes plus noise, between 0 and 1, equal in each run."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -17,7 +17,7 @@ _CAUSES = 20
 
 @cache
 def rows(count: int) -> Matrix:
-    """``count`` rows, read-only."""
+    """Makes ``count`` rows, read-only."""
     rng = np.random.default_rng(SEED)
     directions = rng.normal(size=(_CAUSES, INPUTS)) / np.sqrt(_CAUSES)
     made: Matrix = 0.5 + 0.12 * rng.normal(size=(count, _CAUSES)) @ directions
@@ -28,6 +28,6 @@ def rows(count: int) -> Matrix:
 
 
 def stream() -> Iterator[Matrix]:
-    """One row after another without end, each a fresh copy: in the cache, like one just read."""
+    """Yields one row after another without end, each a new copy: in the cache, as if just read."""
     for row in cycle(rows(2048)):
         yield row.copy()

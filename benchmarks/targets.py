@@ -1,4 +1,4 @@
-"""What the project promises at Ñ = 128, each as a ratio within one run."""
+"""The targets that the project sets itself at Ñ = 128, each a ratio within one run."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ class Target(NamedTuple):
         return value >= self.limit if self.at_least else value <= self.limit
 
     def record(self, results: Results) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The target as JSON holds it, with what was measured."""
         values = {threads: self.measured(results, threads) for threads in THREADS}
         met = {threads: v is not None and self.met(v) for threads, v in values.items()}
         least = "at least" if self.at_least else "at most"
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 def gemm_share(results: Results, units: int, case: str, threads: str) -> float | None:
-    """The arithmetic of learning rows in bulk, as a share of the rate of a plain product."""
+    """Computes how fast rows are learned in bulk, as a share of the speed of a plain product."""
     time, plain = results.median(units, case, threads), results.median(units, "GEMM", threads)
     if time is None or plain is None:
         return None
@@ -42,7 +42,7 @@ def gemm_share(results: Results, units: int, case: str, threads: str) -> float |
 
 
 def ratio(above: list[str], below: list[str]) -> Callable[[Results, str], float | None]:
-    """The sum of some medians over the sum of others."""
+    """Makes a measure: the sum of some medians over the sum of others."""
 
     def measured(results: Results, threads: str) -> float | None:
         sums = [
@@ -55,12 +55,12 @@ def ratio(above: list[str], below: list[str]) -> Callable[[Results, str], float 
 
 
 def share(case: str) -> Callable[[Results, str], float | None]:
-    """``gemm_share`` of one way to learn in bulk."""
+    """Makes a measure: ``gemm_share`` of one way to learn in bulk."""
     return lambda results, threads: gemm_share(results, UNITS, case, threads)
 
 
 def slowdown(machine: str) -> Callable[[Results, str], float | None]:
-    """These threads against one, for the call that suffers most."""
+    """Makes a measure: the time with these threads over that with one, of the worst call."""
 
     def measured(results: Results, threads: str) -> float | None:
         pairs = [

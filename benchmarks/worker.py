@@ -36,11 +36,11 @@ class Worker:
             self._pool.submit(_forget).result()
 
     def prepare(self, group: str, units: int) -> list[str]:
-        """Makes a group of cases ready; their names."""
+        """Prepares a group of cases and gives their names."""
         return self._pool.submit(_prepare, group, units).result()
 
     def time(self, name: str, seconds: float) -> list[float]:
-        """µs of each call in a batch of so many seconds."""
+        """Times one case for so many seconds: µs of each call."""
         return self._pool.submit(_time, name, seconds).result()
 
     def forget(self) -> None:
@@ -54,7 +54,7 @@ class Worker:
 
 @contextmanager
 def _environment(settings: dict[str, str]) -> Iterator[None]:
-    """The variables for BLAS threads as stated and no others, for a process that starts now."""
+    """Sets these variables for BLAS threads and no others, for a process that starts now."""
     before = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     os.environ.update(settings)
     try:

@@ -34,7 +34,7 @@ this machine; at rest neither side has anything new."""
 
 
 def measure_agent(runs: list[tuple[Size, int]], rest_seconds: float) -> None:
-    """For each layer with so many rows: without others, and with an exchange."""
+    """Measures the agent for each layer, alone and with an exchange."""
     output = Output("agent")
     measured = []
     for size, count in runs:
@@ -115,7 +115,7 @@ def _exchange(folder: Path, size: Size, wanted: bool) -> Iterator[dict[str, str]
 
 
 def _append(path: Path, X: Matrix) -> float:
-    """All at once, so that the agent is never kept waiting; says when that began."""
+    """Writes all rows at once, so that the agent never waits; says when that began."""
     text = io.StringIO()
     csv.writer(text).writerows(X.tolist())
     data = text.getvalue()

@@ -1,4 +1,4 @@
-"""How far a running sum drifts from the sum taken afresh, over very many replacements."""
+"""How far a running sum drifts from a full sum, over very many replacements."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class Plain:
         self.U, self.V = first.U.copy(), first.V.copy()
 
     def add(self, evidence: Evidence, sign: float) -> None:
-        """One device comes (1) or goes (-1)."""
+        """Adds (1) or removes (-1) one device."""
         self.U += sign * evidence.U
         self.V += sign * evidence.V
 
@@ -40,7 +40,7 @@ class Drift:
 
 
 def drift_of(pool: list[Evidence], replacements: int, *, giants: bool) -> Drift:
-    """After so many replacements among a few devices, each by one of the pool."""
+    """Replaces contributions among a few devices, each by one of the pool, and notes the drift."""
     held = list(islice(cycle(pool), DEVICES))
     running, plain = RunningSum(pool[0].basis), Plain(Evidence.sum(held))
     for evidence in held:
@@ -78,10 +78,10 @@ def _scaled(evidence: Evidence, factor: float) -> Evidence:
 
 
 def _check(drift: Drift, running: RunningSum, plain: Plain, held: list[Evidence]) -> None:
-    afresh, kept = Evidence.sum(held), running.evidence()
-    drift.running = max(drift.running, _difference(kept.U, kept.V, afresh))
-    drift.plain = max(drift.plain, _difference(plain.U, plain.V, afresh))
-    numbers = ((kept.energy, afresh.energy), (kept.count, afresh.count))
+    full, kept = Evidence.sum(held), running.evidence()
+    drift.running = max(drift.running, _difference(kept.U, kept.V, full))
+    drift.plain = max(drift.plain, _difference(plain.U, plain.V, full))
+    numbers = ((kept.energy, full.energy), (kept.count, full.count))
     drift.running = max(drift.running, *(abs(a - b) / b for a, b in numbers))
     drift.worn |= running.worn
 

@@ -13,7 +13,7 @@ FEDERATION = "fleet"
 TOKEN = "elm-join-of-the-benchmarks"
 # As many as the store commits at once.
 _TOGETHER = 64
-_KINDS = 8
+_EVIDENCES = 8
 _ROWS = 256
 
 
@@ -41,7 +41,7 @@ class Fleet:
 
     def __init__(self, size: Size) -> None:
         self.size = size
-        self._evidences = evidences(size, _KINDS)
+        self._evidences = evidences(size, _EVIDENCES)
         self.charter = Charter(FEDERATION, self._evidences[0].basis)
         self._epochs: dict[int, int] = {}
 
@@ -54,8 +54,8 @@ class Fleet:
         """What the device publishes next, sealed."""
         epoch = self._epochs.get(device, 0) + 1
         self._epochs[device] = epoch
-        evidence = self._evidences[(device + epoch) % _KINDS]
-        return Contribution(name_of(device), epoch, evidence).to_bytes()
+        evidence = self._evidences[(device + epoch) % _EVIDENCES]
+        return Contribution(name_of(device), epoch, (evidence,)).to_bytes()
 
     def enter(self, url: str, devices: int) -> None:
         """Lets devices into a store until there are so many, each with its first contribution.
@@ -90,10 +90,10 @@ class Fleet:
         await store.put(FEDERATION, name, 1, float(_ROWS), blob, now, successor=_anything)
 
 
-def evidences(size: Size, kinds: int) -> list[Evidence]:
-    """So many different ones, of equally many rows each, always the same."""
+def evidences(size: Size, number: int) -> list[Evidence]:
+    """Makes so many different evidences, of equally many rows each, the same every time."""
     layer = HiddenLayer(size.inputs, size.units, seed=SEED)
-    X = rows(kinds * _ROWS)[:, : size.inputs]
+    X = rows(number * _ROWS)[:, : size.inputs]
     made = []
     for start in range(0, len(X), _ROWS):
         detector = Detector(layer)

@@ -25,7 +25,7 @@ suffers less than the others from what else the machine does."""
 
 
 def measure_growth(size: Size, fleets: list[int], syncs: int) -> None:
-    """So many syncs at each number of devices, from the smallest fleet to the largest."""
+    """Measures syncs at each number of devices, from the smallest fleet to the largest."""
     output = Output("growth")
     fleet = Fleet(size)
     with TemporaryDirectory(prefix="elmgrove-growth-") as name:

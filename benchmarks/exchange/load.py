@@ -11,8 +11,8 @@ from typing import Any
 
 from benchmarks.exchange.fleet import HAR, Fleet
 from benchmarks.exchange.output import Output, progress
-from benchmarks.exchange.server import Server, engine, megabytes, postgres_database, serving
-from benchmarks.exchange.traffic import Parcels, Traffic
+from benchmarks.exchange.server import Server, database, megabytes, postgres_database, serving
+from benchmarks.exchange.traffic import Traffic, Uploads
 
 _LEGEND = """
 A sync is a PUT of a contribution and a GET of the sum over all others, on a connection of its own.
@@ -33,7 +33,7 @@ class Plan:
 
 
 def measure_load(plan: Plan, postgres: str | None) -> None:
-    """On SQLite with one server and, where there is one, on PostgreSQL with two."""
+    """Measures SQLite with one server and, where it is available, PostgreSQL with two."""
     output = Output("load")
     with TemporaryDirectory(prefix="elmgrove-load-") as name:
         store = f"{name}/store.db"
@@ -53,7 +53,7 @@ def measure_load(plan: Plan, postgres: str | None) -> None:
 
 
 def _on_store(store: str, replicas: int, plan: Plan, folder: Path) -> list[dict[str, Any]]:
-    what = f"{engine(store)}, {replicas} server{'s' * (replicas > 1)}"
+    what = f"{database(store)}, {replicas} server{'s' * (replicas > 1)}"
     progress.print(f"{what}: {plan.devices} devices enter")
     fleet = Fleet(HAR)
     fleet.enter(store, plan.devices)
@@ -85,14 +85,14 @@ class Site:
     _etags: dict[int, str] = field(default_factory=dict)
 
     def offered(self, plan: Plan) -> dict[str, Any]:
-        """Each device syncs so often, for so long."""
+        """Lets each device sync at the plan's rate, for the plan's time."""
         traffic = self._traffic(max(1, round(plan.devices * plan.seconds / plan.interval)))
         with self._counted(f"offered, a sync each {plan.interval:g} s", traffic) as record:
             asyncio.run(traffic.spread(plan.seconds))
         return record
 
     def full_speed(self, plan: Plan) -> dict[str, Any]:
-        """Each device syncs once, as fast as it goes."""
+        """Lets each device sync once, as fast as the servers can."""
         traffic = self._traffic(plan.devices)
         with self._counted(f"full speed, {plan.connections} connections", traffic) as record:
             asyncio.run(traffic.at_full_speed(plan.connections))
@@ -101,8 +101,8 @@ class Site:
     def _traffic(self, syncs: int) -> Traffic:
         progress.print(f"  {syncs} contributions are sealed")
         devices = [number % self.fleet.devices for number in range(syncs)]
-        parcels = Parcels(self.folder / "parcels", self.fleet, devices)
-        return Traffic(parcels, [server.port for server in self.servers], self._etags)
+        uploads = Uploads(self.folder / "uploads", self.fleet, devices)
+        return Traffic(uploads, [server.port for server in self.servers], self._etags)
 
     @contextmanager
     def _counted(self, load: str, traffic: Traffic) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ class Output:
             self._out.width = 120
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Prints it; the first column holds names, the others numbers."""
+        """Prints a table; the first column holds names, the others numbers."""
         table = Table(
             title=title or None, title_justify="left", box=SIMPLE_HEAD, title_style="bold"
         )
@@ -42,7 +42,7 @@ class Output:
         self._out.print(text, highlight=False)
 
     def write(self, measured: dict[str, Any]) -> None:
-        """All of it as JSON, and where and when on the screen."""
+        """Writes all numbers as JSON, and says on the screen where and when they were taken."""
         here = self._about
         self._path.parent.mkdir(exist_ok=True)
         text = json.dumps(here | measured, indent=1, ensure_ascii=False)

@@ -21,10 +21,10 @@ class Running:
         self._log = log
 
     def require_alive(self) -> None:
-        """Raises, with the end of what it said, if it ended."""
+        """Raises ``RuntimeError``, with the end of the log, if the command ended."""
         if self._process.poll() is not None:
-            said = self._log.read_text(encoding="utf-8")[-2000:]
-            raise RuntimeError(f"{self._process.args!r} ended by itself:\n{said}")
+            tail = self._log.read_text(encoding="utf-8")[-2000:]
+            raise RuntimeError(f"{self._process.args!r} ended by itself:\n{tail}")
 
     @property
     def cpu_seconds(self) -> float:
@@ -54,7 +54,7 @@ class Running:
 
 @contextmanager
 def started(arguments: Sequence[str], log: Path) -> Iterator[Running]:
-    """``elmgrove`` with these arguments, ended by SIGTERM afterwards; its words go to ``log``."""
+    """Runs ``elmgrove`` with these arguments, and ends it by SIGTERM; it writes to ``log``."""
     command = [sys.executable, "-m", "elmgrove", *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(

@@ -26,7 +26,7 @@ class Server:
         self.port = port
 
     def wait(self) -> None:
-        """Returns when it answers and its data base does."""
+        """Waits until the server and its data base answer."""
         end = time.monotonic() + _PATIENCE
         while not asyncio.run(self._is_ready()):
             self.running.require_alive()
@@ -54,12 +54,12 @@ class Server:
 
 @contextmanager
 def serving(store: str, folder: Path) -> Iterator[Server]:
-    """A server that was told to start; it may not listen yet."""
-    port = _free_port()
-    options = ["--store", store, "--port", str(port), "--log-level", "warning"]
-    options += ["--admin-token-file", str(folder / "admin")]
-    with started(["serve", *options], folder / f"server-{port}.log") as running:
-        yield Server(running, port)
+    """Starts a server; it may not listen yet."""
+    with _free_port() as port:
+        options = ["--store", store, "--port", str(port), "--log-level", "warning"]
+        options += ["--admin-token-file", str(folder / "admin")]
+        with started(["serve", *options], folder / f"server-{port}.log") as running:
+            yield Server(running, port)
 
 
 @contextmanager
@@ -73,8 +73,8 @@ def postgres_database(server: str) -> Iterator[str]:
         asyncio.run(_query(server, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-def engine(store: str) -> str:
-    """Which data base, and whether it waits for the disk: that decides how fast writes are."""
+def database(store: str) -> str:
+    """Names the data base, and whether it waits for the disk, which decides how fast writes are."""
     if not store.startswith("postgresql://"):
         return f"SQLite {sqlite3.sqlite_version}"
     settings = ("server_version", "fsync", "synchronous_commit")
@@ -83,7 +83,7 @@ def engine(store: str) -> str:
 
 
 def megabytes(store: str) -> float:
-    """What a store takes on disk, in MB, with journals (SQLite) or indexes (PostgreSQL)."""
+    """The size of a store on disk, in MB, with journals (SQLite) or indexes (PostgreSQL)."""
     if store.startswith("postgresql://"):
         rows = asyncio.run(_query(store, "SELECT pg_database_size(current_database())"))
         return float(rows[0][0]) / 1e6
@@ -100,7 +100,10 @@ async def _query(url: str, statement: str) -> list[Any]:
         await connection.close()
 
 
-def _free_port() -> int:
+@contextmanager
+def _free_port() -> Iterator[int]:
+    """A port that the system gives to nobody else meanwhile; a server may still listen there."""
     with closing(socket.socket()) as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+        yield int(free.getsockname()[1])

@@ -12,7 +12,7 @@ from benchmarks.exchange.output import Output, progress
 from elmgrove import Evidence
 from elmgrove.federation import RunningSum
 
-_KINDS = 64
+_EVIDENCES = 64
 _FLEETS = (10, 100, 1000, 10_000)
 # For each of them.
 _SECONDS = 2.0
@@ -25,9 +25,9 @@ replacement in {GIANT_EACH} is {GIANT:g} times as large as the others; the next 
 
 
 def measure_sums(replacements: int, size: Size) -> None:
-    """Both cases in full, then the cost at full size."""
+    """Measures the drift in both cases, then the cost at full size."""
     output = Output("sums")
-    pool = evidences(size, _KINDS)
+    pool = evidences(size, _EVIDENCES)
     drifts = {}
     for case, giants in (("all alike", False), ("giants come and go", True)):
         progress.print(case)
@@ -45,7 +45,7 @@ def measure_sums(replacements: int, size: Size) -> None:
 
 
 def _costs() -> dict[str, dict[str, Any]]:
-    pool = evidences(HAR, _KINDS)
+    pool = evidences(HAR, _EVIDENCES)
     found = {}
     for devices in _FLEETS:
         progress.print(f"{HAR}: one replacement and a full sum among {devices} devices")

@@ -19,7 +19,7 @@ _PATIENCE = 120.0
 _GOOD = ("200", "304")
 
 
-class Parcels:
+class Uploads:
     """What devices will publish, sealed beforehand into a file: sealing is the devices' work."""
 
     def __init__(self, path: Path, fleet: Fleet, devices: Sequence[int]) -> None:
@@ -32,7 +32,7 @@ class Parcels:
                 self._ends.append(file.tell())
 
     def blob(self, number: int) -> bytes:
-        """The parcel of the device at this place in ``devices``."""
+        """The contribution of the device at this place in ``devices``."""
         start, end = self._ends[number : number + 2]
         with self._path.open("rb") as file:
             file.seek(start)
@@ -42,8 +42,8 @@ class Parcels:
 class Traffic:
     """Syncs (PUT, then GET merged) against one or several servers, and their times."""
 
-    def __init__(self, parcels: Parcels, ports: Sequence[int], etags: dict[int, str]) -> None:
-        self._parcels = parcels
+    def __init__(self, uploads: Uploads, ports: Sequence[int], etags: dict[int, str]) -> None:
+        self._uploads = uploads
         self._ports = ports
         # Of the sum that each device has; it is told which one it got.
         self._etags = etags
@@ -53,7 +53,7 @@ class Traffic:
         self._seconds = 0.0
 
     def record(self) -> dict[str, Any]:
-        """What came of it, times in ms; an error is a status or the name of an exception."""
+        """The outcome, times in ms; an error is a status or the name of an exception."""
         timings = {kind: asdict(Timing.of(times)) for kind, times in self._times.items() if times}
         errors = {what: n for what, n in self._answers.items() if what.split()[-1] not in _GOOD}
         return {
@@ -66,7 +66,7 @@ class Traffic:
         }
 
     async def spread(self, seconds: float) -> None:
-        """All syncs, begun at random moments in so many seconds, whatever became of the others."""
+        """Begins all syncs at random moments within so many seconds, each for itself."""
         moments = np.sort(np.random.default_rng(SEED).uniform(0.0, seconds, self.syncs))
         begin = time.perf_counter()
 
@@ -78,7 +78,7 @@ class Traffic:
         self._seconds = time.perf_counter() - begin
 
     async def at_full_speed(self, connections: int) -> None:
-        """All syncs, so many at a time, each begun when another one ended."""
+        """Does all syncs, so many at a time: each begins when another has ended."""
         numbers = iter(range(self.syncs))
         begin = time.perf_counter()
         await asyncio.gather(*(self._one_by_one(numbers) for _ in range(connections)))
@@ -86,15 +86,15 @@ class Traffic:
 
     @property
     def syncs(self) -> int:
-        """How many there are to do."""
-        return len(self._parcels.devices)
+        """The number of syncs to do."""
+        return len(self._uploads.devices)
 
     async def _one_by_one(self, numbers: Iterator[int]) -> None:
         for number in numbers:
             await self._sync(number)
 
     async def _sync(self, number: int) -> None:
-        device, blob = self._parcels.devices[number], self._parcels.blob(number)
+        device, blob = self._uploads.devices[number], self._uploads.blob(number)
         port = self._ports[number % len(self._ports)]
         kind = "PUT"
         try:

@@ -7,7 +7,6 @@ from elmgrove.detector import (
     FalseAlarmRate,
     FixedThreshold,
     MeanSigma,
-    PatternDetector,
     PatternRule,
     Verdict,
 )
@@ -39,7 +38,6 @@ __all__ = [
     "Mismatch",
     "MissingExtra",
     "NotAdmissible",
-    "PatternDetector",
     "PatternRule",
     "Scaling",
     "SingularSystem",

@@ -1,4 +1,7 @@
-"""Every error Elmgrove raises on purpose, each with a text that says what to do."""
+"""The errors that Elmgrove raises on purpose, and two checks that raise them.
+
+Each error has a text that says what to do.
+"""
 
 from importlib import import_module
 from numbers import Integral
@@ -6,7 +9,7 @@ from typing import Any
 
 
 class ElmgroveError(Exception):
-    """The base of all of them: catch this to catch what Elmgrove refuses."""
+    """The base of all errors here: catch it to catch whatever Elmgrove refuses."""
 
 
 class BadInput(ElmgroveError, ValueError):
@@ -30,7 +33,7 @@ class NotAdmissible(ElmgroveError, ValueError):
 
 
 class SingularSystem(ElmgroveError, ArithmeticError):
-    """The equations for the output weights have no usable solution. The input was finite."""
+    """Equations for the output weights without a usable solution, though the input was finite."""
 
 
 class BadFile(ElmgroveError, ValueError):
@@ -38,11 +41,18 @@ class BadFile(ElmgroveError, ValueError):
 
 
 class MissingExtra(ElmgroveError, ImportError):
-    """An optional part is not installed; the text holds the exact install line."""
+    """An optional part that is not installed; the text holds the exact install line."""
+
+
+def require_whole(name: str, value: Any, least: int) -> int:
+    """Gives the value as an int, or raises ``BadInput``: a float or a bool here is a mistake."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
 
 
 def require_extra(module: str, name: str) -> Any:
-    """The module, or an error with the line that installs it.
+    """Imports a module of an extra, or raises ``MissingExtra`` with the line that installs it.
 
     >>> require_extra("no_such_module", "demo")
     Traceback (most recent call last):
@@ -53,10 +63,3 @@ def require_extra(module: str, name: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingExtra(f"this needs {package}: pip install 'elmgrove[{name}]'") from error
-
-
-def require_whole(name: str, value: Any, least: int) -> int:
-    """The value as an int, or ``BadInput``: a float or a bool here is a mistake."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
-    return int(value)

@@ -1,4 +1,4 @@
-"""Into how many kinds rows fall."""
+"""Into how many clusters rows fall."""
 
 import numpy as np
 import pytest
@@ -40,15 +40,15 @@ def test_k_means_ends_where_each_row_is_nearest_to_its_own_mean(
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kinds", [2, 3, 4])
-def test_kinds_that_lie_apart_are_found(kinds: int, dtype: type) -> None:
-    middles = 9.0 * np.random.default_rng(kinds).permutation(np.eye(6))[:kinds]
-    truth = np.random.default_rng(1).integers(0, kinds, size=120)
+@pytest.mark.parametrize("clusters", [2, 3, 4])
+def test_clusters_that_lie_apart_are_found(clusters: int, dtype: type) -> None:
+    middles = 9.0 * np.random.default_rng(clusters).permutation(np.eye(6))[:clusters]
+    truth = np.random.default_rng(1).integers(0, clusters, size=120)
     X = middles[truth] + np.random.default_rng(2).normal(size=(120, 6))
     found = cluster(X.astype(dtype), 6, 0.1)
-    assert max(found.scores, key=lambda count: found.scores[count]) == kinds
+    assert max(found.scores, key=lambda count: found.scores[count]) == clusters
     pairs = set(zip(truth.tolist(), found.labels.tolist(), strict=True))
-    assert len(pairs) == kinds
+    assert len(pairs) == clusters
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,6 +1,5 @@
-"""A detector that was packed and unpacked goes on as if nothing had happened."""
+"""Evidence that was packed comes back as it was."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -8,171 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import (
-    AlarmRule,
-    BadInput,
-    Basis,
-    Detector,
-    Evidence,
-    FalseAlarmRate,
-    FixedThreshold,
-    HiddenLayer,
-    MeanSigma,
-    Scaling,
-    Verdict,
-)
+from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer
 from elmgrove.algebra.packing import pack_evidence, unpack_evidence
-from elmgrove.detector.archive import pack_detector, unpack_detector
 
 LAYER = HiddenLayer(inputs=6, units=3, seed=3)
-MIXING = np.random.default_rng(0).normal(size=(2, 6))
-
-
-def normal_rows(seed: int, count: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(count, 2)) @ MIXING + 0.3 * rng.normal(size=(count, 6))
-
-
-def strange_rows(seed: int, count: int) -> np.ndarray:
-    return normal_rows(seed, count) + np.array([5.0, -5.0, 5.0, -5.0, 5.0, -5.0])
-
-
-def stream(seed: int, count: int) -> np.ndarray:
-    """Normal rows, and after a while a run of strange ones every now and then."""
-    rows = normal_rows(seed, count)
-    for start in range(130, count, 90):
-        rows[start : start + 7] = strange_rows(seed + start, len(rows[start : start + 7]))
-    return rows
-
-
-def unpacked(detector: Detector) -> Detector:
-    """Through JSON, as every file does."""
-    fields, arrays = pack_detector(detector)
-    return unpack_detector(json.loads(json.dumps(fields)), arrays)
-
-
-def packed_bytes(detector: Detector) -> object:
-    fields, arrays = pack_detector(detector)
-    return fields, {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}
-
-
-def said(verdict: Verdict) -> tuple[object, ...]:
-    return verdict.anomalous, verdict.learned, verdict.alarm, verdict.state, verdict.promoted
-
-
-def assert_go_on_alike(one: Detector, other: Detector, rows: np.ndarray, to: float = 1e-9) -> None:
-    for row in rows:
-        assert one.threshold == pytest.approx(other.threshold, rel=to)
-        a, b = one.observe(row), other.observe(row)
-        assert a.score == pytest.approx(b.score, rel=to)
-        assert said(a) == said(b)
-    assert one.learned == other.learned
-    assert one.evidence.close_to(other.evidence, 10 * to)
-    assert len(one.quarantine) == len(other.quarantine)
-
-
-# What each of them must keep shows in the rows after the cut only if it is at work by then.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "forgetting": {"forgetting": 0.99},
-    "names and standard scaling": {
-        "features": list("abcdef"),
-        "scaling": Scaling.fitted("standard", normal_rows(9, 50)),
-    },
-    "min-max scaling": {"scaling": Scaling.minmax([-3] * 6, [4] * 6)},
-    "no ridge to speak of": {"ridge": 1e-6},
-    "5 % false alarms, many strays": {"threshold": FalseAlarmRate(0.05)},
-    "mean and deviation": {"threshold": MeanSigma(3.0)},
-    "fixed threshold": {"threshold": FixedThreshold(2.0)},
-    "alarm rule with a cool-down": {"alarm": AlarmRule(k=2, n=4, cooldown=150)},
-    "promotion": {"promote_after": 12, "quarantine": 20},
-    "small quarantine": {"quarantine": 3},
-    "long warm-up": {"warmup": 700},
-}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("cut", [45, 134, 625])
-def test_an_unpacked_detector_goes_on_as_the_original(name: str, cut: int) -> None:
-    """The cuts: still learning; in a run of strange rows; when the ring has come round."""
-    rows = stream(1, 1000)
-    original = Detector(LAYER, **SETTINGS[name])
-    for row in rows[:cut]:
-        original.observe(row)
-    restored = unpacked(original)
-    assert packed_bytes(restored) == packed_bytes(original)
-    assert_go_on_alike(original, restored, rows[cut : cut + 350])
-
-
-def test_many_strays_means_many_when_the_ring_is_full() -> None:
-    detector = Detector(LAYER, **SETTINGS["5 % false alarms, many strays"])
-    for row in stream(1, 625):
-        detector.observe(row)
-    assert len(detector.calibration) == detector.calibration.capacity
-    assert len(detector.calibration.strays) > 5
-
-
-def test_in_the_middle_of_a_cool_down() -> None:
-    original = Detector(LAYER, **SETTINGS["alarm rule with a cool-down"])
-    rows = iter(stream(1, 1000))
-    while not 0 < original.alarm.quiet < 100:
-        original.observe(next(rows))
-    restored = unpacked(original)
-    ahead = np.array(list(rows))[:350]
-    assert_go_on_alike(original, restored, ahead)
-    assert any(original.observe(row).alarm for row in strange_rows(1, 200))
-
-
-def test_in_the_middle_of_a_run_that_will_be_promoted() -> None:
-    original = Detector(LAYER, **SETTINGS["promotion"])
-    for row in [*normal_rows(1, 300), *strange_rows(2, 5)]:
-        original.observe(row)
-    assert original.quarantine.run >= 5
-    restored = unpacked(original)
-    learned = original.learned
-    assert_go_on_alike(original, restored, strange_rows(3, 12))
-    assert original.learned >= learned + 12, "nothing was promoted"
-    assert_go_on_alike(original, restored, normal_rows(4, 100))
-
-
-@pytest.mark.parametrize("forgetting", [1.0, 0.99])
-def test_float32_goes_on_alike_as_far_as_float32_can_tell(forgetting: float) -> None:
-    """The running inverse is not saved but made anew, and float32 holds it to some 1e-5."""
-    rows = stream(1, 700)
-    original = Detector(
-        LAYER, dtype=np.float32, forgetting=forgetting, threshold=FixedThreshold(2.0)
-    )
-    for row in rows[:350]:
-        original.observe(row)
-    restored = unpacked(original)
-    assert restored.evidence.U.dtype == restored.calibration.rows.dtype == np.float32
-    assert packed_bytes(restored) == packed_bytes(original)
-    assert_go_on_alike(original, restored, rows[350:], to=2e-3)
-
-
-@pytest.mark.parametrize("rows", [0, 1, 98, 99, 600])
-def test_a_detector_taught_in_one_go_is_the_same_afterwards(rows: int) -> None:
-    """Its ring holds rows whose scores were not asked for yet."""
-    original = Detector(LAYER)
-    original.learn_many(normal_rows(1, rows))
-    restored = unpacked(original)
-    assert packed_bytes(restored) == packed_bytes(original)
-    assert restored.state == original.state
-    assert_go_on_alike(original, restored, stream(2, 200))
-
-
-def test_packing_changes_nothing_and_shares_nothing() -> None:
-    detector = Detector(LAYER)
-    detector.learn_many(normal_rows(1, 120))
-    before = packed_bytes(detector)
-    fields, arrays = pack_detector(detector)
-    restored = unpack_detector(fields, arrays)
-    restored.learn_many(normal_rows(2, 50))
-    restored.quarantine.add(np.ones(6))
-    assert packed_bytes(detector) == before
-
-
-# Evidence
 
 
 @settings(max_examples=40, deadline=None)
@@ -198,9 +36,10 @@ def test_a_triangle_of_another_size_is_refused(shape: tuple[int, ...]) -> None:
 
 
 def test_a_coarse_part_stays_known_as_coarse() -> None:
-    fine, coarse = Detector(LAYER), Detector(LAYER, dtype=np.float32)
-    fine.learn_many(normal_rows(1, 50))
-    coarse.learn_many(normal_rows(2, 50))
+    fine, coarse = OSELM(LAYER, 6), OSELM(LAYER, 6, dtype=np.float32)
+    for seed, model in enumerate((fine, coarse)):
+        X = np.random.default_rng(seed).normal(size=(50, 6))
+        model.learn_many(X, X)
     evidence = fine.evidence + coarse.evidence
     restored = unpack_evidence(evidence.basis, *pack_evidence(evidence))
     assert restored == evidence

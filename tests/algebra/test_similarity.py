@@ -19,7 +19,7 @@ def evidence(X: np.ndarray) -> Evidence:
     return model.evidence
 
 
-def kind(X: np.ndarray) -> Fitted:
+def fitted(X: np.ndarray) -> Fitted:
     return Fitted(evidence(X), RIDGE)
 
 
@@ -35,21 +35,21 @@ def error(of: np.ndarray, by: np.ndarray) -> float:
 def test_what_a_union_costs_is_what_the_rows_say(one: int, other: int, n: int, m: int) -> None:
     X, Y = rows_of(one, 1, n), rows_of(other, 2, m)
     both = np.vstack([X, Y])
-    assert kind(X).error == pytest.approx(error(X, X), rel=1e-6)
+    assert fitted(X).error == pytest.approx(error(X, X), rel=1e-6)
     growth = max(error(X, both) / error(X, X), error(Y, both) / error(Y, Y)) - 1.0
-    assert kind(X).loss_with(kind(Y)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
-    assert kind(Y).loss_with(kind(X)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
+    assert fitted(X).loss_with(fitted(Y)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
+    assert fitted(Y).loss_with(fitted(X)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
 
 
-def test_a_sum_of_kinds_is_the_kind_of_all_rows() -> None:
+def test_a_sum_is_that_of_all_rows() -> None:
     X = rows_of(0, 1, 90)
-    added = kind(X[:40]) + kind(X[40:])
+    added = fitted(X[:40]) + fitted(X[40:])
     assert added.evidence.close_to(evidence(X))
-    assert added.error == pytest.approx(kind(X).error, rel=1e-9)
+    assert added.error == pytest.approx(fitted(X).error, rel=1e-9)
 
 
-def test_rows_of_one_kind_join_and_those_of_others_do_not() -> None:
-    known = [kind(rows_of(number % 3, number, 200)) for number in range(7)]
+def test_rows_of_one_pattern_join_and_those_of_others_do_not() -> None:
+    known = [fitted(rows_of(number % 3, number, 200)) for number in range(7)]
     assert groups(known, 0.1) == [[0, 3, 6], [1, 4], [2, 5]]
     assert groups(known, 0.0) == [[index] for index in range(7)]
     assert groups(known, np.inf) == [list(range(7))]
@@ -59,7 +59,7 @@ def test_rows_of_one_kind_join_and_those_of_others_do_not() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(6)))
 def test_the_order_does_not_matter(order: list[int]) -> None:
-    known = [kind(rows_of(number % 2, number, 150)) for number in order]
+    known = [fitted(rows_of(number % 2, number, 150)) for number in order]
     found = {frozenset(order[index] for index in group) for group in groups(known, 0.1)}
     assert found == {frozenset({0, 2, 4}), frozenset({1, 3, 5})}
 
@@ -67,11 +67,11 @@ def test_the_order_does_not_matter(order: list[int]) -> None:
 def test_nothing_joins_with_anything_and_costs_nothing() -> None:
     nothing = Fitted(Evidence.zero(evidence(rows_of(0, 1, 5)).basis), RIDGE)
     assert nothing.error == 0.0
-    assert nothing.loss_with(kind(rows_of(0, 1, 50))) == pytest.approx(0.0, abs=1e-12)
+    assert nothing.loss_with(fitted(rows_of(0, 1, 50))) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_rows_that_are_explained_to_rounding_can_be_compared() -> None:
     """Equal rows: their own model leaves nothing, and no difference of rounding counts."""
-    same = kind(np.full((50, INPUTS), 0.5))
-    assert np.isfinite(same.loss_with(kind(rows_of(1, 1, 50))))
+    same = fitted(np.full((50, INPUTS), 0.5))
+    assert np.isfinite(same.loss_with(fitted(rows_of(1, 1, 50))))
     assert groups([same, same], 0.02) == [[0, 1]]

@@ -357,7 +357,7 @@ def test_inspect_shows_compact_files(elmgrove: Elmgrove) -> None:
 def test_inspect_says_why_evidence_would_be_refused(elmgrove: Elmgrove, fan_1: Path) -> None:
     honest = load(Path("fan-1.evidence"), Contribution.from_bytes).evidence
     lie = Evidence(honest.basis, honest.U, honest.V, 0.0, honest.count)
-    save(Path("lie.evidence"), Contribution("liar", 300, lie))
+    save(Path("lie.evidence"), Contribution("liar", 300, (lie,)))
     assert "energy" in json.loads(elmgrove("inspect", "lie.evidence", "--json").out)["admissible"]
     before = fan_1.read_bytes()
     assert "'liar'" in one_clear_line(elmgrove("merge", "-s", fan_1, "lie.evidence"))

@@ -10,8 +10,7 @@ from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
 from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
-from support.ports import free_port
-from support.serving import Federation, charter, evidence, rows, said
+from support.serving import Federation, charter, evidence, free_port, rows, said
 
 
 @pytest.fixture(autouse=True)

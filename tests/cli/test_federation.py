@@ -14,8 +14,7 @@ from elmgrove.federation import Member
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
-from support.ports import free_port
-from support.serving import ADMIN, Federation, Server, charter, rows, said
+from support.serving import ADMIN, Federation, Server, charter, free_port, rows, said
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))

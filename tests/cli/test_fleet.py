@@ -17,7 +17,7 @@ from support.serving import ADMIN, Federation, charter, evidence, rows, said
 SAID = [
     said("fan-1", 1, 40),
     said("fan-2", 2, 40),
-    Contribution("[/odd]:fire:", 40, evidence(rows(3, 40) * 3 + 9)),
+    Contribution("[/odd]:fire:", 40, (evidence(rows(3, 40) * 3 + 9),)),
 ]
 NAMES = [one.origin for one in SAID]
 
@@ -161,7 +161,7 @@ def test_a_servers_standing_groups_and_anew(elmgrove: Elmgrove, federation: Fede
 def two_patterns() -> list[str]:
     """The files, and one of a device with a pattern of each kind."""
     parts = evidence(rows(4, 40)), evidence(rows(5, 40) * 3 + 9)
-    both = Contribution("both", 80, parts[0] + parts[1], parts)
+    both = Contribution("both", 80, parts)
     for number, contribution in enumerate([*SAID, both]):
         save(Path(f"{number}.evidence"), contribution)
     return [f"{number}.evidence" for number in range(4)]

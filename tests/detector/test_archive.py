@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import BadFile, FixedThreshold, HiddenLayer
+from elmgrove import BadFile, Detector, FixedThreshold, HiddenLayer
 from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.detector.patterns import PatternDetector
 from elmgrove.federation import Contribution, Member
 from elmgrove.federation.member import STATE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
@@ -23,7 +22,7 @@ LAYER = HiddenLayer(INPUTS, 3, seed=2)
 
 def member(name: str = "fan", **settings: Any) -> Member:
     rule = PatternRule(start_rows=60, join=0.1, retire_after=200)
-    return Member(name, PatternDetector(LAYER, rule=rule, **settings))
+    return Member(name, Detector(LAYER, patterns=rule, **settings))
 
 
 def before_the_start(**settings: Any) -> Member:
@@ -47,8 +46,7 @@ def published(**settings: Any) -> Member:
 
 def joined(**settings: Any) -> Member:
     made = after_the_start(**settings)
-    made.detector.model.found(rows_of(0, 7, 100))
-    made.detector.learned += 100
+    made.detector.model.adopt(rows_of(0, 7, 100))
     made.detector.model.tune()
     made.detector.learn_many(mixed(3, 30))
     assert [len(pattern.joined) for pattern in made.detector.model.own].count(1) == 1
@@ -58,7 +56,7 @@ def joined(**settings: Any) -> Member:
 def retired(**settings: Any) -> Member:
     made = joined(**settings)
     made.detector.learn_many(rows_of(0, 3, 2 * TUNE_EVERY))
-    assert made.detector.model.retired
+    assert made.detector.model.patterns.retired
     return made
 
 
@@ -68,7 +66,7 @@ def foreign(**settings: Any) -> Member:
         other = member(name)
         for kind in kinds:
             other.detector.model.patterns.first_rows = None
-            other.detector.model.found(rows_of(kind, 5, 80))
+            other.detector.model.adopt(rows_of(kind, 5, 80))
         made.receive(other.contribution())
     assert len(made.detector.model.foreign) == 2
     return made
@@ -109,7 +107,7 @@ def test_what_was_received_stays_where_it_was_though_patterns_moved_on() -> None
     for row in rows_of(4, 1, 20):
         me.detector.observe(row)
     model = me.detector.model
-    assert model._reception.places(model.own) != places
+    assert model._received.places(model.own) != places
     assert Member.from_bytes(me.to_bytes()).detector.model.places == me.detector.model.places
     assert me.detector.model.places == places
 
@@ -118,7 +116,7 @@ def test_what_was_joined_or_put_aside_is_undone_after_loading() -> None:
     me = retired()
     before = me.detector.parts
     again = Member.from_bytes(me.to_bytes())
-    again.detector.model.revive(again.detector.model.retired[0].number)
+    again.detector.model.revive(again.detector.model.patterns.retired[0].number)
     again.detector.model.part(3)
     assert len(again.detector.model.own) == 3
     assert again.detector.parts == before
@@ -189,7 +187,7 @@ BUSY = IDLE + 8.0
 def golden(name: str, kinds: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
     rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5, handicap=0.75)
-    made = Member(name, PatternDetector(layer, rule=rule, ridge=0.25))
+    made = Member(name, Detector(layer, patterns=rule, ridge=0.25))
     made.detector.learn_many(np.vstack(kinds))
     return made
 
@@ -199,16 +197,17 @@ def golden_member() -> Member:
     me = golden("Lüfter 2", [IDLE, BUSY])
     model = me.detector.model
     for rows in (IDLE[:2] - 4.0, IDLE[:3] * [1.0, -1.0, 2.0]):
-        model.found(rows)
-        me.detector.learned += len(rows)
-    model.retired.append(model.own.pop())
+        model.adopt(rows)
+    model.patterns.retired.append(model.own.pop())
     model.own[1].take_in(model.own.pop())
     me.offer(guarded=False)
     me.receive(golden("fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
     # These are solved for, and so not the same to the last bit everywhere.
-    for pattern, typical in zip([*model.own, *model.retired], (0.5, 0.25, np.inf), strict=True):
+    for pattern, typical in zip(
+        [*model.own, *model.patterns.retired], (0.5, 0.25, np.inf), strict=True
+    ):
         pattern.typical = typical
-    model.weigh(2.0)
+    model._panel.weigh(2.0)
     return me
 
 
@@ -220,7 +219,7 @@ def test_the_golden_state_is_what_the_device_writes() -> None:
 @pytest.mark.parametrize(("path", "handicap"), [(FIRST_STATE, PatternRule.handicap), (STATE, 0.75)])
 def test_golden_states_of_all_versions_are_read(path: Path, handicap: float) -> None:
     me = Member.from_bytes(path.read_bytes())
-    assert me.detector.rule.handicap == handicap
+    assert me.detector.patterns.handicap == handicap
     H = me.detector.basis.layer(IDLE)
     first, second = me.detector.model.own
     assert (first.number, second.number) == (1, 2)
@@ -229,9 +228,9 @@ def test_golden_states_of_all_versions_are_read(path: Path, handicap: float) -> 
     assert first.total.tolist() == IDLE.sum(axis=0).tolist()
     assert [(one.number, one.learned, one.weight) for one in second.joined] == [(3, 2, 1.0)]
     assert second.joined[0].total.tolist() == (IDLE[:2] - 4.0).sum(axis=0).tolist()
-    assert [pattern.number for pattern in me.detector.model.retired] == [4]
+    assert [pattern.number for pattern in me.detector.model.patterns.retired] == [4]
     assert [part.learned for part in me.detector.parts] == [4, 4, 2, 3]
-    assert len(me.detector.model.received) == 2
+    assert sum(len(place.received) for place in me.detector.model.places) == 2
     assert me.published is not None
     assert me.published.parts == me.detector.parts
 
@@ -241,7 +240,7 @@ def test_the_golden_contribution_is_what_the_device_gives() -> None:
     given = Contribution.from_bytes(blob)
     assert given.to_bytes() == blob == golden_member().contribution().to_bytes()
     assert (given.origin, given.epoch, given.evidence.count) == ("Lüfter 2", 13, 13.0)
-    assert [kind.count for kind in given.patterns] == [4.0, 4.0, 2.0, 3.0]
+    assert [part.count for part in given.parts] == [4.0, 4.0, 2.0, 3.0]
     H = given.evidence.basis.layer(BUSY)
     assert given.patterns[1].U.tolist() == (H.T @ H).tolist()
     assert given.patterns[1].V.tolist() == (H.T @ BUSY).tolist()

@@ -53,7 +53,8 @@ def state(detector: Detector) -> list[Any]:
         detector.learned,
         detector.threshold,
         detector.state,
-        (ring.rows.tobytes(), ring.scores, ring.ordered, ring.strays),
+        [array.tobytes() for array in ring.arrays.values()],
+        ring.ordered,
         (quarantine.rows().tobytes(), quarantine.run),
         (list(alarm.recent), alarm.quiet),
     ]
@@ -247,7 +248,7 @@ def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_t
     with pytest.raises(NotAdmissible):
         detector.merge(minus)
     with pytest.raises(NotAdmissible):
-        detector.received = minus
+        detector.rest_on([minus])
     assert state(detector) == before
 
 
@@ -266,11 +267,11 @@ def test_received_can_be_set_and_taken_away() -> None:
     other.learn_many(normal(200, seed=5))
     rows = normal(320)[300:]
     alone, threshold = detector.score_many(rows), detector.threshold
-    detector.received = other.evidence
+    detector.rest_on([other.evidence])
     assert detector.received == other.evidence
     assert detector.threshold != threshold
     assert not np.allclose(detector.score_many(rows), alone, rtol=1e-3)
-    detector.received = None
+    detector.rest_on([])
     np.testing.assert_array_equal(detector.score_many(rows), alone)
     assert detector.threshold == threshold
 
@@ -311,7 +312,7 @@ def test_evidence_learned_in_another_way_is_refused_and_the_difference_said(
     before = state(detector)
 
     def assign() -> None:
-        detector.received = other.evidence
+        detector.rest_on([other.evidence])
 
     for attempt in (
         lambda: detector.merge(other.evidence),

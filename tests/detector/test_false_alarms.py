@@ -62,11 +62,11 @@ def test_the_rate_holds_while_others_are_heard_again_and_again(rate: float) -> N
     """Each merge scores the ring anew; what was refused before must not be forgotten by that."""
     other, detector = made(rate), made(rate)
     other.learn_many(Machine(9).rows(1000))
-    contributions = [None, other.evidence]
+    contributions = [[], [other.evidence]]
     flagged = []
     for index, row in enumerate(Machine(0).rows(10000)):
         if index % 500 == 0:
-            detector.received = contributions[index // 500 % 2]
+            detector.rest_on(contributions[index // 500 % 2])
         flagged.append(detector.observe(row).anomalous)
     require_rate(np.array(flagged), rate)
 

@@ -26,7 +26,7 @@ def mixture(dtype: Any = np.float64, **rule: Any) -> Mixture:
 def taught(**options: Any) -> Mixture:
     made = mixture(**options)
     X = mixed(1, 200).astype(made.dtype)
-    made.absorb_many(X, X)
+    made.learn_all(X)
     return made
 
 
@@ -36,9 +36,14 @@ def evidence(kind: int, seed: int = 50, count: int = 150) -> Evidence:
     return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), count)
 
 
+def winners_of(known: Mixture, rows: np.ndarray) -> list[int]:
+    """The number of the pattern that explains each row best."""
+    return [known.explainer(row)[0] for row in rows]
+
+
 def of_kind(known: Mixture, kind: int) -> int:
     """The number of the pattern of a kind."""
-    winners = known.winners(rows_of(kind, 60, 20))
+    winners = winners_of(known, rows_of(kind, 60, 20))
     assert len(set(winners)) == 1
     return winners[0]
 
@@ -64,15 +69,15 @@ def test_what_is_of_no_own_kind_is_a_foreign_model_with_a_handicap() -> None:
     assert foreign.total == evidence(2)
     normal = mixed(1, 200)
     known.settle(normal)
-    assert known.edge == pytest.approx(known.leave_one_out(normal, normal).max(), rel=1e-9)
+    assert known.edge == pytest.approx(known.left_out(normal).max(), rel=1e-9)
     weight = 1.5 * known.edge / typical_loss(evidence(2), 1e-3)
     expected = np.minimum(before, weight * foreign.losses(rows))
     np.testing.assert_allclose(known.losses(rows), expected, rtol=1e-9)
     np.testing.assert_allclose([known.loss_one(row) for row in rows], expected, rtol=1e-6)
     assert of_kind(known, 2) == -1
-    assert known.model_of(-1) is foreign
-    guess = known.guess(rows[0])
-    assert (guess.pattern, guess.weight) == (-1, pytest.approx(weight))
+    assert known.explainer(rows[0]) == (-1, foreign)
+    answer = known.answer(rows[0])
+    assert (answer.pattern, answer.weight) == (-1, pytest.approx(weight))
 
 
 def test_before_anything_is_known_to_be_normal_and_without_handicap_foreign_models_are_equals() -> (
@@ -84,21 +89,21 @@ def test_before_anything_is_known_to_be_normal_and_without_handicap_foreign_mode
         each.rest_on([evidence(2)])
     equal.settle(mixed(1, 200))
     for each in (known, equal):
-        guess = each.guess(rows_of(2, 9, 1)[0])
-        assert guess.weight == pytest.approx(level / typical_loss(evidence(2), 1e-3))
+        answer = each.answer(rows_of(2, 9, 1)[0])
+        assert answer.weight == pytest.approx(level / typical_loss(evidence(2), 1e-3))
 
 
 def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern() -> None:
     known = taught()
     first, second = known.own
     first.typical, second.typical = 1.0, 3.0
-    known.place([])
+    known.rest_on([])
     rows = mixed(5, 20)
     raw = np.stack([first.model.losses(rows), second.model.losses(rows)])
     expected = np.minimum(2.0 * raw[0], 2.0 / 3.0 * raw[1])
     np.testing.assert_allclose(known.losses(rows), expected, rtol=1e-12)
     second.typical = np.inf
-    known.place([])
+    known.rest_on([])
     np.testing.assert_allclose(known.losses(rows), raw.min(axis=0), rtol=1e-12)
 
 
@@ -108,7 +113,7 @@ def test_foreign_models_never_learn() -> None:
     X = rows_of(2, 3, 20)
     learned = [pattern.learned for pattern in known.own]
     for x in X:
-        known.take(known.guess(x), x, float(x @ x))
+        known.keep(known.answer(x), x, float(x @ x))
     assert known.foreign[0].evidence.count == 0
     assert sum(p.learned for p in known.own) == sum(learned) + 20
 
@@ -123,7 +128,7 @@ def test_what_is_of_one_kind_becomes_one_model() -> None:
         Place((3,), of_kind(known, 0)),
     ]
     assert [m.total for m in known.foreign] == [parts[0] + parts[2], parts[1] + parts[4]]
-    assert known.prior == Evidence.sum(parts)
+    assert known.received == Evidence.sum(parts)
 
 
 def test_what_was_received_never_shows_in_what_is_given() -> None:
@@ -132,7 +137,7 @@ def test_what_was_received_never_shows_in_what_is_given() -> None:
     assert known.parts == alone.parts
     X = mixed(5, 2 * TUNE_EVERY)
     for each in (known, alone):
-        each.absorb_many(X, X)
+        each.learn_all(X)
     assert known.parts == alone.parts
     known.rest_on([])
     rows = mixed(6, 30, 3)
@@ -144,7 +149,7 @@ def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later() -
     known.rest_on([evidence(0), evidence(1)])
     assert len(known.foreign) == 2
     X = mixed(1, 2 * TUNE_EVERY)
-    known.absorb_many(X, X)
+    known.learn_all(X)
     assert not known.foreign
     assert {place.number for place in known.places} == {p.number for p in known.own}
 
@@ -189,8 +194,8 @@ def test_row_by_row_and_in_batches_the_same_model_wins(dtype: Any) -> None:
     known = taught(dtype=dtype)
     known.rest_on([evidence(2)])
     rows = mixed(8, 60, 3).astype(dtype)
-    guesses = [known.guess(row) for row in rows]
-    assert [guess.pattern for guess in guesses] == known.winners(rows)
+    single = [float(np.square(row - known.answer(row).y).sum()) for row in rows]
+    np.testing.assert_allclose(single, known.plain_losses(rows), rtol=1e-2)
     np.testing.assert_allclose([known.loss_one(row) for row in rows], known.losses(rows), rtol=1e-2)
 
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import FixedThreshold, HiddenLayer, checks
+from elmgrove import Detector, FixedThreshold, HiddenLayer, checks
 from elmgrove.algebra.kmeans import cluster
 from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.detector.patterns import PatternDetector
 from support.literal import sequential_clustering
 from support.patterns import INPUTS, mixed, rows_of
 
@@ -26,9 +25,9 @@ RULES = {
 }
 
 
-def make(rule: PatternRule, activation: str = "identity", **options: Any) -> PatternDetector:
+def make(rule: PatternRule, activation: str = "identity", **options: Any) -> Detector:
     layer = HiddenLayer(8, 6 if activation == "relu" else 4, activation)
-    return PatternDetector(layer, rule=rule, **options)
+    return Detector(layer, patterns=rule, **options)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -53,7 +52,7 @@ LAYER = HiddenLayer(INPUTS, 3, seed=4)
 SEEDS = st.integers(0, 2**32 - 1)
 SETTINGS = st.fixed_dictionaries(
     {
-        "rule": st.builds(
+        "patterns": st.builds(
             PatternRule,
             patterns=st.sampled_from(["auto", 1, 2, 3]),
             start_rows=st.sampled_from([20, 100]),
@@ -71,9 +70,11 @@ def stream(seed: int) -> np.ndarray:
     return np.vstack([mixed(seed, 150), rows_of(0, seed, 300), mixed(seed + 1, 150)])
 
 
-def require_alike(one: PatternDetector, other: PatternDetector) -> None:
+def require_alike(one: Detector, other: Detector) -> None:
     assert [p.number for p in one.model.own] == [p.number for p in other.model.own]
-    assert [p.number for p in one.model.retired] == [p.number for p in other.model.retired]
+    assert [p.number for p in one.model.patterns.retired] == [
+        p.number for p in other.model.patterns.retired
+    ]
     assert one.learned == other.learned == sum(part.learned for part in one.parts)
     for mine, theirs in zip(one.parts, other.parts, strict=True):
         assert (mine.number, mine.learned) == (theirs.number, theirs.learned)
@@ -91,7 +92,7 @@ def test_learning_many_equals_one_by_one_equals_observing(
     options: dict[str, Any], seed: int, cuts: list[int]
 ) -> None:
     single, chunked, watching = (
-        PatternDetector(LAYER, threshold=FixedThreshold(9e9), **options) for _ in range(3)
+        Detector(LAYER, threshold=FixedThreshold(9e9), **options) for _ in range(3)
     )
     X = stream(seed)
     for row in X:
@@ -108,13 +109,13 @@ def test_learning_many_equals_one_by_one_equals_observing(
 def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
     """Whatever came, went, joined or was put aside: the sum is that of all rows."""
     X = stream(seed)
-    known = PatternDetector(LAYER, **{**options, "forgetting": 1.0})
+    known = Detector(LAYER, **{**options, "forgetting": 1.0})
     known.learn_many(X)
     H = LAYER(X)
     assert known.evidence.count == known.learned == len(X)
     np.testing.assert_allclose(known.evidence.U, H.T @ H, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(known.evidence.V, H.T @ X, rtol=1e-9, atol=1e-9)
-    patterns = [*known.model.own, *known.model.retired]
+    patterns = [*known.model.own, *known.model.patterns.retired]
     totals = [one.total for p in patterns for one in (p, *p.joined)]
     np.testing.assert_allclose(np.sum(totals, axis=0), X.sum(axis=0), rtol=1e-9, atol=1e-9)
 
@@ -124,7 +125,7 @@ def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
 def test_rows_go_where_algorithms_1_and_2_send_them(seed: int, kinds: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(250, INPUTS)) + 3.0 * rng.integers(0, kinds, size=(250, 1))
-    known = PatternDetector(LAYER, rule=PatternRule(start_rows=80, join=0.0, silhouette=0.0))
+    known = Detector(LAYER, patterns=PatternRule(start_rows=80, join=0.0, silhouette=0.0))
     known.learn_many(X[:80])
     labels = cluster(X[:80], 5, 0.0).labels
     chosen = sequential_clustering(X[:80], labels, X[80:])
@@ -141,7 +142,7 @@ def test_rows_go_where_algorithms_1_and_2_send_them(seed: int, kinds: int) -> No
 @settings(max_examples=15, deadline=None)
 @given(SETTINGS, SEEDS)
 def test_scoring_and_blaming_never_learn(options: dict[str, Any], seed: int) -> None:
-    one, twin = (PatternDetector(LAYER, **options) for _ in range(2))
+    one, twin = (Detector(LAYER, **options) for _ in range(2))
     X = stream(seed)[:200]
     for each in (one, twin):
         each.learn_many(X)

@@ -8,24 +8,23 @@ import pytest
 from elmgrove import BadInput, Detector, Evidence, FixedThreshold, HiddenLayer, NotAdmissible
 from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
-from elmgrove.detector.patterns import PatternDetector
 from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
 SMALL = {"start_rows": 60}
 
 
-def detector(rule: dict[str, Any] | None = None, **settings: Any) -> PatternDetector:
-    return PatternDetector(LAYER, rule=PatternRule(**{**SMALL, **(rule or {})}), **settings)
+def detector(rule: dict[str, Any] | None = None, **settings: Any) -> Detector:
+    return Detector(LAYER, patterns=PatternRule(**{**SMALL, **(rule or {})}), **settings)
 
 
-def taught(rule: dict[str, Any] | None = None, kinds: int = 2, **settings: Any) -> PatternDetector:
+def taught(rule: dict[str, Any] | None = None, kinds: int = 2, **settings: Any) -> Detector:
     made = detector(rule, **settings)
     made.learn_many(mixed(1, 200, kinds))
     return made
 
 
-def numbers(of: PatternDetector) -> list[int]:
+def numbers(of: Detector) -> list[int]:
     return [pattern.number for pattern in of.model.own]
 
 
@@ -115,7 +114,7 @@ def test_the_best_model_answers_and_the_verdict_says_which(assign: str) -> None:
     losses *= (typical.mean() / typical)[:, np.newaxis]
     np.testing.assert_allclose(known.score_many(rows), losses.min(axis=0), rtol=1e-9)
     winners = [numbers(known)[index] for index in losses.argmin(axis=0)]
-    assert known.model.winners(rows) == winners
+    assert [known.model.explainer(row)[0] for row in rows] == winners
     assert len(set(winners)) == 3
     verdict = known.observe(rows[0])
     assert (verdict.pattern, verdict.score) == (winners[0], pytest.approx(losses[:, 0].min()))
@@ -138,9 +137,9 @@ def test_blame_speaks_of_the_pattern_that_won() -> None:
     for kind in (0, 1):
         row = rows_of(kind, 9, 1)[0]
         row[4] += 5.0
-        pattern = known.model.winners(row[np.newaxis])[0]
+        _, model = known.model.explainer(row)
         alone = Detector(LAYER)
-        alone.model.merge(known.model.model_of(pattern).evidence)
+        alone.model.merge(model.evidence)
         for mine, theirs in zip(known.blame(row), alone.blame(row), strict=True):
             assert mine.feature == theirs.feature
             assert mine[1:] == pytest.approx(theirs[1:], rel=1e-6)
@@ -187,20 +186,20 @@ def test_there_are_never_more_than_the_most() -> None:
 def test_nor_more_than_can_be_given_away() -> None:
     known = taught({"most": MOST_PARTS, "retire_after": 1, "join": 0.0})
     for kind in range(5, 5 + MOST_PARTS):
-        known.model.found(rows_of(kind, 1, 20))
+        known.model.adopt(rows_of(kind, 1, 20))
         known.learn_many(rows_of(0, kind, TUNE_EVERY))
-    assert len(known.model.retired) > 5
+    assert len(known.model.patterns.retired) > 5
     assert len(known.parts) == MOST_PARTS
 
 
 # Joined
 
 
-def halved() -> PatternDetector:
+def halved() -> Detector:
     """Two patterns of one kind, before it was noticed, and one of another."""
     made = detector({"join": 0.1, "most": 5})
     made.learn_many(mixed(1, 200))
-    made.model.found(rows_of(0, 7, 100))
+    made.model.adopt(rows_of(0, 7, 100))
     assert len(numbers(made)) == 3
     return made
 
@@ -247,7 +246,7 @@ def test_what_was_learned_since_stays_where_it_was_learned() -> None:
 @pytest.mark.parametrize("order", [(3, 4), (4, 3)])
 def test_joined_to_what_was_joined_is_parted_in_any_order(order: tuple[int, int]) -> None:
     known = halved()
-    known.model.found(rows_of(0, 9, 100))
+    known.model.adopt(rows_of(0, 9, 100))
     before = known.parts
     first, *_, third, fourth = known.model.own
     third.take_in(fourth)
@@ -262,11 +261,9 @@ def test_joined_to_what_was_joined_is_parted_in_any_order(order: tuple[int, int]
 
 
 def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> None:
-    known = PatternDetector(
-        LAYER, rule=PatternRule(start_rows=60, join=0.2, most=5), forgetting=0.99
-    )
+    known = Detector(LAYER, patterns=PatternRule(start_rows=60, join=0.2, most=5), forgetting=0.99)
     known.learn_many(mixed(1, 200))
-    known.model.found(rows_of(0, 7, 200))
+    known.model.adopt(rows_of(0, 7, 200))
     before = {part.number: part for part in known.parts}
     known.model.tune()
     (joined,) = (pattern for pattern in known.model.own if pattern.joined)
@@ -308,7 +305,7 @@ def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) 
             known.learn_one(row)
     else:
         known.learn_many(X)
-    (kept,), (aside,) = known.model.own, known.model.retired
+    (kept,), (aside,) = known.model.own, known.model.patterns.retired
     assert {kept.number, aside.number} == {1, 2}
     assert {part.number: part for part in before}[aside.number] in known.parts
     assert known.evidence.count == known.learned
@@ -316,7 +313,7 @@ def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) 
     strange = known.score_one(row)
     known.model.revive(aside.number)
     assert known.score_one(row) < strange / 10
-    assert not known.model.retired
+    assert not known.model.patterns.retired
     assert known.observe(row).pattern == aside.number
     with pytest.raises(BadInput, match="there is no pattern"):
         known.model.revive(aside.number)
@@ -344,14 +341,14 @@ def test_a_start_while_watching_has_its_scores_computed_anew() -> None:
     assert len(numbers(known)) == 2
     assert known.threshold < before / 4
     rows = known.recent.rows
-    expected = known.model.leave_one_out(rows, rows) / INPUTS
-    np.testing.assert_allclose(known.recent.scores, expected)
+    expected = known.model.left_out(rows) / INPUTS
+    np.testing.assert_allclose(known.recent.arrays["ring_scores"], expected)
 
 
 def test_a_threshold_from_leave_one_out_is_that_of_the_pattern_without_the_row() -> None:
     known = taught()
     rows = known.recent.rows
-    scores = known.model.leave_one_out(rows, rows)
+    scores = known.model.left_out(rows)
     labels = [known.model.patterns.nearest(row) for row in rows]
     for index in (0, 7, 50):
         pattern = known.model.own[labels[index]]

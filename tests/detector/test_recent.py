@@ -80,8 +80,8 @@ class RingAgainstLists(RuleBasedStateMachine):
     def both_hold_the_same(self) -> None:
         assert len(self.ring) == len(self.kept) <= CAPACITY
         assert self.ring.rows[:, 0].tolist() == [row for row, _ in self.kept]
-        assert self.ring.scores == [score for _, score in self.kept]
-        assert self.ring.ordered == sorted(self.ring.scores)
+        assert self.ring.arrays["ring_scores"].tolist() == [score for _, score in self.kept]
+        assert self.ring.ordered == sorted(score for _, score in self.kept)
         assert self.ring.strays == [score for _, score in self.recent_strays]
 
 
@@ -154,15 +154,13 @@ def test_a_restored_ring_goes_on_as_the_saved_one() -> None:
     saved.refuse(5.5, threshold=5.0)
     saved.accept(np.full(WIDTH, 9.0), 2.0)
     restored = ring()
-    restored.restore(
-        saved.rows, np.array(saved.scores), np.array(saved.strays), np.array(saved.stray_ages)
-    )
+    restored.restore(saved.arrays)
     assert restored.strays == [5.5]
     for score in (3.5, 1.0, 4.0, 2.0, 3.0):
         for recent in (saved, restored):
             recent.accept(np.full(WIDTH, score), score)
         assert restored.rows.tolist() == saved.rows.tolist()
-        assert restored.scores == saved.scores
+        assert restored.arrays["ring_scores"].tolist() == saved.arrays["ring_scores"].tolist()
         assert restored.ordered == saved.ordered
         assert restored.strays == saved.strays
     assert saved.strays == []

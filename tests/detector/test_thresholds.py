@@ -19,7 +19,10 @@ def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent
     recent = Recent(max(512, len(scores)), 1, np.dtype(float))
     outside = np.array(strays or [])
     rows = np.zeros((len(scores), 1))
-    recent.restore(rows, np.array(scores), outside, np.zeros(len(outside), np.int64))
+    ages = np.zeros(len(outside), np.int64)
+    recent.restore(
+        {"ring": rows, "ring_scores": np.array(scores), "strays": outside, "stray_ages": ages}
+    )
     return recent
 
 

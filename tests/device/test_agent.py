@@ -33,7 +33,6 @@ from support.agents import (
     verdicts,
     write_rows,
 )
-from support.ports import free_port
 from support.serving import (
     ADMIN,
     Federation,
@@ -41,6 +40,7 @@ from support.serving import (
     answers,
     charter,
     evidence,
+    free_port,
     process,
     rows,
     said,

@@ -17,7 +17,7 @@ from elmgrove.cli.device import variable_of
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
-from elmgrove.federation import Cost, SameGroup, benefit, everyone
+from elmgrove.federation import Benefit, Cost, Everyone, Quality, SameGroup
 from support.agents import flags
 
 NAMES = [one.name for one in fields(Settings)]
@@ -187,9 +187,9 @@ def test_a_listener_for_others_needs_a_token() -> None:
 
 
 def test_the_rule_follows_from_its_name() -> None:
-    assert Settings().rule is everyone
-    assert Settings(merge="benefit").rule is benefit
-    assert Settings(merge="quality").rule not in (everyone, benefit)
+    assert Settings().rule == Everyone()
+    assert Settings(merge="benefit").rule == Benefit()
+    assert Settings(merge="quality").rule == Quality()
     assert Settings(merge="group").rule == SameGroup("evidence")
     assert Settings(merge="group", distance="parameters").rule == SameGroup("parameters")
 

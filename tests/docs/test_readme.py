@@ -12,8 +12,7 @@ import pytest
 
 from support.demo import Demo
 from support.places import ROOT
-from support.ports import free_port
-from support.serving import answers, wait_until
+from support.serving import answers, free_port, wait_until
 
 README = (ROOT / "README.md").read_text()
 PROGRAMS = ("own_loop.py", "two_devices.py")

@@ -59,7 +59,7 @@ def said(origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BA
     X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
     H = basis.layer(X)
     evidence = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), rows)
-    return Contribution(origin, rows if epoch is None else epoch, evidence)
+    return Contribution(origin, rows if epoch is None else epoch, (evidence,))
 
 
 def publish(exchange: Way, *entries: Entry) -> None:
@@ -248,8 +248,7 @@ def learned(X: np.ndarray) -> Evidence:
 def of_kinds(origin: str, *kinds: int, rows: int = 200) -> Contribution:
     seed = sum(origin.encode())
     parts = tuple(learned(rows_of(kind, seed + 50 * n, rows)) for n, kind in enumerate(kinds))
-    several = parts if len(parts) > 1 else ()
-    return Contribution(origin, rows * len(kinds), Evidence.sum(parts), several)
+    return Contribution(origin, rows * len(kinds), parts)
 
 
 #: Two kinds of machines, each a few times, and one machine that is of both.
@@ -288,7 +287,7 @@ def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way, distance: str
         assert sum(group.close_to(expected, 1e-12) for group in found.groups) == 1
     first = back(exchange, "fan-0", distance)
     assert first.devices == 3
-    assert first.evidence.close_to(summed(FLEET[1], FLEET[4]) + BOTH.kinds[1], 1e-12)
+    assert first.evidence.close_to(summed(FLEET[1], FLEET[4]) + BOTH.parts[1], 1e-12)
 
 
 @DISTANCES
@@ -337,7 +336,7 @@ def test_what_is_no_distance_is_refused(exchange: Way) -> None:
 
 def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
     """It answers with the sum over everybody, which would be merged all the same."""
-    plain = Merged("fans", 7, 1, FLEET[0].evidence)
+    plain = Merged("fans", 7, 1, (FLEET[0].evidence,))
     with (
         answering(plain.to_bytes()) as url,
         HttpExchange(f"{url}/fans", "fan-1", key="any") as old,

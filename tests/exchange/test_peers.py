@@ -14,13 +14,12 @@ from elmgrove.device.peer_server import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession, pull
-from elmgrove.federation import Contribution, Cost, Member, bundle, named
+from elmgrove.federation import Contribution, Cost, Member, Named, bundle
 from elmgrove.storage.disk import load, save
 from support.agents import Start, address, append_rows, verdicts, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.peers import answering, sync
-from support.ports import free_port
-from support.serving import LAYER, Federation, charter, evidence, rows, said
+from support.serving import LAYER, Federation, charter, evidence, free_port, rows, said
 
 CHARTER = charter("fans")
 
@@ -69,7 +68,7 @@ def test_what_was_heard_travels_on(tmp_path: Path) -> None:
             for session, listener in zip(sessions, listeners, strict=True):
                 sync(session)
                 listener.tell(session.member)
-        assert [sync(session).news for session in sessions] == [False] * 4
+        assert [sync(session).updated for session in sessions] == [False] * 4
     expected = central(*(rows(seed, 20) for seed in range(4)))
     for one in members:
         assert one.detector.model.beta == pytest.approx(expected, rel=1e-9)
@@ -83,7 +82,7 @@ def test_a_peer_that_is_away_does_not_keep_others_from_being_heard() -> None:
         listener.tell(pump)
         session = PeerSession(fan, [away, stranger, page, "ftp://nonsense", listener.url])
         report = sync(session)
-    assert (report.devices, report.news) == (1, True)
+    assert (report.devices, report.updated) == (1, True)
     for url in (away, stranger, page, "ftp://nonsense"):
         assert url in report.refusal
     assert listener.url not in report.refusal
@@ -105,8 +104,10 @@ def test_evidence_that_does_not_fit_is_left_out_with_its_reason() -> None:
     lie = Contribution(
         "liar",
         20,
-        type(honest.evidence)(
-            honest.evidence.basis, honest.evidence.U, honest.evidence.V, 0.0, 20.0
+        (
+            type(honest.evidence)(
+                honest.evidence.basis, honest.evidence.U, honest.evidence.V, 0.0, 20.0
+            ),
         ),
     )
     with answering(bundle([lie.to_bytes(), said("pump", 2).to_bytes()])) as url:
@@ -118,9 +119,9 @@ def test_evidence_that_does_not_fit_is_left_out_with_its_reason() -> None:
 def test_only_those_whom_the_rule_chooses_are_merged() -> None:
     fan = member("fan", 3)
     with answering(bundle([said("a", 1).to_bytes(), said("b", 2).to_bytes()])) as url:
-        session = PeerSession(fan, [url], rule=named(["b"]))
-        assert sync(session).news
-        assert not sync(session).news
+        session = PeerSession(fan, [url], rule=Named(["b"]))
+        assert sync(session).updated
+        assert not sync(session).updated
     assert [held.origin for held in fan.ledger] == ["b"]
 
 
@@ -144,10 +145,10 @@ def test_an_older_copy_of_oneself_is_news_to_be_told() -> None:
     restored.offer()
     with answering(bundle([said("fan", 1, 30).to_bytes()])) as url:
         session = PeerSession(restored, [url])
-        assert sync(session).news
+        assert sync(session).updated
         assert restored.shared is not None
         assert restored.shared.epoch > 30
-        assert not sync(session).news
+        assert not sync(session).updated
     pump = member("pump", 2)
     pump.receive(said("fan", 1, 30))
     pump.receive_all([restored.shared])

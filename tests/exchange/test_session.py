@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove import BadInput, Basis, HiddenLayer, Mismatch
 from elmgrove.exchange import (
     FolderExchange,
     MemoryExchange,
@@ -18,14 +18,14 @@ from elmgrove.exchange import (
     connect,
 )
 from elmgrove.federation import (
+    Benefit,
     Charter,
     Contribution,
     Cost,
     Departure,
     Member,
-    benefit,
+    Named,
     least_new_rows,
-    named,
 )
 from elmgrove.storage.disk import load, save
 
@@ -79,7 +79,7 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
     assert held(exchange, "fan-9") is None
     assert str(report) == "nothing published yet (1 more rows needed), rests on 2 others (news)"
     session.detector.learn_many(rows(10))
-    assert session.sync().published == 2 * LEAST - 1
+    assert session.sync().sent == 2 * LEAST - 1
     session.detector.learn_one(rows(11, 1)[0])
     report = session.sync()
     assert report == SyncReport(2 * LEAST - 1, LEAST - 1, 2, False, None)
@@ -89,7 +89,7 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
 
 def test_without_the_guard_everything_is_published(exchange: MemoryExchange) -> None:
     session = device("fan-9", exchange, count=1, guarded=False)
-    assert session.sync().published == 1
+    assert session.sync().sent == 1
     assert held(exchange, "fan-9").evidence.count == 1
 
 
@@ -145,7 +145,7 @@ def test_a_refusal_is_reported_and_the_device_goes_on(exchange: MemoryExchange) 
     report = session.sync()
     assert report.refusal is not None
     assert "'pump-1' is not among those who may join 'fans'" in report.refusal
-    assert (report.devices, report.news) == (2, True)
+    assert (report.devices, report.updated) == (2, True)
     assert session.detector.model.total.count == 3 * LEAST
     assert report.refusal in str(report)
     assert held(exchange, "pump-1") is None
@@ -186,7 +186,8 @@ def test_a_device_that_lost_its_state_replaces_what_is_known_of_it(
     reborn.exchange = Watched(exchange, log)
     report = reborn.sync()
     assert report.refusal is None
-    assert report.published == held(exchange, "fan-9").epoch > 2 * LEAST
+    assert report.sent == count
+    assert held(exchange, "fan-9").epoch > 2 * LEAST
     assert held(exchange, "fan-9").evidence == reborn.detector.evidence
     shrunk = ["Contribution", "Departure", "Contribution"]
     expected = {LEAST: shrunk, 2 * LEAST: ["Contribution"] * 2, 3 * LEAST: ["Contribution"]}
@@ -241,7 +242,7 @@ def test_leaving_works_from_a_state_that_was_restored(exchange: MemoryExchange) 
 
 
 def test_a_rule_chooses_whom_the_model_rests_on(exchange: MemoryExchange) -> None:
-    session = device("fan-9", exchange, rule=named(["fan-2"]))
+    session = device("fan-9", exchange, rule=Named(["fan-2"]))
     assert session.sync().devices == 1
     alone = device("fan-2", MemoryExchange(CHARTER), seed=2).detector.evidence
     assert session.detector.received == alone
@@ -256,11 +257,12 @@ def test_a_rule_sees_the_devices_own_evidence_and_the_others_only(
 ) -> None:
     seen: list[Any] = []
 
-    def rule(own: Evidence, ridge: float, others: Any) -> list[Contribution]:
-        seen.append((own, ridge, [other.origin for other in others]))
-        return benefit(own, ridge, others)
+    class Watched(Benefit):
+        def choose(self, own: Contribution, ridge: float, others: Any) -> list[Contribution]:
+            seen.append((own, ridge, [other.origin for other in others]))
+            return super().choose(own, ridge, others)
 
-    session = device("fan-9", exchange, rule=rule)
+    session = device("fan-9", exchange, rule=Watched())
     session.sync()
     session.sync()
     assert seen == [(session.member.contribution(), 0.1, ["fan-1", "fan-2"])] * 2

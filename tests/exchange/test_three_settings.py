@@ -12,7 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from elmgrove import Basis, Detector, Evidence, HiddenLayer, PatternDetector
+from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
@@ -23,18 +23,17 @@ from elmgrove.federation import (
     Contribution,
     Cost,
     Departure,
+    Everyone,
     Member,
     Rule,
     SameGroup,
     bundle,
-    everyone,
 )
 from elmgrove.storage.disk import load, save
 from support.agents import Start, write_rows
 from support.patterns import INPUTS, rows_of
 from support.peers import answering, sync
-from support.ports import free_port
-from support.serving import serving
+from support.serving import free_port, serving
 
 CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS))
 TWO = PatternRule(2, start_rows=40)
@@ -42,10 +41,10 @@ TWO = PatternRule(2, start_rows=40)
 ROWS = 600
 #: What a device is told: its patterns, and whom to merge.
 SETTINGS: dict[str, tuple[PatternRule | None, Rule]] = {
-    "single": (None, everyone),
+    "single": (None, Everyone()),
     "multi-global": (None, SameGroup()),
     "multi-global by parameters": (None, SameGroup("parameters")),
-    "MLMG on the device": (TWO, everyone),
+    "MLMG on the device": (TWO, Everyone()),
     "MLMG": (TWO, SameGroup()),
     "MLMG by parameters": (TWO, SameGroup("parameters")),
 }
@@ -83,7 +82,7 @@ def settle(sessions: dict[str, Session], order: list[str]) -> None:
     for _ in range(2):
         for name in order:
             sessions[name].sync()
-    assert not any(sessions[name].sync().news for name in order)
+    assert not any(sessions[name].sync().updated for name in order)
 
 
 def received(session: Session) -> Evidence:
@@ -137,7 +136,7 @@ def test_a_state_goes_on_where_it_was(setting: str, tmp_path: Path) -> None:
     for session in sessions.values():
         again = Session(Member.from_bytes(session.member.to_bytes()), exchange, rule=rule)
         assert again.member.merged == session.member.merged
-        assert not again.sync().news
+        assert not again.sync().updated
         alike(again, session)
 
 
@@ -170,7 +169,7 @@ def test_one_model_rests_on_its_group_and_several_on_the_groups_that_come_back()
         merged = sessions["a"].member.merged
         assert merged is not None
         assert merged.devices == expected
-    assert {kind.count for kind in merged.kinds} == {2 * ROWS, 3 * ROWS}, (
+    assert {part.count for part in merged.parts} == {2 * ROWS, 3 * ROWS}, (
         "kinds 1 and 2 of others, not 3"
     )
     assert len(sessions["a"].detector.model.foreign) == 0
@@ -204,8 +203,7 @@ def said(name: str, *kinds: int) -> Contribution:
         H = layer(X)
         energy = float(np.square(X).sum())
         parts.append(Evidence(CHARTER.basis, H.T @ H, H.T @ X, energy, len(X)))
-    several = tuple(parts) if len(parts) > 1 else ()
-    return Contribution(name, ROWS * len(parts), Evidence.sum(parts), several)
+    return Contribution(name, ROWS * len(parts), (tuple(parts),))
 
 
 OTHERS = [said("b", 1), said("c", 2), said("d", 2, 1), said("e", 3), said("f", 2), said("g", 1)]
@@ -219,11 +217,11 @@ def test_the_rule_takes_whoever_is_in_the_groups_that_come_back(distance: str) -
         (said("a", 1, 2), ["b", "c", "d", "f", "g"]),
         (said("a", 3, 2, 1), ["b", "c", "d", "e", "f", "g"]),
     ):
-        chosen = SameGroup(distance)(own, CHARTER.ridge, OTHERS)
+        chosen = SameGroup(distance).choose(own, CHARTER.ridge, OTHERS)
         assert [one.origin for one in chosen] == expected
-    nothing = Contribution("a", 0, Evidence.zero(CHARTER.basis))
-    assert SameGroup(distance)(nothing, CHARTER.ridge, OTHERS) == []
-    assert SameGroup(distance)(said("a", 1), CHARTER.ridge, []) == []
+    nothing = Contribution("a", 0, (Evidence.zero(CHARTER.basis),))
+    assert SameGroup(distance).choose(nothing, CHARTER.ridge, OTHERS) == []
+    assert SameGroup(distance).choose(said("a", 1), CHARTER.ridge, []) == []
 
 
 def test_peers_of_the_same_group_are_merged_and_others_not() -> None:
@@ -313,9 +311,9 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
     with serving(f"{tmp_path}/store.db") as server:
         told = {"exchange": f"{server.base}/fans", "token": server.found(CHARTER).token}
         member = ran(device, machines, **told, merge="group", patterns="auto")
-    assert isinstance(member.detector, PatternDetector)
+    assert member.detector.patterns is not None
     assert member.merged is not None
-    assert (member.merged.devices, len(member.merged.groups)) == (1, 2)
+    assert (member.merged.devices, len(member.merged.parts)) == (1, 2)
     assert (len(member.detector.model.own), len(member.detector.model.foreign)) == (2, 0)
     whole = Detector(CHARTER.basis.layer)
     whole.learn_many(np.vstack(list(machines.values())))

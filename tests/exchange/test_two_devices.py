@@ -12,8 +12,7 @@ from sklearn.datasets import load_digits, load_wine
 from elmgrove import Basis, Detector, FalseAlarmRate, HiddenLayer, Scaling
 from elmgrove.exchange import Session, connect
 from elmgrove.federation import Charter
-from support.ports import free_port
-from support.serving import Server, answers, process, wait_until
+from support.serving import Server, answers, free_port, process, wait_until
 
 
 @dataclass
@@ -107,7 +106,7 @@ def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
 
         a.sync()
         report = b.sync()
-        assert (report.devices, report.news, report.refusal) == (1, True, None)
+        assert (report.devices, report.updated, report.refusal) == (1, True, None)
 
         after = losses(b, known)
         assert after["a"] < 2 * at_home["a"]

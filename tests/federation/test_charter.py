@@ -19,7 +19,7 @@ CHARTER = Charter("fans", BASIS, ridge=0.25, members=("fan-*", "pump"))
 
 
 def zero(origin: str, basis: Basis = BASIS) -> Contribution:
-    return Contribution(origin, 1, Evidence.zero(basis))
+    return Contribution(origin, 1, (Evidence.zero(basis),))
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_another_basis_is_a_mismatch() -> None:
 def test_what_no_rows_can_give_and_what_no_sum_can_hold_is_not_admissible() -> None:
     with pytest.raises(NotAdmissible, match="'pump'"):
         CHARTER.require(
-            Contribution("pump", 1, Evidence(BASIS, -np.eye(2), np.zeros((2, 3)), 1, 1))
+            Contribution("pump", 1, (Evidence(BASIS, -np.eye(2), np.zeros((2, 3)), 1, 1),))
         )
     for energy, count in ((LARGEST, 1), (1, LARGEST)):
         large = Evidence(BASIS, np.eye(2), np.zeros((2, 3)), energy, count)
         assert large.admissible()
         with pytest.raises(NotAdmissible, match="added up"):
-            CHARTER.require(Contribution("pump", 1, large))
+            CHARTER.require(Contribution("pump", 1, (large,)))
 
 
 def test_a_device_starts_as_the_charter_says_with_its_own_settings_beside() -> None:

@@ -106,15 +106,15 @@ def test_a_contribution_comes_back_to_the_last_bit(dtype: Any) -> None:
     X = np.random.default_rng(1).normal(size=(50, 3)).astype(dtype)
     H = LAYER(X)
     evidence = Evidence(BASIS, H.T @ H, H.T @ X, np.square(X).sum(), 31.7)
-    sent = Contribution("fan", 50, evidence)
+    sent = Contribution("fan", 50, (evidence,))
     read = Contribution.from_bytes(sent.to_bytes())
     assert read == sent
     assert read.evidence.U.dtype == read.evidence.V.dtype == dtype
-    assert sent.to_bytes() == Contribution("fan", 50, evidence).to_bytes()
+    assert sent.to_bytes() == Contribution("fan", 50, (evidence,)).to_bytes()
 
 
 def test_a_contribution_of_no_rows_comes_back() -> None:
-    sent = Contribution("fan", 0, Evidence.zero(BASIS))
+    sent = Contribution("fan", 0, (Evidence.zero(BASIS),))
     assert Contribution.from_bytes(sent.to_bytes()) == sent
 
 
@@ -124,13 +124,13 @@ def test_a_contribution_of_no_rows_comes_back() -> None:
 @pytest.mark.parametrize("origin", ["", "a\nb", "\x1b[31m", "x" * 201, "\ud800"])
 def test_a_name_that_can_not_be_printed_is_refused(origin: str) -> None:
     with pytest.raises(BadInput, match="printable"):
-        Contribution(origin, 1, Evidence.zero(BASIS))
+        Contribution(origin, 1, (Evidence.zero(BASIS),))
 
 
 @pytest.mark.parametrize("epoch", [-1, 1.5, True, "3"])
 def test_an_epoch_is_a_number_of_rows(epoch: Any) -> None:
     with pytest.raises(BadInput, match="epoch"):
-        Contribution("fan", epoch, Evidence.zero(BASIS))
+        Contribution("fan", epoch, (Evidence.zero(BASIS),))
 
 
 # Sealed by somebody who does not follow the rules

@@ -8,7 +8,7 @@ from elmgrove.federation.entries import DEPARTURE_FORMAT
 from elmgrove.federation.sealed import seal
 
 GONE = Departure("Lüfter 2", 7)
-SAID = Contribution("Lüfter 2", 7, Evidence.zero(Basis(HiddenLayer(3, 2, seed=1), 3)))
+SAID = Contribution("Lüfter 2", 7, (Evidence.zero(Basis(HiddenLayer(3, 2, seed=1), 3)),))
 
 
 @pytest.mark.parametrize("entry", [GONE, SAID, Departure("a", 0), Departure("a", 2**63 - 1)])

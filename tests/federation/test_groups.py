@@ -136,7 +136,7 @@ def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_that_are_all_zero_and_numbers_without_end_are_grouped_too() -> None:
     wild = Evidence(evidence(near(1, 1)).basis, 1e-100 * np.eye(4), 1e49 * np.eye(4, 6), 1e199, 10)
     parts = [said(f"{n}", np.zeros((5, 6))) for n in range(9)]
-    found = by_evidence([*parts, Contribution("wild", 10, wild), *SAID[:1]], RIDGE, 1)
+    found = by_evidence([*parts, Contribution("wild", 10, (wild,)), *SAID[:1]], RIDGE, 1)
     assert found.count == 1
     assert all(np.isfinite(step.loss) for step in found.steps)
 
@@ -185,7 +185,7 @@ def test_what_can_not_be_grouped_is_said() -> None:
         with pytest.raises(BadInput, match="groups"):
             rule(SAID, RIDGE, 0)
         with pytest.raises(Mismatch):
-            rule([*SAID, Contribution("other", 9, evidence_of_fan(near(1, 1)))], RIDGE)
+            rule([*SAID, Contribution("other", 9, (evidence_of_fan(near(1, 1)),))], RIDGE)
         assert rule([], RIDGE).count == 0
         assert rule(SAID[:1], RIDGE).labels == (0,)
 
@@ -194,9 +194,8 @@ def test_what_can_not_be_grouped_is_said() -> None:
 
 
 def fan(origin: str, *parts: np.ndarray, epoch: int | None = None) -> Contribution:
-    kinds = tuple(evidence_of_fan(X) for X in parts)
     rows = sum(map(len, parts)) if epoch is None else epoch
-    return Contribution(origin, rows, Evidence.sum(kinds), kinds if len(kinds) > 1 else ())
+    return Contribution(origin, rows, (tuple(evidence_of_fan(X) for X in parts),))
 
 
 FANS = [
@@ -414,10 +413,10 @@ def test_as_many_patterns_as_there_may_be_fit_and_one_more_does_not(fans: Federa
     most = [near(n, n) for n in range(16)]
     published(fans, fan("fan-1", *most))
     one_more = fan("fan-1", *most, epoch=10_000)
-    object.__setattr__(one_more, "patterns", (*one_more.patterns, one_more.patterns[0]))
+    object.__setattr__(one_more, "parts", (*one_more.parts, one_more.parts[0]))
     answer = fans.put_blob("fan-1", one_more.to_bytes())
     assert answer.status_code == 400
-    assert "patterns" in answer.json()["detail"]
+    assert "1 to 16 parts" in answer.json()["detail"]
 
 
 def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
@@ -427,7 +426,7 @@ def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
         Evidence(honest.basis, honest.U + sign * shift, honest.V, honest.energy, honest.count)
         for sign in (1, -1)
     )
-    answer = fans.put(Contribution("fan-1", 120, Evidence.sum(parts), parts))
+    answer = fans.put(Contribution("fan-1", 120, parts))
     assert (answer.status_code, answer.json()["type"]) == (
         422,
         "urn:elmgrove:problem:not-admissible",
@@ -440,9 +439,7 @@ def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
     parts = [
         evidence_of_fan(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)
     ]
-    fits, does_not = (
-        Contribution("fan-1", 50 * n, Evidence.sum(parts[:n]), tuple(parts[:n])) for n in (4, 5)
-    )
+    fits, does_not = (Contribution("fan-1", 50 * n, (tuple(parts[:n]),)) for n in (4, 5))
     size = len(fits.to_bytes())
     with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:
         fans = running.found(Charter("fans", Basis(layer, 40)))

@@ -62,8 +62,8 @@ def test_a_model_beyond_all_numbers_is_strange_without_end() -> None:
     large = Evidence(linear, 1e150 * np.eye(4), np.zeros((4, 6)), 1e190, 10)
     assert wild.admissible()
     assert large.admissible()
-    honest = [Contribution(name, 40, evidence(rows(1), linear)) for name in "abc"]
-    parts = [*honest, Contribution("large", 10, large), Contribution("wild", 10, wild)]
+    honest = [Contribution(name, 40, (evidence(rows(1), linear),)) for name in "abc"]
+    parts = [*honest, Contribution("large", 10, (large,)), Contribution("wild", 10, (wild,))]
     judgement = judge(parts, 1e-30)
     assert judgement.error[4, 3] == np.inf
     assert judgement.strangeness[:3].tolist() == pytest.approx([1.0] * 3)
@@ -71,7 +71,7 @@ def test_a_model_beyond_all_numbers_is_strange_without_end() -> None:
 
 
 def test_parts_of_different_making_are_not_compared() -> None:
-    other = Contribution("b", 5, evidence(rows(1), Basis(HiddenLayer(6, 4, seed=3), 6)))
+    other = Contribution("b", 5, (evidence(rows(1), Basis(HiddenLayer(6, 4, seed=3), 6)),))
     with pytest.raises(Mismatch):
         judge([said("a", rows(1)), other], RIDGE)
 

@@ -17,12 +17,14 @@ def said(origin: str, epoch: int, basis: Basis = BASIS) -> Contribution:
     """What a device says after ``epoch`` rows: each device has rows of its own."""
     X = np.random.default_rng(ord(origin[0])).normal(size=(epoch, 3))
     H = basis.layer(X)
-    return Contribution(origin, epoch, Evidence(basis, H.T @ H, H.T @ X, np.square(X).sum(), epoch))
+    return Contribution(
+        origin, epoch, (Evidence(basis, H.T @ H, H.T @ X, np.square(X).sum(), epoch),)
+    )
 
 
 def otherwise(origin: str, epoch: int) -> Contribution:
     """What the device says at that epoch after its state was restored and it learned anew."""
-    return Contribution(origin, epoch, said("x", epoch + 1).evidence)
+    return Contribution(origin, epoch, (said("x", epoch + 1).evidence,))
 
 
 def content(ledger: Ledger) -> list[bytes]:

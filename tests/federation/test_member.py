@@ -198,7 +198,7 @@ def test_a_watching_device_forgets_exactly_too() -> None:
 def zeroed(contribution: Contribution) -> Contribution:
     evidence = contribution.evidence
     lie = Evidence(evidence.basis, evidence.U, evidence.V, 0.0, evidence.count)
-    return Contribution(contribution.origin, contribution.epoch, lie)
+    return Contribution(contribution.origin, contribution.epoch, (lie,))
 
 
 def of_layer(layer: HiddenLayer, **settings: Any) -> Contribution:
@@ -247,10 +247,10 @@ def test_a_contribution_that_breaks_the_sum_changes_nothing() -> None:
     basis = Detector(layer).basis
     huge = Evidence(basis, np.eye(3) * 8e307, np.zeros((3, 5)), 1e308, 10)
     me = Member("me", Detector(layer))
-    me.receive(Contribution("a", 10, huge))
+    me.receive(Contribution("a", 10, (huge,)))
     state = me.to_bytes()
     with np.errstate(over="ignore"), pytest.raises(NotAdmissible):
-        me.receive(Contribution("b", 10, huge))
+        me.receive(Contribution("b", 10, (huge,)))
     assert me.to_bytes() == state
     assert [held.origin for held in me.ledger] == ["a"]
 
@@ -306,10 +306,10 @@ def test_an_offer_is_newer_than_what_it_outranks_and_says_the_same() -> None:
     me.outrank(first.epoch - 1)
     assert me.offer() == first
     me.outrank(100)
-    assert me.offer() == Contribution("me", 101, first.evidence)
+    assert me.offer() == Contribution("me", 101, (first.evidence,))
     me.outrank(50)
-    assert me.offer() == Contribution("me", 101, first.evidence)
-    assert reloaded(me).offer() == Contribution("me", 101, first.evidence)
+    assert me.offer() == Contribution("me", 101, (first.evidence,))
+    assert reloaded(me).offer() == Contribution("me", 101, (first.evidence,))
     me.detector.learn_many(rows(1, LEAST))
     assert me.contribution().epoch == 101 + LEAST
 
@@ -384,9 +384,9 @@ def test_another_version_of_oneself_is_recognized_and_outranked() -> None:
     me.receive_all([mine])
     assert me.shared == mine
     me.receive_all([said("me", LEAST + 30)])
-    assert me.shared == Contribution("me", LEAST + 31, mine.evidence)
-    me.receive_all([Contribution("me", LEAST + 31, said("a").evidence), Departure("me", 3)])
-    assert me.shared == Contribution("me", LEAST + 32, mine.evidence)
+    assert me.shared == Contribution("me", LEAST + 31, (mine.evidence,))
+    me.receive_all([Contribution("me", LEAST + 31, (said("a").evidence,)), Departure("me", 3)])
+    assert me.shared == Contribution("me", LEAST + 32, (mine.evidence,))
     assert me.detector.received is None
 
 
@@ -405,7 +405,7 @@ def test_who_left_is_out_of_the_model() -> None:
 def summed(*names: str) -> Merged:
     parts = [said(name).evidence for name in names]
     zero = Evidence.zero(member("x").detector.basis)
-    return Merged("fans", 5, len(parts), Evidence.sum([zero, *parts]))
+    return Merged("fans", 5, len(parts), (Evidence.sum([zero, *parts]),))
 
 
 def test_a_sum_takes_the_place_of_all_that_was_heard() -> None:
@@ -451,7 +451,7 @@ def test_a_sum_that_does_not_fit_changes_nothing(name: str) -> None:
     me.rest_on(summed("a"))
     state = me.to_bytes()
     with pytest.raises(error):
-        me.rest_on(Merged("fans", 6, 1, contribution.evidence))
+        me.rest_on(Merged("fans", 6, 1, (contribution.evidence,)))
     assert me.to_bytes() == state
 
 

@@ -15,7 +15,7 @@ def merged(dtype: type = np.float64) -> Merged:
     X = np.random.default_rng(1).normal(size=(5, 3)).astype(dtype)
     H = BASIS.layer(X)
     evidence = Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), 5)
-    return Merged("fans", 12, 3, evidence)
+    return Merged("fans", 12, 3, (evidence,))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -23,7 +23,7 @@ def test_a_sum_is_the_same_after_its_journey(dtype: type) -> None:
     arrived = Merged.from_bytes(merged(dtype).to_bytes())
     assert arrived == merged(dtype)
     assert arrived.evidence.resolution == np.finfo(dtype).eps
-    nobody = Merged("fans", 0, 0, Evidence.zero(BASIS))
+    nobody = Merged("fans", 0, 0, (Evidence.zero(BASIS),))
     assert Merged.from_bytes(nobody.to_bytes()) == nobody
 
 
@@ -31,11 +31,11 @@ def test_a_sum_is_the_same_after_its_journey(dtype: type) -> None:
 def test_groups_are_the_same_after_their_journey(grouped: str) -> None:
     evidence = merged().evidence
     for groups in ((), (evidence,), (evidence, evidence)):
-        total = Evidence.sum(groups) if groups else Evidence.zero(BASIS)
-        sent = Merged("fans", 12, len(groups), total, groups, grouped)
+        parts, apart = groups or (Evidence.zero(BASIS),), bool(groups)
+        sent = Merged("fans", 12, len(groups), parts, grouped, apart)
         arrived = Merged.from_bytes(sent.to_bytes())
         assert arrived == sent
-        assert arrived != Merged("fans", 12, len(groups), total, groups)
+        assert arrived != Merged("fans", 12, len(groups), parts, apart=apart)
 
 
 def test_a_sum_that_is_not_grouped_is_written_as_ever() -> None:
@@ -73,4 +73,4 @@ def test_a_sealed_sum_with_a_wrong_field_is_refused(name: str, value: object) ->
 def test_a_number_that_is_none_is_refused() -> None:
     for revision, devices in ((-1, 0), (0, -1)):
         with pytest.raises(BadInput):
-            Merged("fans", revision, devices, Evidence.zero(BASIS))
+            Merged("fans", revision, devices, (Evidence.zero(BASIS),))

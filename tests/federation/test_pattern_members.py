@@ -13,9 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, NotAdmissible
+from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
-from elmgrove.detector.patterns import PatternDetector
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT
@@ -48,27 +47,28 @@ def rows_evidence(X: np.ndarray) -> Evidence:
 def test_a_contribution_has_the_evidence_of_each_pattern() -> None:
     me = member(rows=mixed(1, 100))
     given = me.contribution()
-    assert given.patterns == given.kinds == tuple(part.evidence for part in me.detector.parts)
+    assert given.parts == tuple(part.evidence for part in me.detector.parts)
     assert given.evidence == me.detector.evidence
     assert Contribution.from_bytes(given.to_bytes()) == given
     alone = member(rows=mixed(1, 30)).contribution()
-    assert (alone.patterns, alone.kinds) == ((), (alone.evidence,))
+    assert alone.parts == (alone.evidence,)
 
 
-def test_parts_that_do_not_make_up_the_sum_are_refused() -> None:
-    given = member(rows=mixed(1, 100)).contribution()
-    one, other = given.patterns
-    for evidence, patterns in (
-        (given.evidence, (one, one)),
-        (given.evidence, (given.evidence,)),
-        (one, (one,)),
-    ):
-        with pytest.raises(BadInput, match="make up the evidence"):
-            Contribution("fan", 9, evidence, patterns)
+def test_a_contribution_has_at_least_one_part_and_no_more_than_are_taken() -> None:
+    one, other = member(rows=mixed(1, 100)).contribution().parts
+    assert Contribution("fan", 9, (one, other)).evidence == one + other
     many = (other,) * MOST_PARTS
-    Contribution("fan", 9, Evidence.sum(many), many)
-    with pytest.raises(BadInput, match="2 to 16 parts"):
-        Contribution("fan", 9, Evidence.sum([*many, other]), (*many, other))
+    assert Contribution("fan", 9, (many,)).evidence == Evidence.sum(many)
+    for parts in ((), (*many, other)):
+        with pytest.raises(BadInput, match="1 to 16 parts"):
+            Contribution("fan", 9, parts)
+
+
+def test_parts_of_different_bases_make_no_contribution() -> None:
+    mine = rows_evidence(mixed(1, 20))
+    foreign = Evidence.zero(Basis(HiddenLayer(INPUTS, 2, seed=99), INPUTS))
+    with pytest.raises(Mismatch):
+        Contribution("fan", 9, (mine, foreign))
 
 
 @pytest.mark.parametrize("count", [0, 1, MOST_PARTS + 1])
@@ -86,7 +86,7 @@ def lie() -> Contribution:
     """Parts of which one is no evidence, though the sum is."""
     good, more = rows_evidence(mixed(1, 80)), rows_evidence(mixed(2, 20))
     parts = (good + more, Evidence.zero(CHARTER.basis) - more)
-    return Contribution("liar", 80, Evidence.sum(parts), parts)
+    return Contribution("liar", 80, parts)
 
 
 @pytest.mark.parametrize("patterns", [None, RULE], ids=["one model", "patterns"])
@@ -104,13 +104,16 @@ def test_each_part_must_be_admissible(patterns: PatternRule | None) -> None:
         MemoryExchange(CHARTER).publish(lie())
 
 
-def test_a_sum_by_groups_travels_and_must_add_up() -> None:
+def test_a_sum_by_groups_travels_and_says_that_they_were_told_apart() -> None:
     one, other = rows_evidence(rows_of(0, 1, 50)), rows_evidence(rows_of(1, 1, 50))
-    merged = Merged("fans", 3, 2, Evidence.sum([one, other]), (one, other))
-    assert merged.kinds == (one, other)
+    merged = Merged("fans", 3, 2, (one, other), apart=True)
+    assert (merged.received, merged.evidence) == ((one, other), one + other)
     assert Merged.from_bytes(merged.to_bytes()) == merged
-    with pytest.raises(BadInput, match="do not make up"):
-        Merged("fans", 3, 2, one, (one, other))
+    alone = Merged("fans", 3, 1, (one,), apart=True)
+    assert Merged.from_bytes(alone.to_bytes()) == alone != Merged("fans", 3, 1, (one,))
+    for parts in ((), (one, other)):
+        with pytest.raises(BadInput, match="told apart"):
+            Merged("fans", 3, 2, parts)
 
 
 # Hearing
@@ -128,7 +131,7 @@ def test_order_repetition_and_forgetting_do_not_show() -> None:
         other = Member.from_bytes(other.to_bytes())
     assert other.forget("d")
     assert other.to_bytes() == plain.to_bytes()
-    assert other.ledger.kinds == Ledger(said).kinds
+    assert other.ledger.parts == Ledger(said).parts
     X = mixed(5, 50, 4)
     np.testing.assert_array_equal(other.detector.score_many(X), plain.detector.score_many(X))
     for name in "abc":
@@ -158,7 +161,7 @@ def test_nothing_is_offered_before_it_is_decided_how_many_patterns_there_are() -
     assert me.rows_missing() == 0
     offered = me.offer()
     assert offered is not None
-    assert len(offered.patterns) == 2
+    assert len(offered.parts) == 2
 
 
 def test_each_pattern_waits_for_rows_of_its_own() -> None:
@@ -169,7 +172,7 @@ def test_each_pattern_waits_for_rows_of_its_own() -> None:
     me.detector.learn_many(rows_of(1, 5, LEAST - 1))
     second = me.offer()
     assert second is not None
-    assert sum(new == old for new, old in zip(second.kinds, first.kinds, strict=True)) == 1
+    assert sum(new == old for new, old in zip(second.parts, first.parts, strict=True)) == 1
     assert second.evidence.count == 100 + LEAST
     assert me.rows_missing() == 1
     me.detector.learn_many(rows_of(1, 6, 1))
@@ -180,13 +183,12 @@ def test_each_pattern_waits_for_rows_of_its_own() -> None:
 def test_a_new_pattern_is_left_out_until_it_has_rows_enough() -> None:
     me = member(rows=mixed(1, 100))
     before = me.offer()
-    me.detector.model.found(rows_of(5, 1, LEAST - 1))
-    me.detector.learned += LEAST - 1
+    me.detector.model.adopt(rows_of(5, 1, LEAST - 1))
     assert me.offer() == before
     me.detector.learn_many(rows_of(5, 2, 1))
     offered = me.offer()
     assert offered is not None
-    assert [kind.count for kind in offered.kinds[2:]] == [LEAST]
+    assert [part.count for part in offered.parts[2:]] == [LEAST]
 
 
 class Guarded(RuleBasedStateMachine):
@@ -257,14 +259,14 @@ class Guarded(RuleBasedStateMachine):
 
     @rule()
     def tune(self) -> None:
-        before = len(self.model.own), len(self.model.retired)
+        before = len(self.model.own), len(self.model.patterns.retired)
         self.model.tune()
-        if before != (len(self.model.own), len(self.model.retired)):
+        if before != (len(self.model.own), len(self.model.patterns.retired)):
             event("tuned to others")
 
     @property
     def joined(self) -> list[int]:
-        patterns = [*self.model.own, *self.model.retired]
+        patterns = [*self.model.own, *self.model.patterns.retired]
         return [one.number for pattern in patterns for one in pattern.joined]
 
     @precondition(lambda self: self.joined)
@@ -273,10 +275,12 @@ class Guarded(RuleBasedStateMachine):
         self.model.part(self.joined[which % len(self.joined)])
         event("parted")
 
-    @precondition(lambda self: self.model.retired)
+    @precondition(lambda self: self.model.patterns.retired)
     @rule(which=st.integers(0, 9))
     def revive(self, which: int) -> None:
-        self.model.revive(self.model.retired[which % len(self.model.retired)].number)
+        self.model.revive(
+            self.model.patterns.retired[which % len(self.model.patterns.retired)].number
+        )
         event("revived")
 
     @rule()
@@ -294,9 +298,9 @@ class Guarded(RuleBasedStateMachine):
             return
         event("offered")
         upload = []
-        for part, kind in zip(self.me.published.parts, offered.kinds, strict=True):
+        for part, given in zip(self.me.published.parts, offered.parts, strict=True):
             rows = self.inside[part.number][: part.learned]
-            assert kind.close_to(rows_evidence(np.array([self.rows[index] for index in rows])))
+            assert given.close_to(rows_evidence(np.array([self.rows[index] for index in rows])))
             upload.append(frozenset(rows))
         assert len(frozenset().union(*upload)) == sum(map(len, upload)) == offered.evidence.count
         self.uploads.append(upload)
@@ -353,7 +357,7 @@ class MixedFleet(FleetOnMemory):
             detector = device.member.detector
             self.require_sum(detector.evidence, [device.rows])
             self.require_sum(detector.received, [rows for rows in others if rows is not None])
-            if isinstance(detector, PatternDetector):
+            if detector.patterns is not None:
                 event(f"{len(detector.model.own)} own, {len(detector.model.foreign)} foreign")
 
     def require_sum(self, evidence: Evidence | None, parts: list[np.ndarray]) -> None:
@@ -392,11 +396,11 @@ def test_who_leaves_takes_its_patterns_along() -> None:
     )
     alone = one.detector.score_many(mixed(8, 40, 3))
     other.sync()
-    assert one.sync().news
-    assert not one.sync().news
+    assert one.sync().updated
+    assert not one.sync().updated
     assert one.detector.received is not None
     other.leave()
-    assert one.sync().news
+    assert one.sync().updated
     assert one.detector.received is None
     np.testing.assert_array_equal(one.detector.score_many(mixed(8, 40, 3)), alone)
 

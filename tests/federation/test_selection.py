@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.federation import Contribution, Cost, benefit, everyone, named, quality, within
+from elmgrove.federation import Benefit, Contribution, Cost, Everyone, Named, Quality, within
 
 BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)
 RIDGE = 0.01
@@ -30,7 +30,7 @@ def evidence(X: np.ndarray) -> Evidence:
 
 
 def said(origin: str, X: np.ndarray) -> Contribution:
-    return Contribution(origin, len(X), evidence(X))
+    return Contribution(origin, len(X), (evidence(X),))
 
 
 def names(chosen: list[Contribution]) -> list[str]:
@@ -43,10 +43,13 @@ ODD = said("odd", np.random.default_rng(1).uniform(size=(30, 64)))
 
 
 def test_everyone_and_those_who_are_named() -> None:
-    assert everyone(OWN, RIDGE, ZEROS) == ZEROS
-    assert names(named(["zero-3", "zero-1", "nobody"])(OWN, RIDGE, ZEROS)) == ["zero-1", "zero-3"]
+    assert Everyone().choose(OWN, RIDGE, ZEROS) == ZEROS
+    assert names(Named(["zero-3", "zero-1", "nobody"]).choose(OWN, RIDGE, ZEROS)) == [
+        "zero-1",
+        "zero-3",
+    ]
     with pytest.raises(BadInput, match="at least one"):
-        named([])
+        Named([])
 
 
 # By quality
@@ -55,7 +58,7 @@ def test_everyone_and_those_who_are_named() -> None:
 @pytest.mark.parametrize("place", [0, 2, 5])
 def test_quality_leaves_the_odd_one_out_and_nobody_else(place: int) -> None:
     others = [*ZEROS[:place], ODD, *ZEROS[place:]]
-    assert quality()(OWN, RIDGE, others) == ZEROS
+    assert Quality().choose(OWN, RIDGE, others) == ZEROS
 
 
 def test_quality_leaves_poison_out() -> None:
@@ -65,30 +68,30 @@ def test_quality_leaves_poison_out() -> None:
     mixed = np.random.default_rng(1).permutation(X)[:, ::-1]
     poison = Evidence(BASIS, H.T @ H, H.T @ mixed, float(np.square(X).sum()), 30)
     assert poison.admissible()
-    assert quality()(OWN, RIDGE, [*ZEROS, Contribution("poison", 30, poison)]) == ZEROS
+    assert Quality().choose(OWN, RIDGE, [*ZEROS, Contribution("poison", 30, (poison,))]) == ZEROS
 
 
 def test_quality_keeps_all_of_a_fleet_that_is_alike() -> None:
-    assert quality()(OWN, RIDGE, ZEROS) == ZEROS
-    same = [Contribution(name, 30, ZEROS[0].evidence) for name in "abcdef"]
-    assert quality()(OWN, RIDGE, same) == same
+    assert Quality().choose(OWN, RIDGE, ZEROS) == ZEROS
+    same = [Contribution(name, 30, (ZEROS[0].evidence,)) for name in "abcdef"]
+    assert Quality().choose(OWN, RIDGE, same) == same
 
 
 @pytest.mark.parametrize("strict", [0.5, 1.0])
 def test_a_lower_limit_leaves_more_out(strict: float) -> None:
-    kept = quality(strict)(OWN, RIDGE, [*ZEROS, ODD])
+    kept = Quality(strict).choose(OWN, RIDGE, [*ZEROS, ODD])
     assert "odd" not in names(kept)
-    assert set(names(kept)) <= set(names(quality()(OWN, RIDGE, [*ZEROS, ODD])))
+    assert set(names(kept)) <= set(names(Quality().choose(OWN, RIDGE, [*ZEROS, ODD])))
 
 
 def test_of_three_nobody_is_the_odd_one_out() -> None:
-    assert len(quality()(OWN, RIDGE, [*ZEROS[:2], ODD])) == 3
+    assert len(Quality().choose(OWN, RIDGE, [*ZEROS[:2], ODD])) == 3
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.nan])
 def test_a_limit_that_leaves_nobody_is_refused(limit: float) -> None:
     with pytest.raises(BadInput, match="above 0"):
-        quality(limit)
+        Quality(limit)
 
 
 # By benefit
@@ -104,7 +107,7 @@ def test_with_few_rows_ones_like_is_taken_and_helps_on_rows_never_seen() -> None
     taken = 0
     for digit in range(10):
         own, like = said("own", images(digit, 0, 10)), said("like", images(digit, 20, 60))
-        taken += benefit(own, RIDGE, [like]) == [like]
+        taken += Benefit().choose(own, RIDGE, [like]) == [like]
         held_out = images(digit, 100, 70)
         assert error_on(held_out, [own, like]) < error_on(held_out, [own])
     assert taken >= 8
@@ -114,7 +117,7 @@ def test_with_many_rows_a_stranger_is_left_out_and_would_mostly_have_done_harm()
     harmful = []
     for digit, other in permutations(range(10), 2):
         own, stranger = said("own", images(digit, 0, 80)), said("stranger", images(other, 0, 120))
-        assert benefit(own, RIDGE, [stranger]) == []
+        assert Benefit().choose(own, RIDGE, [stranger]) == []
         held_out = images(digit, 100, 70)
         merged = error_on(held_out, [own, stranger])
         harmful.append(merged > error_on(held_out, [own]))
@@ -127,7 +130,7 @@ def test_of_a_mixed_fleet_the_choice_is_better_than_all_and_than_none() -> None:
         own, held_out = said("own", images(digit, 0, 15)), images(digit, 100, 70)
         others = [said("like", images(digit, 30, 60))]
         others += [said(f"other-{n}", images((digit + n) % 10, 0, 100)) for n in (1, 4, 7)]
-        groups = ([], benefit(own, RIDGE, others), others)
+        groups = ([], Benefit().choose(own, RIDGE, others), others)
         errors.append([error_on(held_out, [own, *chosen]) for chosen in groups])
     none, chosen, all_of_them = np.mean(errors, axis=0)
     assert chosen < none
@@ -135,7 +138,7 @@ def test_of_a_mixed_fleet_the_choice_is_better_than_all_and_than_none() -> None:
 
 
 def test_who_has_no_rows_takes_everyone() -> None:
-    assert benefit(said("own", images(0, 0, 0)), RIDGE, [*ZEROS, ODD]) == [*ZEROS, ODD]
+    assert Benefit().choose(said("own", images(0, 0, 0)), RIDGE, [*ZEROS, ODD]) == [*ZEROS, ODD]
 
 
 # Within a budget

@@ -82,7 +82,7 @@ def test_the_centre_moves() -> None:
     """Where it stayed, the last one would go elsewhere."""
     scaled = [evidence(near(1, 1)).V * size for size in (0.0, 1.0, 0.45, 0.6)]
     parts = [Evidence(BASIS, evidence(near(1, 1)).U, V, 1e6, 60) for V in scaled]
-    a, b, c, d = (Contribution(name, 60, part) for name, part in zip("abcd", parts, strict=True))
+    a, b, c, d = (Contribution(name, 60, (part,)) for name, part in zip("abcd", parts, strict=True))
     groups = standing(by_parameters([a, b], RIDGE, 2))
     assert groups.take(c) == (0,)
     # From the centres at 0.225 and 1, 0.6 is nearer to the first; from 0 and 1 it is not.
@@ -166,7 +166,9 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
             assert any(part.close_to(one, 1e-9) for one in found)
         assert groups.partners(i) == partners
         merged = groups.merged("fans", 7, i)
-        assert merged == Merged("fans", 7, len(partners), merged.evidence, found, distance)
+        assert merged == Merged(
+            "fans", 7, len(partners), found or merged.parts, distance, apart=bool(found)
+        )
         assert merged.evidence.count == sum(part.count for part in expected)
 
 
@@ -238,7 +240,7 @@ def test_from_nothing_the_first_one_is_a_group() -> None:
 def test_what_was_learned_in_another_way_is_refused_and_changes_nothing() -> None:
     groups, before = begun("evidence", *SAID), begun("evidence", *SAID)
     with pytest.raises(Mismatch):
-        groups.take(Contribution("0", 99, evidence_of_fan(near(1, 1))))
+        groups.take(Contribution("0", 99, (evidence_of_fan(near(1, 1)),)))
     alike(groups, before)
 
 
@@ -261,7 +263,7 @@ def test_it_says_what_it_holds() -> None:
     X = near(1, 1)
     H = layer(X)
     one = Evidence(Basis(layer, 6), H.T @ H, H.T @ X, float(np.square(X).sum()), 60)
-    groups.take(Contribution("a", 60, one))
+    groups.take(Contribution("a", 60, (one,)))
     assert groups.nbytes >= 2 * (one.U.nbytes + one.V.nbytes)
 
 
@@ -299,7 +301,7 @@ def test_sums_are_those_of_the_members_whatever_came_and_went(
     held = {name: WORDS[name][word] for name, word in newest.items() if word is not None}
     expected = {one.origin: one for one in SAID[:6]} | held
     found = groups.grouping
-    parts = {(name, j): part for name in expected for j, part in enumerate(expected[name].kinds)}
+    parts = {(name, j): part for name in expected for j, part in enumerate(expected[name].parts)}
     assert {model.name: model.evidence for model in found.models} == parts
     afresh = StandingGroups(BASIS, RIDGE, found, TOLERANCE)
     alike(groups, afresh)

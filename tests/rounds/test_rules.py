@@ -160,7 +160,7 @@ class Liar(Client):
 
 
 def _contribution(origin: str, evidence: Evidence) -> bytes:
-    return Contribution(origin, 9, evidence).to_bytes()
+    return Contribution(origin, 9, (evidence,)).to_bytes()
 
 
 IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
@@ -245,8 +245,8 @@ class Changing(Client):
 
 def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> None:
     rows = {name: rows_of(0, index, 40) for index, name in enumerate("abc")}
-    huge = [Contribution(name, 9, evidence_of(1e60 * mine)) for name, mine in rows.items()]
-    plain = [Contribution(name, 10, evidence_of(mine)) for name, mine in rows.items()]
+    huge = [Contribution(name, 9, (evidence_of(1e60 * mine),)) for name, mine in rows.items()]
+    plain = [Contribution(name, 10, (evidence_of(mine),)) for name, mine in rows.items()]
     clients = [
         Changing(one.origin, [one.to_bytes(), other.to_bytes()])
         for one, other in zip(huge, plain, strict=True)
@@ -455,11 +455,7 @@ def test_the_loss_with_patterns_is_the_plain_error_of_who_answers() -> None:
     client = device("both", rows, patterns=rule)
     _, delivery = run(GroupRule("all", BASIS), [client])
     model = Member.from_bytes(client.memory).detector.model
-    expected = []
-    for x in rows:
-        guess = model.guess(x)
-        assert guess.pattern == model.winners(x[np.newaxis])[0]
-        expected.append(np.mean((x - guess.y) ** 2))
+    expected = [np.mean((x - model.answer(x).y) ** 2) for x in rows]
     assert delivery.loss == pytest.approx(float(np.mean(expected)), rel=1e-9)
     weighted = Member.from_bytes(client.memory).detector.score_many(rows)
     assert delivery.loss != pytest.approx(float(np.mean(weighted)), rel=1e-3)

@@ -1,10 +1,8 @@
 """A server that is killed at any moment keeps what it acknowledged, and makes nothing up."""
 
-import multiprocessing
 import os
 import random
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,18 +10,25 @@ from pathlib import Path
 
 import httpx
 
-from elmgrove.algebra.evidence import Evidence
+from elmgrove import Evidence
 from elmgrove.federation import Contribution, Merged
-from elmgrove.server.app import listen
-from support.ports import free_port
-from support.serving import ADMIN, Federation, Server, answers, charter, evidence, rows, wait_until
+from elmgrove.server import listen
+from support.forked import CONTEXT
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    answers,
+    charter,
+    evidence,
+    free_port,
+    rows,
+    wait_until,
+)
 
 #: How often it is killed; .ci/run asks for more.
 KILLS = int(os.environ.get("ELMGROVE_TEST_KILLS", "8"))
 EVIDENCE = [evidence(rows(seed, 5)) for seed in range(17)]
-# A process that has everything imported and is forked for each server: 200 starts in a minute.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["__main__", "elmgrove.server.app"])
 
 
 @dataclass
@@ -33,10 +38,11 @@ class Publisher:
     name: str
     sent: int = 0
     acknowledged: int = 0
+    answers: int = 0
     is_busy: bool = False
 
     def contribution(self, epoch: int) -> Contribution:
-        return Contribution(self.name, epoch, EVIDENCE[(epoch + len(self.name)) % len(EVIDENCE)])
+        return Contribution(self.name, epoch, (EVIDENCE[(epoch + len(self.name)) % len(EVIDENCE)],))
 
     def publish(self, fans: Federation) -> None:
         """Until the server is gone."""
@@ -52,6 +58,7 @@ class Publisher:
                     return
                 assert answer.status_code == 200, answer.text
                 self.acknowledged = self.sent
+                self.answers += 1
 
 
 @contextmanager
@@ -74,14 +81,18 @@ def test_what_was_acknowledged_survives_any_number_of_kills(tmp_path: Path) -> N
     with killed_at_the_end(store, port), server.http:
         fans = server.found(charter())
         fans.enrol(*(publisher.name for publisher in publishers))
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         with killed_at_the_end(store, port):
             check(fans.at(Server(server.base, store)), publishers)
             threads = [threading.Thread(target=p.publish, args=(fans,)) for p in publishers]
             for thread in threads:
                 thread.start()
+            # At any moment, but not by the clock: a slow machine would be killed at its start.
+            answers = sum(p.answers for p in publishers) + moment.randrange(30)
             wait_until(lambda: all(p.is_busy for p in publishers))
-            time.sleep(moment.uniform(0.0, 0.1))
+            wait_until(lambda least=answers: sum(p.answers for p in publishers) >= least)
+            if kill == 0:
+                wait_until(lambda: all(p.answers for p in publishers))
         for thread in threads:
             thread.join()
     with killed_at_the_end(store, port):

@@ -6,11 +6,12 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from elmgrove import __version__
-from elmgrove.server.app import make_app
-from elmgrove.server.openapi import document
+from elmgrove.server import make_app
 from elmgrove.server.problems import KINDS
-from elmgrove.server.routes import OFFERS
-from support.serving import Server
+from elmgrove.server.routes import OFFERS, openapi_document
+from support.serving import (
+    Server,
+)
 
 
 @pytest.fixture(name="described")
@@ -29,7 +30,7 @@ def operations(described: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 
 def test_the_document_is_valid(described: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(described).validate()
-    assert described == document()
+    assert described == openapi_document()
     assert described["info"]["version"] == __version__
 
 

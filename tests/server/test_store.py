@@ -3,13 +3,9 @@
 import asyncio
 import random
 import secrets
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,10 +13,18 @@ from pathlib import Path
 import pytest
 
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.server.store import statements
-from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
-from elmgrove.server.store.statements import StoreUnavailable
-from elmgrove.server.store.store import Store, open_store
+from elmgrove.server.store import (
+    Change,
+    DeviceRow,
+    FederationRow,
+    NoSuchFederation,
+    Store,
+    StoredEntry,
+    StoreUnavailable,
+    open_store,
+)
+from elmgrove.server.store import store as store_module
+from support.forked import CONTEXT, write_until_killed
 from support.services import execute
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +98,7 @@ async def test_a_taken_name_changes_nothing(store: Store) -> None:
     assert await store.federations() == [FANS]
 
 
-async def test_of_many_who_create_the_same_federation_one_does(store: Store) -> None:
+async def test_of_many_that_create_the_same_federation_one_does(store: Store) -> None:
     made = [replace(CARS, token_hash=f"t{n}") for n in range(20)]
     created = await asyncio.gather(*map(store.create_federation, made))
     assert sum(created) == 1
@@ -153,21 +157,36 @@ async def test_a_name_is_enrolled_once_unless_it_is_again(store: Store) -> None:
     assert await store.device_of("fans", "k1") is None
 
 
-async def test_an_unknown_federation_holds_nothing_and_takes_nothing(store: Store) -> None:
+async def test_an_unknown_federation_is_an_error_whatever_is_asked_of_it(store: Store) -> None:
     for refused in (
         put(store, "a", b"1", federation="vans"),
         store.set_token("vans", "t"),
         store.enrol("vans", DeviceRow("a", "k", False, 1.0), again=True),
         store.changes("vans", 0, 1),
         content(store, "vans"),
+        store.entry("vans", "a"),
+        store.blob("vans", "a"),
+        store.entries("vans"),
+        store.devices("vans"),
+        store.device_of("vans", "k"),
+        store.revision("vans"),
+        store.revision("vans", "a"),
+        store.revoke("vans", "a"),
     ):
-        with pytest.raises(KeyError, match="vans"):
+        with pytest.raises(NoSuchFederation, match="vans"):
             await refused
-    assert await store.entry("vans", "a") is None
-    assert await store.blob("vans", "a") is None
-    assert await store.entries("vans") == await store.devices("vans") == []
-    assert await store.revision("vans") == 0
-    assert not await store.revoke("vans", "a")
+    assert await store.federation("vans") is None
+    assert not await store.delete_federation("vans")
+
+
+async def test_an_empty_federation_is_not_an_unknown_one(store: Store) -> None:
+    assert await store.entry("fans", "a") is None
+    assert await store.blob("fans", "a") is None
+    assert await store.entries("fans") == await store.devices("fans") == []
+    assert await store.device_of("fans", "k") is None
+    assert await store.revision("fans") == await store.revision("fans", "a") == 0
+    assert not await store.revoke("fans", "a")
+    assert await content(store) == (0, [])
 
 
 # Entries
@@ -184,7 +203,7 @@ async def test_what_was_put_is_there(store: Store) -> None:
     assert await store.blob("fans", "fan-2") is None
 
 
-async def test_who_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
+async def test_a_device_that_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
     await put(store, "a", b"")
     assert (await store.blob("fans", "a"))[1] == b""
     left = await put(store, "a", None)
@@ -211,7 +230,7 @@ async def test_nothing_to_do_returns_what_is_held(store: Store) -> None:
     held = await put(store, "a", b"1")
     assert await put(store, "a", b"2", lambda _: False) == held
     assert await content(store) == (1, [("a", b"1")])
-    with pytest.raises(KeyError, match="b"):
+    with pytest.raises(ValueError, match="'b'"):
         await put(store, "b", b"2", lambda _: False)
 
 
@@ -247,7 +266,7 @@ async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
         return_exceptions=True,
     )
     *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, StoredEntry))
-    assert list(map(type, refused)) == [BadInput] * 20 + [KeyError] * 5
+    assert list(map(type, refused)) == [BadInput] * 20 + [NoSuchFederation] * 5
     assert isinstance(too_large, Exception)
     stored = [outcome for outcome in outcomes if isinstance(outcome, StoredEntry)]
     assert sorted(entry.revision for entry in stored) == list(range(2, 42))
@@ -276,9 +295,9 @@ async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
     await put(store, "a", b"1")
     assert (await store.revision("fans"), await store.revision("fans", "a")) == (1, 0)
     await put(store, "b", b"1")
-    for _ in range(statements.KEEP + 20):
+    for _ in range(store_module.KEEP + 20):
         await put(store, "a", b"2")
-    last = statements.KEEP + 22
+    last = store_module.KEEP + 22
     assert [await store.revision("fans", name) for name in (None, "a", "b")] == [last, 2, last]
     await put(store, "b", None)
     assert await store.revision("fans", "a") == last + 1
@@ -315,7 +334,7 @@ async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
     await put(store, "old", b"0")
     await put(store, "a", b"first")
     second = await put(store, "a", b"second")
-    for n in range(statements.KEEP - 1):
+    for n in range(store_module.KEEP - 1):
         await put(store, "b", b"%d" % n)
     assert await store.changes("fans", 1, 2) == [
         Change(2, "a", b"first", None),
@@ -324,13 +343,13 @@ async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
     await put(store, "b", b"one more")
     assert await store.changes("fans", 1, 1) is None, "its own blob is gone"
     assert await store.changes("fans", 2, 1) is None, "the blob it replaced is gone"
-    assert len(await store.changes("fans", 3, 1000)) == statements.KEEP
+    assert len(await store.changes("fans", 3, 1000)) == store_module.KEEP
     assert await store.blob("fans", "a") == (second, b"second")
     assert [origin for origin, _ in (await content(store))[1]] == ["a", "b", "old"]
 
 
 async def test_old_changes_are_told_as_long_as_nothing_was_replaced(store: Store) -> None:
-    for n in range(statements.KEEP + 10):
+    for n in range(store_module.KEEP + 10):
         await put(store, f"{n}", b"x")
     assert await store.changes("fans", 1, 1) == [Change(2, "1", b"x", None)]
 
@@ -374,7 +393,7 @@ async def test_random_histories_agree_with_a_model(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sum that follows the changes, or is rebuilt when told so, is always the newest blobs."""
-    monkeypatch.setattr(statements, "KEEP", 5)
+    monkeypatch.setattr(store_module, "KEEP", 5)
     chance = random.Random(20_26)
     newest: dict[str, bytes] = {}
     summed: list[bytes] = []
@@ -481,7 +500,7 @@ async def test_connections_that_the_server_closed_are_replaced(postgres: str) ->
         await asyncio.gather(*(put(store, f"{n}", b"x") for n in range(20)))
         await execute(
             postgres,
-            """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+            """SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid()""",
         )
         failed = await asyncio.gather(*(store.ready() for _ in range(20)), return_exceptions=True)
@@ -511,22 +530,20 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
         assert (await put(store, "a", b"2")).revision == await store.revision("fans")
 
 
-WRITER = textwrap.dedent("""
-    import asyncio, sys
-    from elmgrove.server.store.store import open_store
-
-    async def write(store, origin):
-        while True:
-            made = await store.put("fans", origin, 1, 1.0, origin.encode() * 30_000, 1.0,
-                                   successor=lambda held: True)
-            print(origin, made.revision, flush=True)
-
-    async def main():
-        store = await open_store(sys.argv[1])
-        await asyncio.gather(*(write(store, origin) for origin in "abcd"))
-
-    asyncio.run(main())
-""")
+def killed_after(url: str, acknowledgements: int) -> dict[str, int]:
+    """What a process was told to be stored that wrote until it was killed: origin and revision."""
+    hears, tells = CONTEXT.Pipe(duplex=False)
+    writer = CONTEXT.Process(target=write_until_killed, args=(url, "fans", tells))
+    writer.start()
+    tells.close()  # this process's end, so that the writer's death is the end of the pipe
+    with hears:
+        told = [hears.recv() for _ in range(acknowledgements)]
+        writer.kill()
+        with suppress(EOFError, OSError):  # without what the kill cut off
+            while True:
+                told.append(hears.recv())
+    writer.join()
+    return dict(told)
 
 
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
@@ -535,18 +552,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         await store.create_federation(FANS)
     chance = random.Random(9)
     for _ in range(10):
-        acknowledged: dict[str, int] = {}
-        command = [sys.executable, "-c", WRITER, path]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            for _ in range(chance.randint(1, 60)):
-                origin, revision = writer.stdout.readline().split()
-                acknowledged[origin] = int(revision)
-            writer.send_signal(signal.SIGKILL)
-            # Without the line that the kill cut off.
-            for line in writer.stdout.read().split("\n")[:-1]:
-                origin, revision = line.split()
-                acknowledged[origin] = int(revision)
+        acknowledged = await asyncio.to_thread(killed_after, path, chance.randint(1, 60))
         async with opened(path) as store:
             held = {entry.origin: entry for entry in await store.entries("fans")}
             assert all(held[origin].revision >= known for origin, known in acknowledged.items())
@@ -554,7 +560,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
             assert revision == max(entry.revision for entry in held.values())
             for origin, blob in blobs:
                 assert sha256(blob).hexdigest() == held[origin].digest
-            since = max(1, revision - statements.KEEP)
+            since = max(1, revision - store_module.KEEP)
             changes = await store.changes("fans", since, 10_000)
             assert changes is not None
             assert [change.revision for change in changes] == list(range(since + 1, revision + 1))

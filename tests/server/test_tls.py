@@ -1,4 +1,4 @@
-"""A server with a certificate of its own: for those who were given it, and for nobody else."""
+"""A server with a certificate of its own: for devices that were given it, and for no other."""
 
 import ssl
 from pathlib import Path
@@ -9,14 +9,13 @@ import trustme
 
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unreachable, connect
-from elmgrove.server.app import listen
-from support.ports import free_port
-from support.serving import ADMIN, answers, charter, process, wait_until
+from elmgrove.server import listen
+from support.serving import ADMIN, answers, charter, free_port, process, wait_until
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """Who signs the server's certificate; the server's own files lie beside it."""
+    """The signer of the server's certificate; the server's own files lie beside it."""
     signer = trustme.CA()
     certificate = signer.issue_cert("127.0.0.1", "localhost")
     signer.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
@@ -26,7 +25,7 @@ def authority(tmp_path: Path) -> Path:
     return tmp_path / "ca.pem"
 
 
-def test_only_who_knows_the_authority_speaks_with_the_server(
+def test_only_devices_that_know_the_authority_speak_with_the_server(
     authority: Path, tmp_path: Path
 ) -> None:
     port, definition = free_port(), charter()
@@ -42,6 +41,7 @@ def test_only_who_knows_the_authority_speaks_with_the_server(
             json=definition.fields,
             headers={"Authorization": f"Bearer {ADMIN}"},
             verify=trusting(authority),
+            timeout=60,
         )
         url, token = f"{base}/{definition.name}", made.json()["token"]
         with connect(url, "fan-1", token=token, ca=str(authority)) as session:

@@ -32,5 +32,4 @@ def evidence(X: np.ndarray, basis: Basis = BASIS) -> Evidence:
 def said(origin: str, *patterns: np.ndarray) -> Contribution:
     """What a device says that has these patterns."""
     parts = tuple(evidence(X) for X in patterns)
-    several = parts if len(parts) > 1 else ()
-    return Contribution(origin, sum(map(len, patterns)), Evidence.sum(parts), several)
+    return Contribution(origin, sum(map(len, patterns)), parts)

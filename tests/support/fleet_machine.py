@@ -195,7 +195,7 @@ class FleetOnMemory(Fleet):
             return
         self.require_what_is_held(device)
         assert report.refusal is None
-        assert not self.session(device, "up").sync().news
+        assert not self.session(device, "up").sync().updated
         self.require_what_is_held(device)
 
     @precondition(lambda self: self.inside)
@@ -218,6 +218,6 @@ class FleetOnMemory(Fleet):
                 device.offered(self.guarded)
                 assert self.session(device, "up").sync().refusal is None
         for device in self.inside:
-            assert not self.session(device, "up").sync().news
+            assert not self.session(device, "up").sync().updated
         listed = {listing.origin for listing in self.exchange.listings() if not listing.left}
         assert listed == {d.member.name for d in self.inside if d.given is not None}

@@ -24,8 +24,7 @@ import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Merged, address_of
-from elmgrove.server.app import MAX_BODY, make_app
-from support.ports import free_port
+from elmgrove.server import MAX_BODY, make_app
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
@@ -52,7 +51,7 @@ def evidence(X: np.ndarray, layer: HiddenLayer = LAYER) -> Evidence:
 
 def said(origin: str, seed: int, number: int = 20, epoch: int | None = None) -> Contribution:
     """A contribution; the epoch is the number of rows, as for a device that lost nothing."""
-    return Contribution(origin, number if epoch is None else epoch, evidence(rows(seed, number)))
+    return Contribution(origin, number if epoch is None else epoch, (evidence(rows(seed, number)),))
 
 
 def client(base: str, **more: Any) -> httpx.Client:
@@ -158,7 +157,7 @@ def process(
     """A server as a process of its own, ended like a service is; a test may kill it before."""
     options = {"port": port or free_port(), "log_level": "error", **more}
     code = (
-        "import json, sys; from elmgrove.server.app import listen;"
+        "import json, sys; from elmgrove.server import listen;"
         "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
     )
     command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
@@ -167,7 +166,23 @@ def process(
         yield started
     finally:
         started.send_signal(signal.SIGTERM)
-        started.wait(30)
+        started.wait(60)
+
+
+_reserved: list[socket.socket] = []
+
+
+def free_port() -> int:
+    """A port for a server of this test, and for nobody else until this process ends.
+
+    It stays bound: the system gives it to no other program, and lets those listen there that were
+    told the number and set SO_REUSEADDR, as servers do.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    _reserved.append(reserved)
+    return int(reserved.getsockname()[1])
 
 
 def answers(port: int) -> bool:

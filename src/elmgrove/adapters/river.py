@@ -17,7 +17,7 @@ Row = dict[Hashable, Any]
 
 
 class ElmgroveDetector(AnomalyDetector):
-    """Says how unlike the rows it learned a row is, with a ``Detector`` (``detector``) behind it.
+    """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector``) inside.
 
     Works where normal rows have something in common that ``units`` numbers can say; not for a
     single feature, nor where features are independent noise. It learns every row it is given:
@@ -57,7 +57,7 @@ class ElmgroveDetector(AnomalyDetector):
         self.forgetting = forgetting
         self.features = features
         self.seed = seed
-        #: The detector behind it; None before the first row.
+        #: The detector inside; None before the first row.
         self.detector: Detector | None = None
         self._names: tuple[Hashable, ...] = ()
 
@@ -72,7 +72,7 @@ class ElmgroveDetector(AnomalyDetector):
         self.detector, self._names = detector, names
 
     def score_one(self, x: Row) -> float:
-        """How strange the row is; never learns."""
+        """Scores how strange a row is; never learns."""
         if self.detector is None:
             return 0.0
         return self.detector.score_one(self._values(x, self._names))

@@ -1,4 +1,4 @@
-"""What honest evidence must satisfy, whoever sends it."""
+"""Whether evidence can be a sum over rows: what must hold for all that a device sends."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from elmgrove.errors import SingularSystem
 
 
 class Admission(NamedTuple):
-    """Whether evidence can come from rows, and why not when it can't. True or false as such."""
+    """Whether evidence can come from rows, and if not, why; true or false by itself."""
 
     admissible: bool
     reason: str = ""
@@ -20,7 +20,7 @@ class Admission(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How large the sums are that rounding is a share of, and their resolution."""
+    """The size of the sums that rounding is a share of, and their resolution."""
 
     U: float
     energy: float
@@ -37,13 +37,14 @@ def admissible(
     size: Size,
     tolerance: float | None,
 ) -> Admission:
-    """Every sum over rows passes; what fails can't be a sum over rows.
+    """Checks whether U, V, energy and count can be sums over rows, up to rounding.
 
-    The reverse is not promised: a liar who knows these rules can pass them.
+    Every sum over rows passes. What passes need not be one: a device that lies and knows these
+    rules can make sums that pass.
     """
     if tolerance is None:
         # Rounding of the sum as a share of its largest entry: equal rows round alike each time,
-        # so it grows with their number. But a number is only claimed, and excuses only so much.
+        # so it grows with their number. But that number is only claimed: it excuses up to a limit.
         tolerance = min((64.0 * len(U) + size.rows) * size.resolution, size.resolution**0.4)
     # What overflows is infinite, or no number at all, and passes no comparison.
     with np.errstate(over="ignore", invalid="ignore"):

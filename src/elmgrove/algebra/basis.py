@@ -1,4 +1,4 @@
-"""What must be equal before two pieces of evidence may be added."""
+"""The basis: what must be equal before two pieces of evidence may be added."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from elmgrove.errors import BadInput, Mismatch, require_whole
 class Basis:
     """The layer, the number of outputs, the names of the features and their scaling.
 
-    Two evidences are sums over rows of the same kind exactly when their bases are equal.
+    Two pieces of evidence may be added exactly when their bases are equal.
     """
 
     layer: HiddenLayer
@@ -50,7 +50,7 @@ class Basis:
         units: int | None = None,
         **layer: Any,
     ) -> "Basis":
-        """A detector's basis for rows like these; ``layer`` are the hidden layer's settings."""
+        """Makes a detector's basis for rows like these; ``layer`` holds settings of the layer."""
         inputs = rows.shape[1]
         made = HiddenLayer(inputs, units or suggested_units(inputs), **layer)
         features = None if names is None else tuple(names)
@@ -58,7 +58,7 @@ class Basis:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The basis as JSON holds it."""
         return {
             "layer": self.layer.fields,
             "outputs": self.outputs,
@@ -68,7 +68,7 @@ class Basis:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Basis":
-        """The inverse of ``fields``."""
+        """Makes a basis of what ``fields`` gave."""
         features = fields["features"]
         if features is not None and not isinstance(features, list):
             raise BadInput(f"features must be a list of names or null, not {features!r:.60}")
@@ -81,7 +81,7 @@ class Basis:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal exactly when the bases are; travels with every message."""
+        """A short text that is equal exactly when the bases are; part of every message."""
         return fingerprint(self.fields)
 
     def require(self, other: "Basis") -> None:

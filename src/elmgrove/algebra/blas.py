@@ -1,4 +1,4 @@
-"""Direct BLAS calls for work on one row, without NumPy's and without threads' overhead."""
+"""Direct BLAS calls for work on one row, without the overhead of NumPy and of threads."""
 
 import threading
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from threadpoolctl import LibController, ThreadpoolController
 
 
 class Blas:
-    """The routines for float64 or float32. Symmetric matrices use their upper triangle only.
+    """BLAS routines for float64 or float32; of symmetric matrices they use the upper triangle.
 
-    A copy or a pickle of it is the same routines again: Fortran objects themselves have neither.
+    Can be copied and pickled, which Fortran objects themselves can't.
     """
 
     dot: Callable[..., float]
@@ -62,7 +62,7 @@ class OneThread:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:

@@ -1,4 +1,4 @@
-"""(U + λI)⁻¹ by Cholesky, with a failure that names its likely causes."""
+"""Solving with U + λI by Cholesky, with a failure that names its likely causes."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def epsilon(dtype: Any) -> float:
 class Factor:
     """The Cholesky factor of U + λI, from the upper triangle of U, always in float64.
 
-    λ is taken at its word: where U + λI has no usable inverse, that is an error.
+    λ is used as it is: where U + λI has no usable inverse, that is an error.
     """
 
     def __init__(self, U: NDArray[Any], ridge: float) -> None:
@@ -52,31 +52,31 @@ class Factor:
             )
 
     def solve(self, B: NDArray[Any]) -> Matrix:
-        """(U + λI)⁻¹ B."""
+        """Computes (U + λI)⁻¹ B."""
         with one_thread:
             X: Matrix = dpotrs(self._C, B, lower=0)[0]
         return X
 
     def inverse(self) -> Matrix:
-        """(U + λI)⁻¹, upper triangle only: the rest is not meant to be read."""
+        """Computes (U + λI)⁻¹, of which only the upper triangle may be read."""
         with one_thread:
             P: Matrix = dpotri(self._C, lower=0)[0]
         return P
 
 
 def visible(largest: float, resolution: float) -> float:
-    """The least ridge that shows beside the largest entry of sums of this resolution."""
+    """Computes the least ridge that shows beside the largest entry of sums of this resolution."""
     return _VISIBLE * resolution * largest
 
 
 def require_ridge(ridge: float) -> None:
-    """Raises ``BadInput`` unless this can serve as λ."""
+    """Raises ``BadInput`` unless the number can serve as ridge λ."""
     if not 0.0 <= ridge < np.inf:
         raise BadInput(f"ridge must be a finite number of at least 0, not {ridge!r}")
 
 
 def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
-    """The factor of U + λI for sums that were rounded to ``resolution``.
+    """Factors U + λI for sums that were rounded to ``resolution``.
 
     A ridge of 0 stays 0. Another is raised to what rounding leaves visible in U: below that it
     would regularize nothing. That suffices for rows that differ; equal rows round in the same
@@ -101,6 +101,6 @@ def _norm1(A: Matrix) -> float:
 
 
 def mirrored(upper: NDArray[Any]) -> NDArray[Any]:
-    """The full symmetric matrix behind an upper triangle."""
+    """Makes the full symmetric matrix of its upper triangle."""
     full: NDArray[Any] = np.triu(upper) + np.triu(upper, 1).T
     return full

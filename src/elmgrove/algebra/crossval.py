@@ -1,29 +1,29 @@
-"""What a model will make of rows that it has not seen, from sums alone."""
+"""The error to expect of a model on rows it has not seen, from sums alone."""
 
 import numpy as np
 
 from elmgrove.algebra.evidence import Evidence
 
-#: The share of what rows say that must be left beside the fit for their errors to be typical.
-#: With less, the estimate swings by orders of magnitude from one row to the next.
+# The share of what rows say that must be left beside the fit for their errors to be typical.
+# With less, the estimate swings by orders of magnitude from one row to the next.
 _LEAST_FREEDOM = 0.25
 
 
 def expected_error(own: Evidence, others: Evidence | None, ridge: float) -> float:
-    """My expected error a value if my model rested on ``others`` as well.
+    """Estimates the squared error a value, on own rows, of a model that uses ``others`` as well.
 
-    Generalized cross-validation (Golub, Heath and Wahba 1979) on one's own rows:
-    RSS / (n (1 − df/n)²), where df = tr(U_own (U + λI)⁻¹) is how far one's own n rows decide
-    the fit. Infinite where they decide it entirely: n rows that n parameters remember.
+    Generalized cross-validation (Golub, Heath and Wahba 1979) on the own n rows:
+    RSS / (n (1 − df/n)²), where df = tr(U_own (U + λI)⁻¹) is how far these rows decide the fit.
+    Infinite where they decide it entirely: n rows that n parameters remember.
     """
     # Half a row's worth: below that, nothing is left to tell fitting from remembering.
     return _validated(own, others, ridge, 0.5 / own.count) if own.count > 0 else np.inf
 
 
 def typical_loss(evidence: Evidence, ridge: float) -> float:
-    """The loss Σ (t − y)² to be expected of one more row like these.
+    """Estimates the loss Σ (t − y)² of one more row like these.
 
-    Infinite while there are fewer than about a third more rows than units: nobody knows then.
+    Infinite while there are fewer than about a third more rows than units: too few to tell.
     """
     if evidence.count <= 0:
         return np.inf

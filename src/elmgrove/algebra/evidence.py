@@ -15,9 +15,9 @@ from elmgrove.errors import BadInput, NotAdmissible
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """U = Σ hᵀh, V = Σ hᵀt, energy = Σ ‖t‖², count: sums over rows, and nothing else.
+    """Sums over rows, and nothing else: U = Σ hᵀh, V = Σ hᵀt, energy = Σ ‖t‖², count.
 
-    Adding two evidences equals having seen the rows of both, whatever the order or the split;
+    Adding two equals having seen the rows of both, whatever the order or the split;
     the ridge is not in U but added once, when solving. Arrays are copied and read-only.
     ``count`` is fractional where old rows were forgotten. ``resolution`` is the machine epsilon of
     the coarsest dtype that went into the sums: a float32 part stays coarse in a float64 sum.
@@ -46,14 +46,14 @@ class Evidence:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "energy", float(self.energy))
         object.__setattr__(self, "count", float(self.count))
-        # One of the two that there are: a sender can't make itself excused from everything.
+        # One of the two that exist: a sender can't excuse every error by a coarse resolution.
         coarse = self.resolution > epsilon(np.float64)
         least = epsilon(np.float32) if coarse else epsilon(self.U.dtype)
         object.__setattr__(self, "resolution", least)
 
     @classmethod
     def _adopt(cls, parts: Sequence["Evidence"], U: Array, V: Array, signs: Sequence[int]) -> Self:
-        """The sum of the parts around arrays that nobody else holds, without copying them."""
+        """Makes the sum of the parts around new arrays, without copying them."""
         made = object.__new__(cls)
         for array in (U, V):
             array.setflags(write=False)
@@ -72,18 +72,18 @@ class Evidence:
 
     @classmethod
     def zero(cls, basis: Basis, dtype: Any = np.float64) -> "Evidence":
-        """What no rows at all say: the neutral element of ``+``."""
+        """Makes the evidence of no rows, which changes nothing when it is added."""
         units = basis.layer.units
         return cls(
             basis, np.zeros((units, units), dtype), np.zeros((units, basis.outputs), dtype), 0, 0
         )
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        """Equation (8): U' = U + ΔU, V' = V + ΔV."""
+        """Adds the other's rows. Equation (8): U' = U + ΔU, V' = V + ΔV."""
         return self._combined(other, 1)
 
     def __sub__(self, other: "Evidence") -> "Evidence":
-        """Equation (8) with the other sign: as if the other's rows had never been there."""
+        """Takes the other's rows out, as if they had never been there: (8) with the other sign."""
         return self._combined(other, -1)
 
     def _combined(self, other: "Evidence", sign: int) -> "Evidence":
@@ -97,7 +97,7 @@ class Evidence:
 
     @classmethod
     def sum(cls, parts: Iterable["Evidence"]) -> "Evidence":
-        """All of them added, in the order given, without a copy for each step."""
+        """Adds all parts in the order given, without a copy for each step."""
         parts = list(parts)
         if not parts:
             raise BadInput("the sum of no evidence has no basis; start from Evidence.zero(basis)")
@@ -111,7 +111,7 @@ class Evidence:
         return cls._adopt(parts, U, V, [1] * len(parts))
 
     def close_to(self, other: "Evidence", tolerance: float = 1e-9) -> bool:
-        """Equal up to ``tolerance`` times the largest entry of each part."""
+        """Whether the two are equal up to ``tolerance`` times the largest entry of each array."""
         if self.basis.fingerprint != other.basis.fingerprint:
             return False
         pairs = [
@@ -123,19 +123,19 @@ class Evidence:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Equal to the last bit; ``close_to`` allows for rounding."""
+        """Whether the two are equal to the last bit; ``close_to`` allows for rounding."""
         return isinstance(other, Evidence) and self.close_to(other, 0.0)
 
     def factor(self, ridge: float) -> Factor:
-        """(U + λI), ready to solve with."""
+        """Factors U + λI, to solve with."""
         return regularized(self.U, ridge, self.resolution)
 
     def solve(self, ridge: float) -> Array:
-        """The best output weights. Equation (6) with a ridge: β = (U + λI)⁻¹ V."""
+        """Computes the best output weights, by (6) with a ridge: β = (U + λI)⁻¹ V."""
         return self.factor(ridge).solve(self.V).astype(self.V.dtype, copy=False)
 
     def error_of(self, beta: Array) -> float:
-        """Σ ‖t − hβ‖² of any β over the rows behind this evidence, exactly and without them."""
+        """Computes Σ ‖t − hβ‖² of any β over the rows behind this evidence, without the rows."""
         # energy − 2 tr(βᵀV) + tr(βᵀUβ)
         beta = np.asarray(beta, np.float64)
         return (
@@ -143,10 +143,10 @@ class Evidence:
         )
 
     def without(self, other: "Evidence") -> "Evidence":
-        """self - other, refused unless other's rows can be among the rows behind this one.
+        """Subtracts other evidence; refused unless its rows can be among those behind this.
 
-        The difference carries the rounding of the whole, so that is the measure; and loosely,
-        since after several differences it is the rounding of the largest whole.
+        The difference carries the rounding of the whole, so that is what it is measured by; and
+        loosely, since after several differences it is the rounding of the largest whole.
         """
         other.require_admissible("the evidence to take out is not admissible")
         rest = self - other
@@ -177,13 +177,13 @@ class Evidence:
         )
 
     def require_admissible(self, what: str) -> None:
-        """Raises ``NotAdmissible`` with the reason, unless admissible."""
+        """Raises ``NotAdmissible`` with the reason, unless the evidence is admissible."""
         verdict = self.admissible()
         if not verdict:
             raise NotAdmissible(f"{what}: {verdict.reason}")
 
 
 def _total(values: list[float]) -> float:
-    """The sum; nothing where rounding alone makes it less than that."""
+    """The sum; 0 where rounding alone makes it negative."""
     total = float(sum(values))
     return 0.0 if -1e-12 * max(values) < total < 0.0 else total

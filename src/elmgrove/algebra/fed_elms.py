@@ -1,8 +1,8 @@
-"""Fed-ELMS: models that are averaged in rounds, for comparison with sums of evidence.
+"""Averages of models, for comparison with sums of evidence.
 
-The paper is Fed-ELMS: a federated extreme learning machine system; its equations (7) to (13) are
-here, without a loop (``rounds.loop``) and without a message (``rounds.compact``). The exact rule
-beside it, E²LM, needs nothing of its own: it is ``Evidence.sum``.
+The equations (7) to (13) of *Fed-ELMS: a federated extreme learning machine system*: the first
+model, what a client learns from it, and the average. The loop over rounds is ``rounds.loop``. The
+exact rule beside it, E²LM, needs nothing of its own: it is ``Evidence.sum``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,14 +19,14 @@ from elmgrove.errors import BadInput, SingularSystem
 
 
 class RoundModel(NamedTuple):
-    """What the server holds and sends: output weights β and P, the "meta weights"."""
+    """The server's model, which it sends: output weights β and P, the "meta weights"."""
 
     beta: Array
     P: Array
 
 
 class RoundUpdate(NamedTuple):
-    """What a client answers: βᵏ and Pᵏ after its rows, and how many these were (N_k)."""
+    """A client's answer: βᵏ and Pᵏ after its rows, and how many rows these were (N_k)."""
 
     beta: Array
     P: Array
@@ -34,7 +34,7 @@ class RoundUpdate(NamedTuple):
 
 
 def first_model(layer: HiddenLayer, X0: Any, T0: Any) -> RoundModel:
-    """The first model, from rows that the server has itself.
+    """Makes the first model, from rows that the server has itself.
 
     There must be at least as many as hidden units (9), and no unit may be a combination of the
     others on them: without a ridge the inverse has to exist. E²LM needs no such rows.
@@ -55,22 +55,20 @@ def first_model(layer: HiddenLayer, X0: Any, T0: Any) -> RoundModel:
 
 
 def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundUpdate:
-    """OS-ELM on a client's new rows, which nobody needs afterwards; no rows change nothing.
+    """Learns a client's new rows by OS-ELM; they are not needed afterwards.
 
-    Costs about k²·Ñ for k ≤ Ñ rows, and k·Ñ² for more. P must be positive definite, as every
-    average of honest ones is; a client that gets anything else raises ``SingularSystem``.
+    No rows change nothing. Costs about k²·Ñ for k ≤ Ñ rows, and k·Ñ² for more. P must be positive
+    definite, as every average of such is; anything else raises ``SingularSystem``.
     """
     H, T = _hidden(layer, X, T)
-    if not state.P.shape == (layer.units, layer.units) or not state.beta.shape == (
-        layer.units,
-        T.shape[1],
-    ):
+    units, outputs = layer.units, T.shape[1]
+    if state.P.shape != (units, units) or state.beta.shape != (units, outputs):
         raise BadInput(
             f"P is {_size(state.P)} and β {_size(state.beta)}, where the layer has "
-            f"{layer.units} units and the targets {T.shape[1]} columns"
+            f"{units} units and the targets {outputs} columns"
         )
     try:
-        learn = _by_rows if len(H) <= layer.units else _by_units
+        learn = _by_rows if len(H) <= units else _by_units
         beta, P = learn(state, H, T)
     except np.linalg.LinAlgError as error:
         raise SingularSystem(f"P, as received, is not positive definite: {error}") from error
@@ -78,16 +76,16 @@ def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundUpdat
 
 
 def fedavg(updates: Iterable[RoundUpdate]) -> RoundModel:
-    """β = Σ (N_k/N) βᵏ and P = Σ (N_k/N) Pᵏ (10), (11).
+    """Averages the clients' answers: β = Σ (N_k/N) βᵏ and P = Σ (N_k/N) Pᵏ (10), (11).
 
-    The averaged model is that of nobody's rows: the more the clients differ, the worse it explains
+    The average is not the model of all rows: the more the clients differ, the worse it explains
     each. Of clients that all have no rows there is no average.
     """
     return RoundModel(*weighted_mean((update.rows, (update.beta, update.P)) for update in updates))
 
 
 def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]:
-    """Σ (N_k/N) Aᵏ for each of several arrays, from (N_k, arrays): FederatedAveraging's (2)."""
+    """Averages arrays, Σ (N_k/N) Aᵏ, from pairs of N_k and arrays: FederatedAveraging's (2)."""
     totals, N = list[Array](), 0.0
     for rows, arrays in parts:
         weighted = [rows * array for array in arrays]
@@ -96,6 +94,15 @@ def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]
     if not N > 0:
         raise BadInput("the average of no rows is no model; leave out parts without any")
     return [total / N for total in totals]
+
+
+def average(parts: Sequence[Evidence], ridge: float) -> RoundModel:
+    """Averages the models of several pieces of evidence, by their rows (MLMG, equation (4)).
+
+    That is β = Σ |Dᵢ|/|D| βᵢ and P = Σ |Dᵢ|/|D| Pᵢ. The sum of evidence gives the model of
+    all rows instead, and costs less; this is for comparison.
+    """
+    return fedavg(_solved(part, parts[0], ridge) for part in parts)
 
 
 def _by_rows(state: RoundModel, H: Array, T: Array) -> tuple[Array, Array]:
@@ -131,15 +138,6 @@ def _hidden(layer: HiddenLayer, X: Any, T: Any) -> tuple[Array, Array]:
 
 def _size(array: Array) -> str:
     return " × ".join(map(str, array.shape))
-
-
-def average(parts: Sequence[Evidence], ridge: float) -> RoundModel:
-    """FedAvg (MLMG, equation (4)): β = Σ |Dᵢ|/|D| βᵢ and P = Σ |Dᵢ|/|D| Pᵢ, by ``fedavg``.
-
-    The sum of evidence gives the model of all rows instead, and costs less; this is for
-    comparison.
-    """
-    return fedavg(_solved(part, parts[0], ridge) for part in parts)
 
 
 def _solved(part: Evidence, first: Evidence, ridge: float) -> RoundUpdate:

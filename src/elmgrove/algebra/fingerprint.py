@@ -1,22 +1,22 @@
-"""Short names for settings, and a readable difference between two of them."""
+"""Fingerprints of settings, and a readable difference between two of them."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
-# What two parties print beside each other when they differ; longer values are cut.
+# Longer values are cut where a difference is printed.
 _WIDTH = 60
 
 
 def fingerprint(fields: Mapping[str, Any]) -> str:
-    """32 hexadecimal digits that follow from the fields alone, on every platform."""
+    """Computes 32 hexadecimal digits that follow from the fields alone, on every platform."""
     canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
 def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> list[str]:
-    """One line for each field that differs, down to the entry of a list or mapping."""
+    """Lists each field that differs, a line each, down to the entry of a list or mapping."""
     lines: list[str] = []
     for name in sorted(mine.keys() | theirs.keys()):
         here, there = mine.get(name), theirs.get(name)

@@ -1,4 +1,4 @@
-"""Into how many kinds rows fall: K-means, and the silhouette that judges it."""
+"""K-means clusters of rows, and how many there are by the silhouette."""
 
 from typing import NamedTuple
 
@@ -17,10 +17,10 @@ class Clustering(NamedTuple):
 
 
 def cluster(X: Array, most: int, least_score: float) -> Clustering:
-    """MLMG's Algorithm 1: the number of clusters with the best silhouette, up to ``most``.
+    """Clusters rows, into as many up to ``most`` as the best silhouette says.
 
-    One cluster where even the best is below ``least_score`` (the paper's λ). The same rows in
-    the same order give the same clusters: K-means starts from rows that lie far apart.
+    MLMG's Algorithm 1. One cluster where even the best is below ``least_score`` (the paper's λ).
+    Equal rows in an equal order give equal clusters: K-means starts from rows that lie far apart.
     """
     labels, scores = {1: np.zeros(len(X), np.intp)}, dict[int, float]()
     D = distances(X, X)
@@ -34,7 +34,7 @@ def cluster(X: Array, most: int, least_score: float) -> Clustering:
 
 
 def k_means(X: Array, count: int, D: Array | None = None) -> Array:
-    """The cluster of each row; fewer than ``count`` where there are fewer different rows."""
+    """Clusters rows by K-means: a number for each; fewer if there are fewer different rows."""
     D = distances(X, X) if D is None else D
     # The row nearest to all, then always the one farthest from those chosen.
     chosen = [int(D.sum(axis=1).argmin())]
@@ -55,17 +55,18 @@ def k_means(X: Array, count: int, D: Array | None = None) -> Array:
 
 
 def distances(X: Array, Y: Array) -> Array:
-    """Between each row of X and each of Y; exactly 0 where they are equal.
+    """Computes the distance of each row of X to each of Y; exactly 0 where they are equal.
 
-    SciPy's would load half of SciPy with every import of Elmgrove.
+    SciPy's ``cdist`` would load half of SciPy with every import of Elmgrove.
     """
     return np.stack([np.sqrt(np.square(X - y).sum(axis=1)) for y in Y], axis=1)
 
 
 def silhouette(D: Array, labels: Array) -> float:
-    """Mean of (b − a) / max(a, b): distance to one's own cluster a, to the next nearest b.
+    """Computes how well clusters are apart: the mean of (b − a) / max(a, b) over rows.
 
-    From −1 to 1; rows that are alone in their cluster count as 0 (Rousseeuw 1987).
+    a is a row's mean distance to its own cluster, b that to the next nearest one. From −1 to 1;
+    rows that are alone in their cluster count as 0 (Rousseeuw 1987).
     """
     names, sizes = np.unique(labels, return_counts=True)
     sums = np.stack([D[:, labels == name].sum(axis=1) for name in names], axis=1)

@@ -1,4 +1,8 @@
-"""The hidden layer: random, fixed, and the same on every device."""
+"""The hidden layer: weights that are drawn from a seed, never learned, equal on every device.
+
+First the ways to draw weights (``DISTRIBUTIONS``), bit for bit alike on every platform; then the
+activations; then the layer, which is one of each with its sizes and its seed.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -22,7 +26,7 @@ _SPREAD = 2654435761
 
 
 def uniform(seed: int, size: int) -> Vector:
-    """Uniform on [-1, 1), in steps of 2^-52.
+    """Draws numbers uniform on [-1, 1), in steps of 2^-52.
 
     >>> uniform(7, 3).tolist()
     [0.25019093320933394, 0.794427601939151, 0.551371380490387]
@@ -33,10 +37,10 @@ def uniform(seed: int, size: int) -> Vector:
 
 
 def normal(seed: int, size: int) -> Vector:
-    """Mean 0, variance 1: the sum of twelve uniform integers, centred (Irwin-Hall).
+    """Draws numbers of mean 0 and variance 1: twelve uniform integers, added and centred.
 
-    A sum of integers is exact, where a logarithm or a cosine would depend on the platform.
-    The distribution function is within 0.003 of the normal one, and no value lies beyond 6.
+    A sum of integers is exact, where a logarithm or a cosine would depend on the platform. Its
+    distribution (Irwin-Hall) is within 0.003 of the normal one, and no value lies beyond 6.
     """
     raw = np.random.PCG64(seed).random_raw(12 * size).reshape(size, 12)
     total = (raw >> np.uint64(16)).sum(axis=1, dtype=np.uint64)
@@ -45,7 +49,7 @@ def normal(seed: int, size: int) -> Vector:
 
 
 def binary(seed: int, size: int) -> Vector:
-    """-1 or +1 from a linear feedback shift register, as hardware draws them (Fed-ELMS, IV-C).
+    """Draws -1 or +1 from a linear feedback shift register, as hardware does (Fed-ELMS, IV-C).
 
     The register starts as (seed mod (2^32 - 1) + 1) · 2654435761 mod 2^32, lowest bit first. The
     factor is odd, so this is never the dead state 0; without it small seeds would start with
@@ -58,7 +62,7 @@ def binary(seed: int, size: int) -> Vector:
 
 
 def lfsr_bits(seed: int, size: int) -> NDArray[np.uint8]:
-    """The first ``size`` bits of the register.
+    """Computes the first ``size`` bits of the shift register that ``binary`` draws from.
 
     Over GF(2) the square of a polynomial has the same terms at twice the powers, so the
     recurrence also holds with every distance doubled: ever longer runs come from one addition.
@@ -103,7 +107,7 @@ BOUNDS: dict[str, float | None] = {"identity": None, "sigmoid": 1.0, "relu": Non
 
 
 def suggested_units(inputs: int) -> int:
-    """Hidden units for a detector when nobody says: a quarter of many inputs, half of few.
+    """Suggests how many hidden units a detector needs: a quarter of many inputs, half of few.
 
     Fewer units than inputs is what makes a detector: with as many, it could copy any row.
     The papers use a quarter of 561 inputs, and less than a tenth of 225 and of 784.
@@ -113,7 +117,7 @@ def suggested_units(inputs: int) -> int:
 
 @dataclass(frozen=True)
 class HiddenLayer:
-    """H = G(xα + b), where α and b follow bit for bit from these five numbers.
+    """The hidden layer H = G(xα + b), where α and b follow bit for bit from these five settings.
 
     So α and b are never sent: two devices with equal layers have equal hidden outputs, and
     what they learned can be added. With ``identity`` and fewer units than inputs the detector
@@ -145,7 +149,7 @@ class HiddenLayer:
 
     @cached_property
     def alpha(self) -> NDArray[np.float64]:
-        """α, inputs × units, read-only."""
+        """The input weights α, inputs × units, read-only."""
         alpha: NDArray[np.float64] = self._drawn[: self.inputs]
         return alpha
 
@@ -164,20 +168,20 @@ class HiddenLayer:
         return drawn
 
     def __reduce__(self) -> tuple[type["HiddenLayer"], tuple[Any, ...]]:
-        # A copy or a pickle is the five numbers; what follows from them need not travel.
+        # A copy or a pickle is the five settings; what follows from them need not travel.
         return HiddenLayer, tuple(self.fields.values())
 
     @property
     def bound(self) -> float | None:
-        """g with \\|G\\| ≤ g everywhere, or None."""
+        """The bound g of the activation, \\|G\\| ≤ g everywhere, or None."""
         return BOUNDS[self.activation]
 
     def activate(self, H: Array) -> Array:
-        """G, in place."""
+        """Applies the activation G in place."""
         return ACTIVATIONS[self.activation](H)
 
     def __call__(self, X: Any) -> Array:
-        """H for one row or many, in float32 where X is float32, else in float64."""
+        """Computes H for one row or many, in float32 where X is float32, else in float64."""
         X = np.asarray(X)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         # Equation (1), without β
@@ -187,14 +191,14 @@ class HiddenLayer:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The five numbers, as JSON holds them."""
+        """The five settings, as JSON holds them."""
         return asdict(self)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal exactly when the layers are."""
+        """A short text that is equal exactly when the layers are."""
         return fingerprint(self.fields)
 
     def difference(self, other: "HiddenLayer") -> list[str]:
-        """A line for each field in which the two differ; empty when they are equal."""
+        """Lists each setting in which the two layers differ, a line each."""
         return differences(self.fields, other.fields)

@@ -1,4 +1,4 @@
-"""OS-ELM: a network that learns row by row in closed form, on top of evidence."""
+"""OS-ELM: a network that learns row by row in closed form, and whose state is evidence."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -11,12 +11,15 @@ from elmgrove.algebra.cholesky import mirrored, require_ridge
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.rows import Array, Rows
-from elmgrove.algebra.stream import Inverse, Sums, in_dtype
+from elmgrove.algebra.stream import Inverse, Sums
 from elmgrove.errors import BadInput
+
+# Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
+_BLOCK = 1024
 
 
 class Network:
-    """A hidden layer in a number format, and the check of what comes in and should come out."""
+    """The part of the model that never learns: the hidden layer, and the checks of its rows."""
 
     def __init__(self, basis: Basis, dtype: Any) -> None:
         if np.dtype(dtype) not in (np.float64, np.float32):
@@ -32,12 +35,12 @@ class Network:
         self._activate = layer.activate if layer.activation != "identity" else None
 
     def hidden_one(self, x: Array) -> Array:
-        """h of a row that is known to be good."""
+        """Computes the hidden outputs h of a row that was checked."""
         h: Array = self._blas.gemv(1.0, self._alpha_t, x, beta=1.0, y=self._b)
         return h if self._activate is None else self._activate(h)
 
     def hidden_many(self, X: Array) -> Array:
-        """H of rows that are known to be good."""
+        """Computes the hidden outputs H of rows that were checked."""
         # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
         H: Array = self._blas.gemm(1.0, self._alpha_t, X.T).T
         H += self._b
@@ -51,18 +54,12 @@ class Network:
         return X, T
 
 
-# Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
-_BLOCK = 1024
-
-
 class Guess(NamedTuple):
-    """What a model makes of one row: h, w = Ph, y, the pattern, and how much its error counts."""
+    """What a model makes of one row: its hidden outputs h, w = Ph, and its outputs y."""
 
     h: Array
-    w: Any
+    w: Array
     y: Array
-    pattern: int = 0
-    weight: float = 1.0
 
 
 class OSELM(Network):
@@ -101,10 +98,12 @@ class OSELM(Network):
         super().__init__(Basis(layer, outputs) if basis is None else basis, dtype)
         if (self.basis.layer, self.basis.outputs) != (layer, outputs):
             raise BadInput("layer and outputs differ from those of the basis")
-        self.ridge, self.forgetting = _checked(ridge, forgetting)
-        self._prior: Evidence | None = None
-        self._prior_U: Array | None = None
-        self._prior_V: Array | None = None
+        require_ridge(ridge)
+        if not 0.0 < forgetting <= 1.0:
+            raise BadInput(
+                f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}"
+            )
+        self.ridge, self.forgetting = float(ridge), float(forgetting)
         self._sums = Sums(self.basis, self.forgetting, self.dtype)
         self._inverse = Inverse(self._sums, self.ridge)
         self._beta: Array | None = None
@@ -120,12 +119,11 @@ class OSELM(Network):
             self.absorb(h, self.solve_one(h), t, energy)
 
     def learn_many(self, X: Any, T: Any) -> None:
-        """Learns rows in their order: the same as ``learn_one`` for each, much faster."""
-        X, T = self._pairs(X, T)
-        self.absorb_many(X, T)
+        """Learns rows in their order, as ``learn_one`` would one by one, but much faster."""
+        self.absorb_many(*self._pairs(X, T))
 
     def predict_one(self, x: Any) -> Array:
-        """The outputs for one row; never learns."""
+        """Computes the outputs for one row; never learns."""
         x, _ = self._inputs.one(x)
         with one_thread:
             h = self.hidden_one(x)
@@ -135,36 +133,12 @@ class OSELM(Network):
             return self.output_one(self.solve_one(h))
 
     def predict_many(self, X: Any) -> Array:
-        """The outputs for each row; never learns."""
+        """Computes the outputs for each row; never learns."""
         X, _ = self._inputs.many(X)
         with _threads(len(X)):
             return self.output_many(self.hidden_many(X))
 
-    def loss_one(self, x: Array) -> float:
-        """Σ (x − y)² of one row that is known to be good, as an autoencoder."""
-        r = x - self.predict_one(x)
-        return float(self._blas.dot(r, r))
-
-    def losses(self, X: Array) -> Array:
-        """The same for each row."""
-        R = X - self.predict_many(X)
-        squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
-        return squares
-
-    def trial(self, rows: Array) -> "OSELM":
-        """A learner of these rows alone that rests on all that is known here."""
-        made = OSELM(
-            self.basis.layer,
-            self.basis.outputs,
-            ridge=self.ridge,
-            dtype=self.dtype,
-            basis=self.basis,
-        )
-        made.learn_many(rows, rows)
-        made.rest_on(self.total)
-        return made
-
-    # E²LM: the three operations, and evidence of others that stays theirs
+    # E²LM: evidence that is put in and taken out, and evidence of others that stays theirs
 
     @property
     def evidence(self) -> Evidence:
@@ -173,41 +147,35 @@ class OSELM(Network):
 
     @property
     def prior(self) -> Evidence | None:
-        """Evidence of others that the model rests on: not this learner's own, never forgotten."""
-        return self._prior
+        """Evidence of others that the model rests on: not its own, and never forgotten."""
+        return self._sums.prior
 
     @prior.setter
     def prior(self, prior: Evidence | None) -> None:
         if prior is not None:
             self.basis.require(prior.basis)
             prior.require_admissible("this evidence can't serve as a prior")
-        self.rest_on(prior)
+        self.use_prior(prior)
 
-    def rest_on(self, prior: Evidence | None) -> None:
-        """The same for sums and differences of what was found admissible.
+    def use_prior(self, prior: Evidence | None) -> None:
+        """Sets the prior without a check, for sums and differences of what was admissible.
 
-        A little that is left of a lot carries the rounding of the lot, and would not be found so.
+        A little that is left of a lot carries the rounding of the lot, and would not pass.
         """
-        prior_U, prior_V = (
-            (None, None)
-            if prior is None
-            else (in_dtype(prior.U, self.dtype), in_dtype(prior.V, self.dtype))
-        )
-        self._prior, self._prior_U, self._prior_V = prior, prior_U, prior_V
+        self._sums.rest_on(prior)
         self._expire()
 
     @property
     def total(self) -> Evidence:
         """Own evidence and prior together: what the model is solved from."""
-        own = self._sums.evidence
-        return own if self._prior is None else own + self._prior
+        return self._sums.total
 
     def merge(self, other: Evidence) -> None:
-        """Cooperative update (§4.2): as if the rows behind ``other`` had been learned here."""
+        """Adds evidence, as if the rows behind it had been learned here (§4.2)."""
         self.replace(None, other)
 
     def subtract(self, other: Evidence) -> None:
-        """As if the rows behind ``other`` had never been learned; refused if they were not."""
+        """Takes evidence out, as if its rows had never been learned; refused if they were not."""
         self.replace(other, None)
 
     def replace(self, old: Evidence | None, new: Evidence | None) -> None:
@@ -226,7 +194,7 @@ class OSELM(Network):
 
     @property
     def P(self) -> Array:
-        """(U + λI)⁻¹, computed from the evidence."""
+        """The matrix P = (U + λI)⁻¹, computed from the evidence."""
         return mirrored(self.total.factor(self.ridge).inverse()).astype(self.dtype)
 
     @property
@@ -239,65 +207,54 @@ class OSELM(Network):
 
     @property
     def refreshes(self) -> int:
-        """How often the running inverse had to be computed anew: a sign of numerical health."""
+        """How often P was computed from the sums: many times is a sign of bad numerical health."""
         return self._inverse.refreshes
 
     def leave_one_out(self, X: Any, T: Any) -> Array:
-        """Σ (t − y)² of each row under the model without that row; the last rows learned.
+        """Computes the squared errors of the last rows learned, each by the model without that row.
 
         Exact and without training: the residual grows by 1 / (1 − hᵀPh·φ^age) (Allen's PRESS).
         """
         X, T = self._pairs(X, T)
         with _threads(len(X)):
-            return self._left_out(X, T)
-
-    def _left_out(self, X: Array, T: Array) -> Array:
-        H = self.hidden_many(X)
-        W = self.total.factor(self.ridge).solve(H.T.astype(np.float64))
+            H = self.hidden_many(X)
+            W = self.total.factor(self.ridge).solve(H.T.astype(np.float64))
+            R = T - self.output_many(H)
         age = np.arange(len(X) - 1, -1, -1.0)
         leverage = np.einsum("ij,ji->i", H, W) * self.forgetting**age
         left = np.maximum(1.0 - leverage, np.sqrt(np.finfo(self.dtype).eps))
-        R = T - self.output_many(H)
-        errors: Array = np.einsum("ij,ij->i", R, R).astype(np.float64) / left**2
+        errors: Array = _squares(R) / left**2
         return errors
 
     # The steps of one row, for callers that share them between scoring and learning
 
-    def guess(self, x: Array) -> "Guess":
-        """What the model makes of a row that is known to be good; ``take`` learns it."""
+    def guess(self, x: Array) -> Guess:
+        """Computes what the model makes of a row that was checked."""
         h = self.hidden_one(x)
         w = self.solve_one(h)
         return Guess(h, w, self.output_one(w))
 
-    def take(self, guess: "Guess", t: Array, energy: float) -> None:
-        """Learns the row that was guessed, with the work that was done for that."""
-        self.absorb(guess.h, guess.w, t, energy)
-
     def solve_one(self, h: Array) -> Array:
-        """w = Ph."""
+        """Computes w = Ph."""
         return self._inverse.solve(h)
 
     def output_one(self, w: Array) -> Array:
-        """y = hβ = wᵀV, without β."""
-        y = self._sums.outputs(w)
-        if self._prior_V is not None:
-            share = 1.0 / self._sums.scale
-            y = self._blas.gemv(share, self._prior_V, w, trans=1, beta=1.0, y=y, overwrite_y=1)
-        return y
+        """Computes the outputs y = hβ = wᵀV, without β."""
+        return self._sums.outputs(w)
 
     def output_many(self, H: Array) -> Array:
-        """Equation (1): y = G(xα + b) β."""
+        """Computes the outputs Y = Hβ: equation (1)."""
         Y: Array = self._blas.gemm(1.0, self.beta, H.T, trans_a=1).T
         return Y
 
     def absorb(self, h: Array, w: Array, t: Array, energy: float) -> None:
-        """Adds the row to the sums, and lets P follow."""
+        """Adds a row to the sums, and updates P."""
         self._sums.add_row(h, t, energy)
         self._inverse.follow(h, w)
         self._beta = None
 
     def absorb_many(self, X: Array, T: Array) -> None:
-        """Adds rows that are known to be good to the sums; P follows when asked for."""
+        """Adds rows that were checked to the sums; P is computed when it is needed."""
         with _threads(len(X)):
             for start in range(0, len(X), _BLOCK):
                 block = slice(start, start + _BLOCK)
@@ -305,8 +262,7 @@ class OSELM(Network):
         self._expire()
 
     def _expire(self) -> None:
-        coarsest = 0.0 if self._prior is None else self._prior.resolution
-        self._inverse.expire(self._prior_U, coarsest)
+        self._inverse.expire()
         self._beta = None
 
 
@@ -315,8 +271,6 @@ def _threads(rows: int) -> AbstractContextManager[None]:
     return one_thread if rows <= _BLOCK else nullcontext()
 
 
-def _checked(ridge: float, forgetting: float) -> tuple[float, float]:
-    require_ridge(ridge)
-    if not 0.0 < forgetting <= 1.0:
-        raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
-    return float(ridge), float(forgetting)
+def _squares(R: Array) -> Array:
+    squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
+    return squares

@@ -1,4 +1,4 @@
-"""Evidence and detectors as plain fields and arrays, and back."""
+"""Evidence as plain fields and arrays, for messages and files, and back."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -17,7 +17,7 @@ Packed = tuple[dict[str, Any], dict[str, Array]]
 
 
 def pack_evidence(evidence: Evidence) -> Packed:
-    """Numbers, and U's upper triangle and V; the basis goes separately, once for many."""
+    """Packs evidence into numbers, U's upper triangle and V; the basis goes apart from them."""
     upper = evidence.U.take(_triangle(len(evidence.U)))
     fields = {"energy": evidence.energy, "count": evidence.count}
     if evidence.resolution > epsilon(evidence.U.dtype):
@@ -26,19 +26,25 @@ def pack_evidence(evidence: Evidence) -> Packed:
 
 
 def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
-    """The inverse of ``pack_evidence``."""
+    """Makes evidence of what ``pack_evidence`` gave."""
     units, upper = basis.layer.units, arrays["U"]
-    # Before anything of that size is made: the numbers may come from a stranger.
+    # Before anything of that size is made: an unknown sender may have stated it.
     if upper.shape != (units * (units + 1) // 2,):
         raise BadInput(f"{upper.shape} is not the upper triangle of {units} × {units}")
     U = np.zeros((units, units), upper.dtype)
     U.reshape(-1)[_triangle(units)] = upper
-    numbers = fields["energy"], fields["count"], fields.get("resolution", 0.0)
-    return Evidence(basis, mirrored(U), arrays["V"], *numbers)
+    return Evidence(
+        basis,
+        mirrored(U),
+        arrays["V"],
+        energy=fields["energy"],
+        count=fields["count"],
+        resolution=fields.get("resolution", 0.0),
+    )
 
 
 def pack_part(prefix: str, evidence: Evidence) -> Packed:
-    """One evidence among others: its arrays under names that begin with ``prefix``."""
+    """Packs one evidence among others: the names of its arrays begin with ``prefix``."""
     numbers, arrays = pack_evidence(evidence)
     return numbers, {f"{prefix}.{name}": array for name, array in arrays.items()}
 
@@ -46,7 +52,7 @@ def pack_part(prefix: str, evidence: Evidence) -> Packed:
 def unpack_part(
     basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> Evidence:
-    """The inverse of ``pack_part``."""
+    """Makes evidence of what ``pack_part`` gave."""
     parts = {name: arrays[f"{prefix}.{name}"] for name in ("U", "V")}
     return unpack_evidence(basis, dict(fields), parts)
 
@@ -54,7 +60,7 @@ def unpack_part(
 def pack_parts(
     prefix: str, parts: Sequence[Evidence]
 ) -> tuple[list[dict[str, Any]], dict[str, Array]]:
-    """Several, under numbered names."""
+    """Packs several pieces of evidence, their arrays under numbered names."""
     fields, arrays = list[dict[str, Any]](), dict[str, Array]()
     for index, part in enumerate(parts):
         numbers, more = pack_part(f"{prefix}.{index}", part)
@@ -66,7 +72,7 @@ def pack_parts(
 def unpack_parts(
     basis: Basis, prefix: str, fields: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]
 ) -> tuple[Evidence, ...]:
-    """The inverse of ``pack_parts``."""
+    """Makes the pieces of evidence of what ``pack_parts`` gave."""
     return tuple(
         unpack_part(basis, f"{prefix}.{index}", one, arrays) for index, one in enumerate(fields)
     )

@@ -1,4 +1,4 @@
-"""Rows as they come from outside: usable as they are, or refused with row and column named."""
+"""The check of rows from outside: bad ones are refused, with row and column named."""
 
 from decimal import Decimal
 from numbers import Real
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.blas import Blas
 from elmgrove.errors import BadInput
 
-#: An array of numbers, of whatever shape and dtype.
+#: An array of numbers of any shape and dtype.
 Array = NDArray[Any]
 
 
@@ -31,7 +31,7 @@ class Rows:
         self._blas = Blas(self.dtype)
 
     def one(self, x: Any) -> tuple[Array, float]:
-        """The row and its energy."""
+        """Checks one row; gives it as an array, and its energy."""
         # Any other object takes the slow way, which ends here as well or says what is wrong.
         if type(x) is not np.ndarray or x.dtype != self.dtype or x.shape != self._shape:
             x = self._converted(x, 1)
@@ -41,7 +41,7 @@ class Rows:
         return x, energy
 
     def many(self, X: Any) -> tuple[Array, float]:
-        """The rows, contiguous, and the sum of their energies."""
+        """Checks rows; gives them as one contiguous array, and the sum of their energies."""
         X = np.ascontiguousarray(self._converted(X, 2))
         flat = X.reshape(-1)
         energy = float(self._blas.dot(flat, flat)) if flat.size else 0.0
@@ -51,7 +51,7 @@ class Rows:
         return X, energy
 
     def name(self, column: int) -> str:
-        """How an error speaks of a column."""
+        """The name of a column in an error's text."""
         return f"column {column}" + (f" ({self.names[column]!r})" if self.names else "")
 
     def _converted(self, X: Any, dimensions: int) -> Array:

@@ -1,4 +1,4 @@
-"""Scaling of inputs with stated numbers, the same on every device of a federation."""
+"""Scaling of inputs by numbers that are equal on every device of a federation."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SCALINGS = ("none", "minmax", "standard")
 
 @dataclass(frozen=True)
 class Scaling:
-    """(x - shift) / scale for each column, or nothing at all.
+    """Scales each column to (x - shift) / scale, or leaves rows as they are.
 
     The numbers are fixed when a device starts and belong to the fingerprint: evidence gathered
     with other numbers can't be merged by mistake. Values outside stated bounds are not clipped,
@@ -47,7 +47,7 @@ class Scaling:
 
     @classmethod
     def minmax(cls, low: Sequence[float], high: Sequence[float]) -> "Scaling":
-        """Maps low to 0 and high to 1 in each column."""
+        """Makes a scaling that maps low to 0 and high to 1 in each column."""
         lows, highs = _floats(low), _floats(high)
         if len(lows) != len(highs):
             raise BadInput(f"{len(lows)} lower bounds, but {len(highs)} upper ones")
@@ -55,12 +55,12 @@ class Scaling:
 
     @classmethod
     def standard(cls, mean: Sequence[float], deviation: Sequence[float]) -> "Scaling":
-        """Takes the mean off and divides by the standard deviation."""
+        """Makes a scaling that subtracts the mean and divides by the standard deviation."""
         return cls("standard", _floats(mean), _floats(deviation))
 
     @classmethod
     def fitted(cls, kind: str, X: Array) -> "Scaling":
-        """The scaling that these rows suggest; a constant column keeps its unit."""
+        """Makes the scaling that these rows suggest; a constant column keeps its unit."""
         if kind == "none":
             return cls()
         low, spread = X.min(axis=0), np.ptp(X, axis=0)
@@ -77,7 +77,7 @@ class Scaling:
         return 1.0 / np.array(self.scale)
 
     def __call__(self, X: Array) -> Array:
-        """The scaled rows (or row), in the dtype of X; X itself where there is no scaling."""
+        """Scales rows (or a row), in the dtype of X; gives X itself where there is no scaling."""
         if self.kind == "none":
             return X
         scaled = X - self._shift
@@ -85,17 +85,17 @@ class Scaling:
         return scaled.astype(X.dtype, copy=False)
 
     def undone(self, X: Array) -> Array:
-        """Scaled rows (or a row) in their own units again."""
+        """Turns scaled rows (or a row) back into their own units."""
         return X if self.kind == "none" else X * np.array(self.scale) + self._shift
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it; floats survive the way there and back exactly."""
+        """The scaling as JSON holds it; floats come back from there exactly."""
         return {"kind": self.kind, "shift": list(self.shift), "scale": list(self.scale)}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Scaling":
-        """The inverse of ``fields``."""
+        """Makes a scaling of what ``fields`` gave."""
         return cls(fields["kind"], _floats(fields["shift"]), _floats(fields["scale"]))
 
 

@@ -1,4 +1,8 @@
-"""Whether one model can stand for two sets of rows, from their evidence alone."""
+"""Which sets of rows one model can explain together, from their evidence alone.
+
+``groups`` and ``join`` take sets of rows (``Fitted``) and join two at a time, those that lose least
+by it. ``Screening`` spares most of the work: it tells beforehand which pairs would lose too much.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -11,12 +15,148 @@ from elmgrove.algebra.cholesky import mirrored
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
 
-#: Below what anybody can lose: all of its error.
+#: Losses that are not known are taken for less than any loss can be: all of the error gone.
 UNKNOWN = -1.0
-#: Differences of large numbers are known to this share of them only.
+#: Up to so many, comparing all pairs is faster than screening them.
+FEW = 8
+_LARGEST = sys.float_info.max
+# Differences of large numbers are known to this share of them only.
 _ROUNDING = 1e-11
-#: Kinds that are compared with all others in one product.
+# So many are compared with all others in one product.
 _AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Evidence of a set of rows, with the squared error that the best model of them leaves."""
+
+    evidence: Evidence
+    ridge: float
+    error: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Below this, an error is rounding.
+        floor = 1e-12 * max(self.evidence.energy, 0.0)
+        error = self.evidence.error_of(self.evidence.solve(self.ridge))
+        object.__setattr__(self, "error", max(error, floor))
+
+    def __add__(self, other: "Fitted") -> "Fitted":
+        return Fitted(self.evidence + other.evidence, self.ridge)
+
+    def loss_with(self, other: "Fitted") -> float:
+        """By what share an error grows if one model serves both, on the rows that lose more."""
+        # What overflows is no pair: it becomes the largest loss there is, which is still a number.
+        with np.errstate(over="ignore", invalid="ignore"):
+            joint = (self.evidence + other.evidence).solve(self.ridge)
+            pairs = ((part.evidence.error_of(joint), part.error) for part in (self, other))
+            loss = max((after / before - 1.0 if before > 0.0 else 0.0) for after, before in pairs)
+        return loss if loss < _LARGEST else _LARGEST
+
+
+class Step(NamedTuple):
+    """A join of two groups, by the numbers of their members, and the loss it brings."""
+
+    loss: float
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+class Joining(NamedTuple):
+    """The groups found, the steps that led to them, and the first step that was refused."""
+
+    groups: list[list[int]]
+    steps: list[Step]
+    refused: Step | None
+
+
+def groups(fits: Sequence[Fitted], tolerance: float) -> list[list[int]]:
+    """Groups what one model explains: joins the two that lose least, while within ``tolerance``.
+
+    A tolerance of 0.05 lets the squared error on each set of rows grow by a twentieth in each step.
+    Exact, and without a row (``error_of``). Few rows are explained too well by their own model and
+    join late rather than early: two sets of n rows of one pattern seem to lose Ñ / (2n − 2Ñ) with
+    Ñ units, so 0.02 takes 26 times as many rows as units. With a correction for that (by
+    cross-validation), patterns that are merely alike joined as well, and strange rows were
+    explained better: detectors lost up to 0.25 ROC-AUC on MNIST with 400 rows a digit. The order
+    does not matter but for exact ties.
+    """
+    candidates = _Candidates(fits)
+    candidates.join_all(tolerance, 1)
+    return candidates.groups
+
+
+def join(fits: Sequence[Fitted], tolerance: float, least: int = 1) -> Joining:
+    """Groups as ``groups`` does, with the reasons, and never into fewer than ``least``.
+
+    Most pairs are never solved: that they lose too much is known from ``Screening``, a bound for
+    all at once. 200 of 128 units and 561 columns take 2 s on one core where all stay apart
+    (``groups``), 10 s with the reason for it, and 20 s where they become 10, of which most is 3,500
+    solutions of 5 ms each; all pairs would take 39,000.
+    """
+    candidates = _Candidates(fits)
+    steps = candidates.join_all(tolerance, least)
+    return Joining(candidates.groups, steps, candidates.best())
+
+
+class _Candidates:
+    """All pairs of groups, each with what joining them loses, or at least loses."""
+
+    def __init__(self, fits: Sequence[Fitted]) -> None:
+        self._fits = list(fits)
+        self._members: list[tuple[int, ...]] = [(index,) for index in range(len(fits))]
+        self._screening = _screening(fits)
+        self._losses = np.full((len(fits), len(fits)), np.inf)
+        self._known = np.zeros(self._losses.shape, bool)
+        pairs = np.triu_indices(len(fits), 1)
+        screening = self._screening
+        self._losses[pairs] = UNKNOWN if screening is None else screening.bounds()[pairs]
+
+    @property
+    def groups(self) -> list[list[int]]:
+        return [sorted(members) for members in self._members if members]
+
+    @property
+    def count(self) -> int:
+        return sum(1 for members in self._members if members)
+
+    def join_all(self, tolerance: float, least: int) -> list[Step]:
+        steps = list[Step]()
+        while self.count > least and (step := self.best(tolerance)) is not None:
+            self._join(step)
+            steps.append(step)
+        return steps
+
+    def best(self, limit: float = np.inf) -> Step | None:
+        """Finds the two that lose least; None if no two lose at most ``limit``."""
+        while self.count > 1:
+            i, j = map(int, np.unravel_index(self._losses.argmin(), self._losses.shape))
+            if self._losses[i, j] > limit:
+                return None
+            if self._known[i, j]:
+                return Step(float(self._losses[i, j]), self._members[i], self._members[j])
+            self._losses[i, j] = self._fits[i].loss_with(self._fits[j])
+            self._known[i, j] = True
+        return None
+
+    def _join(self, step: Step) -> None:
+        i, j = self._members.index(step.first), self._members.index(step.second)
+        self._members[i], self._members[j] = step.first + step.second, ()
+        self._fits[i] += self._fits[j]
+        self._losses[j] = self._losses[:, j] = np.inf
+        bounds = np.full(len(self._fits), UNKNOWN)
+        if self._screening is not None:
+            self._screening.replace(i, self._fits[i].evidence, self._fits[i].error)
+            bounds = self._screening.bounds_of(slice(i, i + 1))[0]
+        for k in (k for k, members in enumerate(self._members) if members and k != i):
+            pair = min(i, k), max(i, k)
+            self._losses[pair], self._known[pair] = bounds[k], False
+
+
+def _screening(fits: Sequence[Fitted]) -> "Screening | None":
+    if len(fits) <= FEW:
+        return None
+    evidences, errors = [fit.evidence for fit in fits], [fit.error for fit in fits]
+    return Screening(evidences, errors, fits[0].ridge)
 
 
 class Screening:
@@ -55,7 +195,7 @@ class Screening:
             self.replace(index, evidence, error)
 
     def replace(self, index: int, evidence: Evidence, error: float) -> None:
-        """Puts another kind in the place of one."""
+        """Puts other evidence, with the error of its own model, in the place of one."""
         factor = evidence.factor(self._ridge)
         beta = np.asarray(factor.solve(evidence.V), np.float64)
         with np.errstate(all="ignore"):  # as above
@@ -66,21 +206,21 @@ class Screening:
             self._in_M[index] = np.vdot(beta, self._M @ beta)
             self._in_Q[index] = np.vdot(beta, Q_beta)
             self._size[index] = np.vdot(beta, beta)
-            # Who has no error at all loses nothing, as far as anybody knows.
+            # Where there is no error at all, nothing can be said of what is lost.
             self._hidden[index] = factor.ridge / error if error > 0.0 else np.inf
 
     def bounds(self) -> Array:
-        """For each two."""
+        """The bounds for all pairs, as a square table."""
         count = len(self._betas)
         blocks = [slice(start, start + _AT_ONCE) for start in range(0, count, _AT_ONCE)]
         return np.vstack([self.bounds_of(block) for block in blocks])
 
     def bounds_of(self, some: slice) -> Array:
-        """For each of some with each of all."""
+        """The bounds for pairs of some with all, a line for each of the some."""
         with np.errstate(all="ignore"):  # as above
             bounds = 0.5 * (self._growth(some) - self._ridge_share(some))
-        # Numbers beyond range say nothing, and nor does a bound below 0: a smaller share of the
-        # ridge may even make an error less.
+        # Numbers beyond range say nothing, nor does a bound below 0: a smaller share of the ridge
+        # may even make an error less.
         bounds[~(bounds > 0.0)] = UNKNOWN
         return bounds
 
@@ -121,140 +261,3 @@ def _harmonic_mean(inverses: Sequence[Array]) -> Array:
     except np.linalg.LinAlgError:
         return np.eye(len(mean))  # any will do
     return (M + M.T) / 2.0
-
-
-#: Of so many kinds, all pairs are sooner compared than screened.
-FEW = 8
-_LARGEST = sys.float_info.max
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Evidence of rows of one kind, and what a model of them alone leaves unexplained."""
-
-    evidence: Evidence
-    ridge: float
-    error: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Below this, an error is rounding.
-        floor = 1e-12 * max(self.evidence.energy, 0.0)
-        error = self.evidence.error_of(self.evidence.solve(self.ridge))
-        object.__setattr__(self, "error", max(error, floor))
-
-    def __add__(self, other: "Fitted") -> "Fitted":
-        return Fitted(self.evidence + other.evidence, self.ridge)
-
-    def loss_with(self, other: "Fitted") -> float:
-        """By how much the error on the rows of the worse off grows if one model serves both."""
-        # What overflows is no pair: it becomes the largest loss there is, which is still a number.
-        with np.errstate(over="ignore", invalid="ignore"):
-            joint = (self.evidence + other.evidence).solve(self.ridge)
-            pairs = ((part.evidence.error_of(joint), part.error) for part in (self, other))
-            loss = max((after / before - 1.0 if before > 0.0 else 0.0) for after, before in pairs)
-        return loss if loss < _LARGEST else _LARGEST
-
-
-class Step(NamedTuple):
-    """Two groups, by the numbers of their members, and what joining them loses."""
-
-    loss: float
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-
-
-class Joining(NamedTuple):
-    """Who ended up with whom, by which steps, and the step that was not taken any more."""
-
-    groups: list[list[int]]
-    steps: list[Step]
-    refused: Step | None
-
-
-def groups(kinds: Sequence[Fitted], tolerance: float) -> list[list[int]]:
-    """Which of them are one: joins the two that lose least, while that is within ``tolerance``.
-
-    0.05 lets the squared error on anybody's rows grow by a twentieth in each step. Exact, and
-    without a row (``error_of``). Few rows are explained too well by their own model and join
-    late rather than early: two sets of n rows of one kind and Ñ units seem to lose Ñ / (2n − 2Ñ),
-    so 0.02 takes 26 times as many rows as units. Corrected for that (by cross-validation), what
-    is merely alike joined as well, and strange rows were explained better: detectors lost up to
-    0.25 ROC-AUC on MNIST with 400 rows a digit. The order does not matter but for exact ties.
-    """
-    candidates = _Candidates(kinds)
-    candidates.join_all(tolerance, 1)
-    return candidates.groups
-
-
-def join(kinds: Sequence[Fitted], tolerance: float, least: int = 1) -> Joining:
-    """The same with its reasons, and never fewer than ``least`` groups.
-
-    Most pairs are never solved: that they lose too much is known from ``Screening``, a bound for
-    all at once. 200 kinds of 128 units and 561 columns take 2 s on one core where all stay apart
-    (``groups``), 10 s with the reason for it, and 20 s where they become 10, of which most is 3,500
-    solutions of 5 ms each; all pairs would take 39,000.
-    """
-    candidates = _Candidates(kinds)
-    steps = candidates.join_all(tolerance, least)
-    return Joining(candidates.groups, steps, candidates.best())
-
-
-class _Candidates:
-    """All pairs of groups, each with what joining them loses, or at least loses."""
-
-    def __init__(self, kinds: Sequence[Fitted]) -> None:
-        self._kinds = list(kinds)
-        self._members: list[tuple[int, ...]] = [(index,) for index in range(len(kinds))]
-        self._screening = _screening(kinds)
-        self._losses = np.full((len(kinds), len(kinds)), np.inf)
-        self._known = np.zeros(self._losses.shape, bool)
-        pairs = np.triu_indices(len(kinds), 1)
-        screening = self._screening
-        self._losses[pairs] = UNKNOWN if screening is None else screening.bounds()[pairs]
-
-    @property
-    def groups(self) -> list[list[int]]:
-        return [sorted(members) for members in self._members if members]
-
-    @property
-    def count(self) -> int:
-        return sum(1 for members in self._members if members)
-
-    def join_all(self, tolerance: float, least: int) -> list[Step]:
-        steps = list[Step]()
-        while self.count > least and (step := self.best(tolerance)) is not None:
-            self._join(step)
-            steps.append(step)
-        return steps
-
-    def best(self, limit: float = np.inf) -> Step | None:
-        """The two that lose least; None if there are no two that lose at most ``limit``."""
-        while self.count > 1:
-            i, j = map(int, np.unravel_index(self._losses.argmin(), self._losses.shape))
-            if self._losses[i, j] > limit:
-                return None
-            if self._known[i, j]:
-                return Step(float(self._losses[i, j]), self._members[i], self._members[j])
-            self._losses[i, j] = self._kinds[i].loss_with(self._kinds[j])
-            self._known[i, j] = True
-        return None
-
-    def _join(self, step: Step) -> None:
-        i, j = self._members.index(step.first), self._members.index(step.second)
-        self._members[i], self._members[j] = step.first + step.second, ()
-        self._kinds[i] += self._kinds[j]
-        self._losses[j] = self._losses[:, j] = np.inf
-        bounds = np.full(len(self._kinds), UNKNOWN)
-        if self._screening is not None:
-            self._screening.replace(i, self._kinds[i].evidence, self._kinds[i].error)
-            bounds = self._screening.bounds_of(slice(i, i + 1))[0]
-        for k in (k for k, members in enumerate(self._members) if members and k != i):
-            pair = min(i, k), max(i, k)
-            self._losses[pair], self._known[pair] = bounds[k], False
-
-
-def _screening(kinds: Sequence[Fitted]) -> Screening | None:
-    if len(kinds) <= FEW:
-        return None
-    evidences, errors = [kind.evidence for kind in kinds], [kind.error for kind in kinds]
-    return Screening(evidences, errors, kinds[0].ridge)

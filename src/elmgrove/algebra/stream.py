@@ -1,4 +1,8 @@
-"""The running inverse P: fast enough for every row, checked on every row."""
+"""A stream's state: the sums over its rows, and the running inverse P that follows them.
+
+``Sums`` is what was learned; ``Inverse`` solves with it, fast enough for every row and checked on
+every row.
+"""
 
 from typing import Any
 
@@ -13,24 +17,21 @@ from elmgrove.errors import BadInput, SingularSystem
 
 # Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
 _WAITING = 16
-
-
-def in_dtype(part: Array, dtype: np.dtype[Any]) -> Array:
-    """A copy in the layout that BLAS takes; refused where the dtype's range does not reach."""
-    # What overflows is refused right below, in words.
-    with np.errstate(over="ignore"):
-        copied: Array = np.array(part, dtype, order="F")
-    if not np.isfinite(copied).all():
-        raise BadInput(f"this evidence holds values beyond the range of {dtype}")
-    return copied
+# Corrections of one w before P is computed again: each makes the error smaller by P's own error.
+_REFINEMENTS = 8
+# Corrections in all after which a new P is the cheaper way, at least and per hidden unit.
+_PATIENCE = (16.0, 0.5)
+# The residual that rounding leaves at any rate, in machine epsilons.
+_ROUNDING = 4.0
 
 
 class Sums:
-    """U, V, energy and count of the rows learned so far, older rows counting φ times less each.
+    """U, V, energy and count of the rows learned so far, and the prior that they rest on.
 
-    What is stored is U / scale and V / scale with scale = φ^rows, so forgetting costs nothing:
-    a new row is added with weight 1 / scale. Long before the weights leave the range of the
-    dtype, the scale is multiplied in. Of U only the upper triangle is kept.
+    With every row, the older ones count φ times less. What is stored is U / scale and V / scale
+    with scale = φ^rows, so forgetting costs nothing: a new row is added with weight 1 / scale.
+    Long before the weights leave the range of the dtype, the scale is multiplied in. Of U only
+    the upper triangle is kept. The prior, evidence of others, stays apart and never fades.
     """
 
     def __init__(self, basis: Basis, forgetting: float, dtype: np.dtype[Any]) -> None:
@@ -46,11 +47,14 @@ class Sums:
         self.energy = 0.0
         self.count = 0.0
         self.resolution = epsilon(dtype)
+        self.prior: Evidence | None = None
+        self.prior_U: Array | None = None
+        self._prior_V: Array | None = None
         self._smallest = float(np.sqrt(self.resolution))
         self._blas = Blas(dtype)
 
     def add_row(self, h: Array, t: Array, energy: float) -> None:
-        """U ← φU + hᵀh, V ← φV + hᵀt."""
+        """Adds one row: U ← φU + hᵀh, V ← φV + hᵀt."""
         if self.forgetting < 1.0:
             self._age(1)
         weight = 1.0 / self.scale
@@ -65,7 +69,7 @@ class Sums:
 
     @property
     def V(self) -> Array:
-        """Σ hᵀt / scale, over all rows; reading it changes nothing, from any thread."""
+        """The sum Σ hᵀt / scale over all rows; reading it changes nothing, from any thread."""
         if not self._waiting:
             return self._V
         H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
@@ -73,16 +77,18 @@ class Sums:
         return V
 
     def outputs(self, w: Array) -> Array:
-        """wᵀV, without adding the waiting rows to V first."""
+        """Computes wᵀV, prior included, without adding the waiting rows to V first."""
         gemv, k = self._blas.gemv, self._waiting
         y: Array = gemv(1.0, self._V, w, trans=1)
         if k:
             shares = gemv(1.0, self._H[:, :k], w, trans=1)
             y = gemv(1.0, self._T[:, :k], shares, beta=1.0, y=y, overwrite_y=1)
+        if self._prior_V is not None:
+            y = gemv(1.0 / self.scale, self._prior_V, w, trans=1, beta=1.0, y=y, overwrite_y=1)
         return y
 
     def add_rows(self, H: Array, T: Array) -> None:
-        """The same for many rows at once, in their order."""
+        """Adds many rows at once, as ``add_row`` would one after another."""
         rows = len(H)
         if self.forgetting < 1.0:
             # Row i of k is followed by k − 1 − i others; √φ on each side of both products.
@@ -97,15 +103,20 @@ class Sums:
         self.count += self._weight_of(rows)
 
     def load(self, evidence: Evidence) -> None:
-        """Puts this evidence in the place of all that was learned."""
-        self.U, self._V = (in_dtype(part, self.U.dtype) for part in (evidence.U, evidence.V))
+        """Puts this evidence in the place of all that was learned; the prior stays."""
+        self.U, self._V = self._copied(evidence)
         self._waiting = 0
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
         self.resolution = max(evidence.resolution, epsilon(self.U.dtype))
 
+    def rest_on(self, prior: Evidence | None) -> None:
+        """Puts this evidence of others, or none, in the place of the prior."""
+        self.prior_U, self._prior_V = (None, None) if prior is None else self._copied(prior)
+        self.prior = prior
+
     @property
     def evidence(self) -> Evidence:
-        """The sums as a value of their own, unaffected by what is learned later."""
+        """What was learned, as a value that later rows do not change; without the prior."""
         return Evidence(
             self.basis,
             mirrored(self.U) * self.scale,
@@ -114,6 +125,20 @@ class Sums:
             self.count,
             self.resolution,
         )
+
+    @property
+    def total(self) -> Evidence:
+        """What was learned and the prior together: what the model is solved from."""
+        return self.evidence if self.prior is None else self.evidence + self.prior
+
+    def _copied(self, evidence: Evidence) -> tuple[Array, Array]:
+        """U and V in the layout that BLAS takes; refused where the dtype's range is too small."""
+        # What overflows is refused right below, in words.
+        with np.errstate(over="ignore"):
+            U, V = (np.array(part, self.U.dtype, order="F") for part in (evidence.U, evidence.V))
+        if not (np.isfinite(U).all() and np.isfinite(V).all()):
+            raise BadInput(f"this evidence holds values beyond the range of {self.U.dtype}")
+        return U, V
 
     def _age(self, rows: int) -> None:
         faded = self.forgetting**rows
@@ -139,21 +164,13 @@ class Sums:
         return (1.0 - self.forgetting**rows) / (1.0 - self.forgetting)
 
 
-# Corrections of one w before P is computed anew: each makes the error smaller by P's own error.
-_REFINEMENTS = 8
-# Corrections in all after which a new P is the cheaper way, at least and per hidden unit.
-_PATIENCE = (16.0, 0.5)
-# The residual that rounding leaves at any rate, in machine epsilons.
-_ROUNDING = 4.0
-
-
 class Inverse:
     """Solves (U + λI) w = h, where U is the own sums plus the prior, one h after another.
 
     P follows the sums by rank-one updates, equation (12) for one row, and so drifts away from
     them; with forgetting or a prior it also can't follow exactly. Therefore P only proposes:
     each w is put back into the equation, corrected by the residual while that is larger than
-    rounding explains, and where a few corrections do not suffice P is computed anew by Cholesky.
+    rounding explains, and where a few corrections do not suffice P is computed again by Cholesky.
     So the answer depends on the sums alone, not on the way that led to them.
     """
 
@@ -171,21 +188,20 @@ class Inverse:
         self._scale = 1.0
         self._corrections = 0
         self._patience = _PATIENCE[0] + _PATIENCE[1] * len(sums.U)
-        self._prior: Array | None = None
         self._resolution = sums.resolution
-        #: How often P was computed anew, for whoever wants to watch the numerical health.
+        #: How often P was computed from the sums: many times is a sign of bad numerical health.
         self.refreshes = 0
 
-    def expire(self, prior: Array | None, resolution: float) -> None:
-        """The sums changed by more than one row, or the prior's U and its resolution did."""
-        self._prior = prior
-        self._resolution = max(self._sums.resolution, resolution)
+    def expire(self) -> None:
+        """Drops P, after the sums changed by more than one row or rest on another prior."""
+        prior = self._sums.prior
+        self._resolution = max(self._sums.resolution, 0.0 if prior is None else prior.resolution)
         self._P = None
 
     def solve(self, h: Array) -> Array:
-        """w = (U + λI)⁻¹ h · scale, to rounding."""
+        """Computes w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
-            return self._solved_anew(h)
+            return self._solved_again(h)
         w, before = self._proposed(h), np.inf
         for _ in range(_REFINEMENTS):
             r, size, small = self._residual(h, w)
@@ -195,10 +211,10 @@ class Inverse:
                 # P is worse than none: w would grow until its own rounding covered the residual.
                 break
             w, before = self._corrected(w, r), size
-        return self._solved_anew(h)
+        return self._solved_again(h)
 
     def follow(self, h: Array, w: Array) -> None:
-        """Equation (12) for one row, after ``Sums.add_row``: the inverse is a reciprocal."""
+        """Updates P for the row that ``Sums.add_row`` added: (12), where the inverse is 1 / x."""
         pivot = self._sums.scale + self._blas.dot(h, w)
         # A scale that grew was multiplied into the sums: P and its trace are of another unit now.
         rescaled, self._scale = self._sums.scale > self._scale, self._sums.scale
@@ -236,14 +252,14 @@ class Inverse:
         call, scale = self._blas, self._sums.scale
         r = call.symv(-1.0, self._sums.U, w, beta=1.0, y=h)
         r = call.axpy(w, r, a=-self._raised / scale)
-        if self._prior is not None:
-            r = call.symv(-1.0 / scale, self._prior, w, beta=1.0, y=r, overwrite_y=1)
+        if self._sums.prior_U is not None:
+            r = call.symv(-1.0 / scale, self._sums.prior_U, w, beta=1.0, y=r, overwrite_y=1)
         # ‖r‖² ≤ (ε^⅔ ‖h‖)², or the rounding of U w: about (ε ‖U‖ ‖w‖)², where trace U ≥ ‖U‖
         least = self._rounding * self._trace * self._trace * call.dot(w, w)
         size = call.dot(r, r)
         return r, size, size <= self._tolerance * call.dot(h, h) + least
 
-    def _solved_anew(self, h: Array) -> Array:
+    def _solved_again(self, h: Array) -> Array:
         self._refresh()
         w = self._proposed(h)
         w = self._corrected(w, self._residual(h, w)[0])
@@ -256,11 +272,11 @@ class Inverse:
         return w
 
     def _refresh(self) -> None:
-        # P ← (U + λI)⁻¹ from the sums, in their scale.
+        """P ← (U + λI)⁻¹ from the sums, in their scale."""
         sums = self._sums
         U = sums.U * sums.scale
-        if self._prior is not None:
-            U += self._prior
+        if sums.prior_U is not None:
+            U += sums.prior_U
         factor = regularized(U, self._ridge, self._resolution)
         # P only proposes: one that overflows is noticed by its residual, like any other bad one.
         with np.errstate(over="ignore"):

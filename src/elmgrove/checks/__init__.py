@@ -1,7 +1,7 @@
-"""A battery of laws that every detector must keep, whatever library's words it speaks.
+"""Laws that every detector must keep, in Elmgrove's own form, scikit-learn's or River's.
 
-For whoever writes a detector, an adapter or a pattern rule: call ``run`` in a test and pin the
-number of laws that ran. Neither scikit-learn nor River is needed for it.
+If you write a detector, an adapter or a pattern rule: call ``run`` in a test and pin the number
+of laws that ran. Neither scikit-learn nor River is needed for it.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from elmgrove.checks.trial import Trial
 
 
 def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) -> list[str]:
-    """Puts fresh detectors from ``make`` through all laws; gives the names of those that ran.
+    """Tries all laws on new detectors from ``make``; gives the names of those that ran.
 
     ``make`` takes no arguments and gives a new detector for rows of ``inputs`` numbers around
     1, at least 4 of them: one with ``learn_many`` and ``score_many`` as Elmgrove's own, an
@@ -31,7 +31,7 @@ def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) ->
         try:
             law(trial)
         except Exception as error:
-            # A detector that breaks in any way breaks the law under which it did.
+            # A detector that fails in any way breaks the law that was being tried.
             raise AssertionError(f"{law.__name__}: {error}") from error
     return [law.__name__ for law in LAWS]
 

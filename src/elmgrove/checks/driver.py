@@ -1,4 +1,4 @@
-"""One way to speak to detectors of three kinds."""
+"""One way to call detectors in Elmgrove's own form, scikit-learn's and River's."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ Scores = NDArray[np.float64]
 
 
 class Driver(NamedTuple):
-    """What every detector can do: learn and score, a row or many. Higher scores are stranger."""
+    """A detector's calls: learn and score, a row or many. Higher scores are stranger."""
 
     learn_one: Callable[[Any], object]
     learn_many: Callable[[Any], object]
@@ -19,7 +19,7 @@ class Driver(NamedTuple):
 
 
 def drive(detector: Any) -> Driver:
-    """The driver that fits the methods of the detector."""
+    """Makes the driver that fits the methods of the detector."""
     if hasattr(detector, "score_samples"):
         return _scikit_learn(detector)
     if hasattr(detector, "score_many"):
@@ -30,7 +30,7 @@ def drive(detector: Any) -> Driver:
 
 
 def _scikit_learn(detector: Any) -> Driver:
-    """Always many rows, and high for normal ones."""
+    """scikit-learn always takes many rows, and scores normal ones high."""
 
     def score_many(rows: Any) -> Scores:
         return -np.asarray(detector.score_samples(rows))
@@ -44,7 +44,7 @@ def _scikit_learn(detector: Any) -> Driver:
 
 
 def _river(detector: Any) -> Driver:
-    """Always one row, as a dict."""
+    """River always takes one row, as a dict."""
 
     def learn_many(rows: Any) -> None:
         for row in rows:

@@ -1,4 +1,4 @@
-"""The laws: what every detector does when it scores, learns and refuses."""
+"""The laws: what every detector must do when it scores, learns and refuses rows."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def a_row_alone_scores_as_in_a_batch(trial: Trial) -> None:
 
 
 def learning_changes_scores(trial: Trial) -> None:
-    """Whoever learned more rows scores differently."""
+    """A detector that learned more rows gives other scores."""
     driver = trial.taught()
     before = driver.score_many(trial.unseen)
     driver.learn_many(trial.other)
@@ -52,7 +52,7 @@ def learning_changes_scores(trial: Trial) -> None:
 
 
 def learning_a_pattern_lowers_its_scores(trial: Trial) -> None:
-    """Rows of a kind are less strange once others of that kind were learned."""
+    """Rows of a pattern are less strange once others of that pattern were learned."""
     driver = trial.taught()
     seen, unseen = np.split(trial.other, 2)
     before = driver.score_many(unseen).mean()
@@ -71,7 +71,7 @@ def strange_rows_score_higher(trial: Trial) -> None:
 
 
 def two_made_alike_agree_exactly(trial: Trial) -> None:
-    """Two detectors made alike that learned the same rows give the same scores to the last bit."""
+    """Two detectors made alike that learned equal rows give scores equal to the last bit."""
     first, second = (trial.taught().score_many(trial.unseen) for _ in range(2))
     require(np.array_equal(first, second), "two detectors made alike do not agree")
 
@@ -93,7 +93,7 @@ def learning_one_by_one_equals_at_once(trial: Trial) -> None:
 
 
 def constant_rows_stay_finite(trial: Trial) -> None:
-    """Rows that are all the same, or all 0, break nothing, nor does a constant column."""
+    """Rows that are all equal, or all 0, break nothing, nor does a constant column."""
     column = trial.normal.copy()
     column[:, 0] = 0.5
     for rows in (np.full_like(column, 0.5), np.zeros_like(column), column):
@@ -123,15 +123,6 @@ def works_from_the_very_first_row(trial: Trial) -> None:
         _require_finite(driver.score_many(trial.unseen))
 
 
-def _require_same(trial: Trial, scores: object) -> None:
-    at_once = trial.taught().score_many(trial.unseen)
-    require(not trial.differ(at_once, scores), "other scores than after learning all rows at once")
-
-
-def _require_finite(scores: object) -> None:
-    require(np.isfinite(np.asarray(scores)).all(), "a score is not finite")
-
-
 def not_a_number_is_refused(trial: Trial) -> None:
     """NaN is an error, learned or scored, and leaves the detector as it was."""
     _require_refused(trial, _with(trial, float("nan")))
@@ -155,6 +146,15 @@ def a_wrong_number_of_columns_is_refused(trial: Trial) -> None:
     _require_refused(trial, [[*row, 0.5] for row in good])
 
 
+def _require_same(trial: Trial, scores: object) -> None:
+    at_once = trial.taught().score_many(trial.unseen)
+    require(not trial.differ(at_once, scores), "other scores than after learning all rows at once")
+
+
+def _require_finite(scores: object) -> None:
+    require(np.isfinite(np.asarray(scores)).all(), "a score is not finite")
+
+
 def _with(trial: Trial, value: Any) -> list[list[Any]]:
     """Rows of which the first has this value in its third column."""
     rows: list[list[Any]] = trial.unseen.tolist()
@@ -163,7 +163,7 @@ def _with(trial: Trial, value: Any) -> list[list[Any]]:
 
 
 def _require_refused(trial: Trial, rows: list[list[Any]]) -> None:
-    """The first row is bad, so that whoever can only take one at a time learns none of them."""
+    """The first row is bad, so that a detector that takes one at a time learns none of them."""
     driver = trial.taught()
     before = driver.score_many(trial.unseen)
     attempts = (
@@ -183,7 +183,7 @@ def _require_refused(trial: Trial, rows: list[list[Any]]) -> None:
         require(not trial.differ(before, after), "it was refused, but the scores changed")
 
 
-#: The plainest first: what breaks several is reported by the most telling one.
+#: The plainest first, so that a fault that breaks several is reported by the plainest.
 LAWS: tuple[Law, ...] = (
     scores_are_finite_and_not_negative,
     scores_vary_over_rows,

@@ -1,4 +1,4 @@
-"""What the laws are tried on: fresh detectors, and rows whose nature is known."""
+"""A trial for the laws: new detectors, and rows that are known to be normal or strange."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -13,8 +13,11 @@ Array = NDArray[np.float64]
 
 
 class Trial:
-    """Makes detectors and rows. Normal rows are made of two hidden numbers each and a little
-    noise; strange rows have the same mean and spread in each column, but nothing in common."""
+    """Makes detectors and rows to try laws on.
+
+    Normal rows are made of two hidden numbers each and a little noise; strange rows have the same
+    mean and spread in each column, but nothing in common.
+    """
 
     def __init__(self, make: Callable[[], Any], inputs: int, tolerance: float) -> None:
         self._make = make
@@ -22,17 +25,17 @@ class Trial:
         self.tolerance = tolerance
 
     def fresh(self) -> Driver:
-        """A detector that learned nothing yet."""
+        """Makes a detector that learned nothing yet."""
         return drive(self._make())
 
     def taught(self) -> Driver:
-        """A detector that learned the normal rows."""
+        """Makes a detector that learned the normal rows."""
         driver = self.fresh()
         driver.learn_many(self.normal)
         return driver
 
     def pattern(self, seed: int, rows: int) -> Array:
-        """Rows of one kind: each seed is another kind."""
+        """Makes rows of one pattern: each seed is another pattern."""
         rng = np.random.default_rng(seed)
         mixing = rng.uniform(-0.5, 0.5, (2, self.inputs))
         mixing[rng.integers(2, size=self.inputs), np.arange(self.inputs)] += 1.0
@@ -48,7 +51,7 @@ class Trial:
 
     @cached_property
     def unseen(self) -> Array:
-        """Rows of the same kind, not to be learned."""
+        """Rows of the pattern that ``normal`` has, not to be learned."""
         return self.pattern(1, 200)[140:]
 
     @cached_property
@@ -58,7 +61,7 @@ class Trial:
 
     @cached_property
     def other(self) -> Array:
-        """Rows of another kind."""
+        """Rows of another pattern."""
         return self.pattern(3, 120)
 
     def differ(self, a: Any, b: Any) -> bool:
@@ -70,6 +73,6 @@ Law = Callable[[Trial], None]
 
 
 def require(holds: Any, otherwise: str) -> None:
-    """An assertion that ``python -O`` keeps."""
+    """Raises ``AssertionError`` unless it holds, under ``python -O`` as well."""
     if not holds:
         raise AssertionError(otherwise)

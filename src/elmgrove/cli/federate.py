@@ -111,9 +111,9 @@ def federate(
     Console().print(grid_of(reports))
     for reason, names in left_out(reports, delivery).items():
         notes.print(f"Left out {listed(names)}: {reason}")
-    kinds = f" {len(merged.kinds)} kinds of rows were told apart." if merged.groups else ""
+    told = f" {len(merged.parts)} groups of rows were told apart." if merged.apart else ""
     Console(highlight=False, soft_wrap=True).print(
-        f"{merged.devices} of {len(plan.rows)} clients took part.{kinds} What each got back ("
+        f"{merged.devices} of {len(plan.rows)} clients took part.{told} What each got back ("
         f"{delivery.down:,} bytes in all) explains the clients' rows with a mean squared error "
         f"of {delivery.loss:.4g}."
     )

@@ -98,7 +98,7 @@ def _matrix(found: Grouping, models: list[LocalPattern], ridge: float) -> tuple[
         betas = np.array([parameters(model.evidence, ridge) for model in models])
         distances = np.array([np.linalg.norm(betas - beta, axis=1) for beta in betas])
         return distances, "distance of the parameters", "Whose models are close"
-    errors = judge([Contribution("one", 0, model.evidence) for model in models], ridge).error
+    errors = judge([Contribution("one", 0, (model.evidence,)) for model in models], ridge).error
     own = np.maximum(errors.diagonal(), np.finfo(np.float64).tiny)
     # What overflows is clipped: it is only drawn.
     with np.errstate(over="ignore"):

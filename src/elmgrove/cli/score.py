@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
 import numpy as np
 import typer
@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra import Array
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
-from elmgrove.detector import Cause, Watcher
+from elmgrove.detector import Cause, Detector
 from elmgrove.federation import Member
 from elmgrove.storage import Table, load
 
@@ -79,7 +79,7 @@ def score(
 
 
 def _scored(
-    detector: Watcher[Any], table: Table, scores: Array, shown: Array, explain: int
+    detector: Detector, table: Table, scores: Array, shown: Array, explain: int
 ) -> list[Scored]:
     limit = detector.threshold
     return [

@@ -40,15 +40,14 @@ def serve(
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
     require_extra("starlette", "server")
-    listen = require_extra("elmgrove.server.app", "server")
-    secrets = require_extra("elmgrove.server.auth", "server")
-    listen.require_both(certificate, private_key)
+    server = require_extra("elmgrove.server", "server")
+    server.require_certificate_with_key(certificate, private_key)
     if admin_token is None:
-        admin_token = secrets.admin_token(admin_token_file)
+        admin_token = server.load_admin_token(admin_token_file)
         notes.print(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
     notes.print(f"Serving {store.rpartition('@')[2]} on {scheme}://{host}:{port} (Ctrl-C ends it).")
-    listen.listen(
+    server.listen(
         store,
         admin_token,
         host=host,

@@ -1,17 +1,18 @@
-"""From a row to a verdict."""
+"""From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule
-from elmgrove.detector.archive import pack_detector, unpack_detector
-from elmgrove.detector.detector import Detector
-from elmgrove.detector.mixture import ASSIGNMENTS, MOST_PARTS, Part, PatternRule
-from elmgrove.detector.patterns import PatternDetector
+from elmgrove.detector.archive import pack_detector, unpack_detector, upgraded
+from elmgrove.detector.detector import LEARNING, WATCHING, Detector
+from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
+from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
-from elmgrove.detector.watcher import Watcher
 
 __all__ = [
     "ASSIGNMENTS",
+    "LEARNING",
     "MOST_PARTS",
+    "WATCHING",
     "AlarmRule",
     "Cause",
     "Detector",
@@ -19,11 +20,10 @@ __all__ = [
     "FixedThreshold",
     "MeanSigma",
     "Part",
-    "PatternDetector",
     "PatternRule",
     "Threshold",
     "Verdict",
-    "Watcher",
     "pack_detector",
     "unpack_detector",
+    "upgraded",
 ]

@@ -1,7 +1,9 @@
 """From single strange rows to alarms that are worth a person's time."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from elmgrove.errors import BadInput, require_whole
 
@@ -49,3 +51,15 @@ class Alarm:
             return False
         self.quiet = self.rule.cooldown
         return True
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What it remembers of the rows before, as JSON holds it; the rule goes separately."""
+        return {"alarm_recent": list(self.recent), "alarm_quiet": self.quiet}
+
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Goes on from ``fields``."""
+        if not 0 <= fields["alarm_quiet"] <= self.rule.cooldown:
+            raise BadInput(f"a cool-down of {fields['alarm_quiet']} more rows")
+        self.recent.extend(map(bool, fields["alarm_recent"]))
+        self.quiet = fields["alarm_quiet"]

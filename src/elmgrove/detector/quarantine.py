@@ -1,20 +1,14 @@
 """Strange rows, kept aside until somebody says what they are."""
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Evidence
+from elmgrove.algebra import Array, Evidence, Packed
+from elmgrove.detector.model import Model
 from elmgrove.errors import BadInput, require_whole
-
-
-class Trier(Protocol):
-    """A model that can be tried out with more rows, and stays as it is."""
-
-    def trial(self, rows: Array) -> OSELM:
-        """What would explain these rows if they were learned."""
-        ...
 
 
 class Quarantine:
@@ -66,7 +60,7 @@ class Quarantine:
         kept = list(self._rows)[-last:] if last else list(self._rows)
         return np.array(kept).reshape(len(kept), self._width)
 
-    def evidence(self, model: Trier) -> Evidence:
+    def evidence(self, model: Model) -> Evidence:
         """What the rows add up to in the basis of ``model``."""
         return model.trial(self.rows()).evidence
 
@@ -76,7 +70,7 @@ class Quarantine:
         self.clear()
         return rows
 
-    def release_new_normal(self, model: Trier, threshold: float) -> Array:
+    def release_new_normal(self, model: Model, threshold: float) -> Array:
         """Takes those rows of the present run out that make a new normal: none, or most of it.
 
         Each row is judged by the model plus the other rows of the run, without itself: else
@@ -89,7 +83,7 @@ class Quarantine:
         size = min(self.run, len(self))
         run = self.rows(size)
         trial = model.trial(run)
-        scores = trial.leave_one_out(run, run) / run.shape[1]
+        scores = trial.left_out(run) / run.shape[1]
         normal = scores <= threshold
         if normal.mean() < 0.5:
             return self.rows()[:0]
@@ -98,3 +92,22 @@ class Quarantine:
         self._rows.extend(kept)
         promoted: Array = run[normal]
         return promoted
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Its size, its rule and its rows as fields and arrays."""
+        fields = {
+            "quarantine": self.capacity,
+            "quarantine_run": self.run,
+            "promote_after": self.promote_after,
+        }
+        return fields, {"quarantine": self.rows()}
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed; size and rule were given when it was made."""
+        if fields["quarantine_run"] < 0:
+            raise BadInput(f"a run of {fields['quarantine_run']} strange rows")
+        for row in arrays["quarantine"]:
+            self.add(row)
+        self.run = fields["quarantine_run"]

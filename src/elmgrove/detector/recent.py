@@ -2,11 +2,13 @@
 
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from elmgrove.algebra import Array
+from elmgrove.errors import BadInput
 
 
 class Recent:
@@ -49,7 +51,7 @@ class Recent:
             self._strays.append((self._clock, score))
 
     def extend(self, rows: Array) -> None:
-        """Puts many rows in whose scores are not known yet: ``rescore`` comes next."""
+        """Puts many rows in, each with a score of 0 until ``rescore`` gives them theirs."""
         for row in rows[-self.capacity :]:
             self.accept(row, 0.0)
 
@@ -61,22 +63,12 @@ class Recent:
         return np.roll(self._rows, -self._next, axis=0)
 
     @property
-    def scores(self) -> list[float]:
-        """Their scores, oldest first."""
-        return list(self._scores)
-
-    @property
     def strays(self) -> list[float]:
         """The scores of recent rows that were refused by a little."""
         return [score for _, score in self._strays]
 
-    @property
-    def stray_ages(self) -> list[int]:
-        """How many rows ago each of them came."""
-        return [self._clock - when for when, _ in self._strays]
-
     def rescore(self, scores: Array) -> None:
-        """New scores for ``rows``, in their order: the model is another one now."""
+        """Gives ``rows`` new scores, in their order, by a model that has changed."""
         self._scores = deque(scores.tolist())
         self.ordered = sorted(self._scores)
         if self._strays:
@@ -88,12 +80,24 @@ class Recent:
                 (when, min(max(score, top), reach)) for when, score in self._strays
             )
 
-    def restore(self, rows: Array, scores: Array, strays: Array, ages: Array) -> None:
-        """A ring as it was saved, and strays as old as they were."""
-        self.extend(rows)
-        self.rescore(scores)
-        for score, age in zip(strays.tolist(), ages.tolist(), strict=True):
-            self._strays.append((self._clock - age, score))
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All of it as arrays, to be saved."""
+        return {
+            "ring": self.rows,
+            "ring_scores": np.array(self._scores),
+            "strays": np.array(self.strays),
+            "stray_ages": np.array([self._clock - when for when, _ in self._strays], np.int64),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Goes on from ``arrays``: rows, scores, and strays as old as they were."""
+        if arrays["ring_scores"].shape != (len(arrays["ring"]),):
+            raise BadInput("not one score for each recent row")
+        self.extend(arrays["ring"])
+        self.rescore(arrays["ring_scores"])
+        strays = zip(arrays["strays"].tolist(), arrays["stray_ages"].tolist(), strict=True)
+        self._strays.extend((self._clock - age, score) for score, age in strays)
 
     def _reach(self, limit: float) -> float:
         """How far above a limit a row is still refused by a little: as the median lies below."""

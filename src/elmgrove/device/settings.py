@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
+    Benefit,
     Cost,
+    Everyone,
+    Named,
+    Quality,
     Rule,
     SameGroup,
-    benefit,
-    everyone,
-    named,
-    quality,
     require_distance,
 )
 
@@ -123,10 +123,10 @@ class Settings:
     def rule(self) -> Rule:
         """Whom to merge."""
         if self.merge in ("everyone", "benefit"):
-            return everyone if self.merge == "everyone" else benefit
+            return Everyone() if self.merge == "everyone" else Benefit()
         if self.merge == "group":
             return SameGroup(self.distance)
-        return quality() if self.merge == "quality" else named(self.merge.split(","))
+        return Quality() if self.merge == "quality" else Named(self.merge.split(","))
 
     @property
     def budget(self) -> Cost | None:

@@ -140,7 +140,7 @@ class BackgroundSync:
         outdated = isinstance(incoming, Incoming) and isinstance(incoming.refusal, Outdated)
         self._wait(0.0 if outdated else self._seconds, failed=False)
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
-        return report.news
+        return report.updated
 
     def _wait(self, seconds: float, *, failed: bool) -> None:
         self._due, self._waiting = time.monotonic() + seconds, failed

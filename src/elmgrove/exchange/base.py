@@ -101,7 +101,7 @@ def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Me
     ledger = Ledger(entries)
     total = ledger.total()
     evidence = Evidence.zero(charter.basis) if total is None else total
-    return Merged(charter.name, revision, len(ledger), evidence)
+    return Merged(charter.name, revision, len(ledger), (evidence,))
 
 
 def returned_of(
@@ -116,8 +116,13 @@ def returned_of(
 def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
     """The sum by kind: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
-    kinds = [kind for kind in ledger.kinds if kind.count > 0]
-    found = groups([Fitted(kind, charter.ridge) for kind in kinds], tolerance)
-    sums = tuple(Evidence.sum(kinds[index] for index in one) for one in found)
-    evidence = Evidence.sum(sums) if sums else Evidence.zero(charter.basis)
-    return Merged(charter.name, 0, len(ledger), evidence, sums)
+    parts = [part for part in ledger.parts if part.count > 0]
+    found = groups([Fitted(part, charter.ridge) for part in parts], tolerance)
+    sums = tuple(Evidence.sum(parts[index] for index in one) for one in found)
+    return Merged(
+        charter.name,
+        0,
+        len(ledger),
+        sums or (Evidence.zero(charter.basis),),
+        apart=bool(sums),
+    )

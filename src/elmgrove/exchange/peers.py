@@ -10,12 +10,13 @@ from elmgrove.exchange.base import Unreachable
 from elmgrove.exchange.http import client, request
 from elmgrove.exchange.session import SyncReport, offered
 from elmgrove.federation import (
+    SUM,
     Cost,
     Entry,
+    Everyone,
     Member,
     Rule,
     entry_from_bytes,
-    everyone,
     unbundle,
     within,
 )
@@ -53,14 +54,14 @@ class PeerSession:
         urls: Sequence[str],
         *,
         token: str | None = None,
-        rule: Rule = everyone,
+        rule: Rule | None = None,
         budget: Cost | None = None,
         guarded: bool = True,
         save: Callable[[Member], None] = lambda member: None,
     ) -> None:
         self.member = member
         self._token = token
-        self._rule = rule
+        self._rule = rule or Everyone()
         self._budget = budget
         self._guarded = guarded
         self._save = save
@@ -93,17 +94,17 @@ class PeerSession:
         member = self.member
         before = member.ledger.entries, member.lead
         refused: list[ElmgroveError] = member.receive_all(pulled.entries)
-        if self._rule is not everyone:
+        if self._rule.needs != SUM:
             ridge = member.detector.model.ridge
-            chosen = self._rule(member.contribution(), ridge, list(member.ledger))
+            chosen = self._rule.choose(member.contribution(), ridge, list(member.ledger))
             member.receive_all((), only={contribution.origin for contribution in chosen})
-        shared, reasons = member.shared, pulled.failures + [str(error) for error in refused]
-        return SyncReport(
-            None if shared is None else shared.epoch,
-            member.rows_missing(guarded=self._guarded),
-            len(member.ledger),
-            (member.ledger.entries, member.lead) != before,
-            "; ".join(reasons) or None,
+        reasons = pulled.failures + [str(error) for error in refused]
+        return SyncReport.of(
+            member,
+            guarded=self._guarded,
+            devices=len(member.ledger),
+            updated=(member.ledger.entries, member.lead) != before,
+            refusal="; ".join(reasons) or None,
         )
 
     def close(self) -> None:

@@ -5,20 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from elmgrove.detector import PatternDetector, Watcher
+from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange.base import Exchange, Unauthorized, Unreachable, grouped_of, merged_of
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation import (
+    PARTS,
+    SUM,
     Contribution,
     Cost,
     Entry,
+    Everyone,
     Member,
     Merged,
     Outdated,
     Rule,
-    SameGroup,
-    everyone,
     within,
 )
 from elmgrove.storage import load, save
@@ -26,9 +27,9 @@ from elmgrove.storage import load, save
 
 @dataclass(frozen=True)
 class Outgoing:
-    """What a device hands over to be carried to the exchange; nothing in it changes any more.
+    """What a device hands over to be taken to the exchange; nothing in it changes any more.
 
-    ``tolerance`` tells a device with several patterns: it wants to know the others' apart.
+    ``tolerance`` is set by a device with several patterns: it wants to know the others' apart.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Incoming:
-    """What came back: the others' sum if it is news, and why an entry was not taken."""
+    """What came back: the others' sum if it is another one, and why an entry was not taken."""
 
     merged: Merged | None
     refusal: ElmgroveError | None
@@ -49,34 +50,44 @@ class Incoming:
 
 @dataclass(frozen=True)
 class SyncReport:
-    """What a sync did, for people and logs."""
+    """What a sync did, for people and logs.
 
-    published: int | None
+    ``sent`` is how many rows are in what others may know of this device, None if there is nothing
+    yet; ``missing`` how many more it must learn before it sends something new; ``updated`` whether
+    what it uses of others changed.
+    """
+
+    sent: int | None
     missing: int
     devices: int
-    news: bool
+    updated: bool
     refusal: str | None
 
+    @classmethod
+    def of(
+        cls, member: Member, *, guarded: bool, devices: int, updated: bool, refusal: str | None
+    ) -> "SyncReport":
+        """Tells what a member has sent and uses now."""
+        sent = None if member.published is None else member.published.learned
+        return cls(sent, member.rows_missing(guarded=guarded), devices, updated, refusal)
+
     def __str__(self) -> str:
-        if self.published is not None:
-            mine = f"published epoch {self.published}"
-        elif self.missing:
-            mine = f"nothing published yet ({self.missing} more rows needed)"
-        else:
-            mine = "nothing published yet"
+        mine = "nothing sent yet" if self.sent is None else f"sums of {self.sent:,} rows sent"
+        if self.sent is None and self.missing:
+            mine += f" ({self.missing:,} more row{'s' * (self.missing != 1)} needed)"
+        others = f"uses {self.devices:,} other device{'s' * (self.devices != 1)}"
         reason = f"; refused: {self.refusal}" if self.refusal else ""
-        others = f"{self.devices} other{'' if self.devices == 1 else 's'}"
-        return f"{mine}, rests on {others}{' (news)' if self.news else ''}{reason}"
+        return f"{mine}, {others}{' (updated)' * self.updated}{reason}"
 
 
 class Session:
     """Keeps a member in step with an exchange.
 
-    ``rule`` chooses whom to merge, ``budget`` how much fetching may cost. By ``everyone`` and by
-    ``SameGroup`` the exchange's sums are taken; with a budget, with any other rule, and by
-    ``everyone`` for a device with patterns, contributions are fetched one by one.
-    ``save`` is called before anything new leaves the device: who forgets what was sent can't keep
-    the upload guard.
+    ``rule`` chooses whom to merge (everyone unless stated), ``budget`` how much fetching may cost.
+    Where the rule needs a sum or groups, the exchange's are taken. With a budget, with any other
+    rule, and by everyone for a device with patterns, contributions are fetched one by one.
+    ``save`` is called before anything new leaves the device: a device that forgot what it sent
+    can't keep the upload guard.
     """
 
     def __init__(
@@ -84,21 +95,21 @@ class Session:
         member: Member,
         exchange: Exchange,
         *,
-        rule: Rule = everyone,
+        rule: Rule | None = None,
         budget: Cost | None = None,
         guarded: bool = True,
         save: Callable[[Member], None] = lambda member: None,
     ) -> None:
         self.member = member
         self.exchange = exchange
-        self._rule = rule
+        self._rule = rule or Everyone()
         self._budget = budget
         self._guarded = guarded
         self._save = save
         self._departures: tuple[Entry, ...] = ()
 
     @property
-    def detector(self) -> Watcher[Any]:
+    def detector(self) -> Detector:
         """The member's detector: ``observe`` rows with it."""
         return self.member.detector
 
@@ -131,7 +142,7 @@ class Session:
             self._save(self.member)
         entries = self._departures + (() if offer is None else (offer,))
         detector = self.member.detector
-        tolerance = detector.rule.join if isinstance(detector, PatternDetector) else None
+        tolerance = None if detector.patterns is None else detector.patterns.join
         return Outgoing(
             self.member.name,
             entries,
@@ -143,7 +154,7 @@ class Session:
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
-        self.exchange.charter.basis.require(outgoing.own.evidence.basis)
+        self.exchange.charter.basis.require(outgoing.own.basis)
         refusal = None
         try:
             for entry in outgoing.entries:
@@ -152,13 +163,10 @@ class Session:
             raise
         except ElmgroveError as error:
             refusal = error
-        grouped = self._rule.distance if isinstance(self._rule, SameGroup) else None
-        alike = self._rule is everyone and outgoing.tolerance is None
-        if self._budget is None and (alike or grouped is not None):
-            known = outgoing.known
-            if known is not None and known.federation != self.exchange.charter.name:
-                known = None  # its number means nothing here
-            return Incoming(self.exchange.merged(outgoing.name, known, grouped), refusal)
+        # A sum tells no patterns apart.
+        wants_parts = self._rule.needs == SUM and outgoing.tolerance is not None
+        if self._budget is None and self._rule.needs != PARTS and not wants_parts:
+            return Incoming(self._ready_sum(outgoing), refusal)
         chosen = self._chosen(outgoing)
         return Incoming(None if chosen == outgoing.known else chosen, refusal)
 
@@ -171,14 +179,19 @@ class Session:
                 self._departures = (member.depart(),)
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
-        shared = member.shared
-        return SyncReport(
-            None if shared is None else shared.epoch,
-            member.rows_missing(guarded=self._guarded),
-            0 if member.merged is None else member.merged.devices,
-            incoming.merged is not None,
-            None if incoming.refusal is None else str(incoming.refusal),
+        return SyncReport.of(
+            member,
+            guarded=self._guarded,
+            devices=0 if member.merged is None else member.merged.devices,
+            updated=incoming.merged is not None,
+            refusal=None if incoming.refusal is None else str(incoming.refusal),
         )
+
+    def _ready_sum(self, outgoing: Outgoing) -> Merged | None:
+        known = outgoing.known
+        if known is not None and known.federation != self.exchange.charter.name:
+            known = None  # its number means nothing here
+        return self.exchange.merged(outgoing.name, known, self._rule.grouped_by)
 
     def _chosen(self, outgoing: Outgoing) -> Merged:
         costs = {
@@ -189,7 +202,7 @@ class Session:
         wanted: Collection[str] = costs if self._budget is None else within(self._budget, costs)
         entries = self.exchange.fetch(wanted)
         others = [entry for entry in entries if isinstance(entry, Contribution)]
-        chosen = self._rule(outgoing.own, outgoing.ridge, others)
+        chosen = self._rule.choose(outgoing.own, outgoing.ridge, others)
         if outgoing.tolerance is None:
             return merged_of(self.exchange.charter, 0, chosen)
         return grouped_of(self.exchange.charter, chosen, outgoing.tolerance)
@@ -223,7 +236,7 @@ def connect(
     key: str | None = None,
     state: str | Path | None = None,
     ca: str | None = None,
-    rule: Rule = everyone,
+    rule: Rule | None = None,
     budget: Cost | None = None,
     guarded: bool = True,
     **settings: Any,

@@ -4,14 +4,13 @@ import re
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from elmgrove.algebra import Basis, Evidence
-from elmgrove.detector import Detector, PatternDetector, PatternRule
+from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
@@ -94,17 +93,17 @@ class Charter:
         if not self.admits(entry.origin):
             raise Refused(f"{entry.origin!r} is not among those who may join {self.name!r}")
         if isinstance(entry, Contribution):
-            for evidence in entry.kinds:
-                require_addable(self.basis, evidence, f"the evidence of {entry.origin!r}")
+            for part in entry.parts:
+                require_addable(self.basis, part, f"the evidence of {entry.origin!r}")
 
     def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
         """A member that has learned nothing yet; ``settings`` are the detector's other ones.
 
         With a rule for ``patterns`` it has a model for each of several.
         """
-        make = Detector if patterns is None else partial(PatternDetector, rule=patterns)
-        detector = make(
+        detector = Detector(
             self.basis.layer,
+            patterns=patterns,
             features=self.basis.features,
             scaling=self.basis.scaling,
             ridge=self.ridge,
@@ -148,4 +147,4 @@ def basis_of(blob: bytes) -> Basis:
     """
     if format_of(blob) == STATE_FORMAT:
         return Member.from_bytes(blob).detector.basis
-    return Contribution.from_bytes(blob).evidence.basis
+    return Contribution.from_bytes(blob).basis

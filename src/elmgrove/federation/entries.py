@@ -1,7 +1,8 @@
-"""A departure: a device takes its part out of everybody's model."""
+"""Entries: what is known of a device, either what it contributed or that it left."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from elmgrove.algebra import (
@@ -18,45 +19,13 @@ from elmgrove.detector import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.sealed import format_of, require_written_as, seal, unpacking, unseal
 
-
-def require_origin(origin: str) -> None:
-    """Raises ``BadInput`` unless ``origin`` can name a device."""
-    if not origin or not origin.isprintable() or len(origin) > 200:
-        raise BadInput(f"an origin is a name of 1 to 200 printable characters: {origin!r}")
-
-
-def require_epoch(epoch: int) -> None:
-    """Raises ``BadInput`` unless ``epoch`` can number a version; 63 bits, as data bases hold."""
-    if type(epoch) is not int or not 0 <= epoch < 2**63:
-        raise BadInput(f"an epoch is a whole number from 0 to 2⁶³ − 1, not {epoch!r}")
-
-
+EVIDENCE_FORMAT, DEPARTURE_FORMAT = "elmgrove.evidence", "elmgrove.departure"
+#: The last epoch there is, since data bases hold 63 bits. Nothing can follow it.
+HIGHEST_EPOCH = 2**63 - 1
+#: From here on no number of rows explains an epoch; below, there is room to go on for ever.
+HIGHEST_USABLE_EPOCH = 2**62
+#: Bytes of the length before each blob in a bundle.
 _LENGTH = 8
-
-
-def framed(blob: bytes) -> bytes:
-    """One blob as it stands in a bundle."""
-    return len(blob).to_bytes(_LENGTH, "little") + blob
-
-
-def bundle(blobs: Iterable[bytes]) -> bytes:
-    """All of them in one; ``unbundle`` gives them back."""
-    return b"".join(map(framed, blobs))
-
-
-def unbundle(bundled: bytes) -> Iterator[bytes]:
-    """The blobs of a bundle; ``BadFile`` where it breaks off."""
-    start = 0
-    while start < len(bundled):
-        begin = start + _LENGTH
-        end = begin + int.from_bytes(bundled[start:begin], "little")
-        if begin > len(bundled) or end > len(bundled):
-            raise BadFile("a bundle of contributions that breaks off in the middle")
-        yield bundled[begin:end]
-        start = end
-
-
-EVIDENCE_FORMAT = "elmgrove.evidence"
 
 
 @dataclass(frozen=True)
@@ -67,8 +36,8 @@ class Contribution:
     the number of rows the device had learned, plus a lead: a device that finds a newer version
     of itself in the world (its state was lost or restored) takes the lead over that one.
 
-    A device with several patterns contributes one evidence for each, in one message, so that
-    all are replaced at once; ``evidence`` is their sum.
+    A device with several patterns contributes one part for each, in one message, so that all
+    are replaced at once; ``evidence`` is their sum.
     """
 
     #: Whether a new file is for its owner's eyes only.
@@ -76,55 +45,56 @@ class Contribution:
 
     origin: str
     epoch: int
-    evidence: Evidence
-    patterns: tuple[Evidence, ...] = ()
+    parts: tuple[Evidence, ...]
 
     def __post_init__(self) -> None:
         require_origin(self.origin)
         require_epoch(self.epoch)
-        if self.patterns and (
-            not 2 <= len(self.patterns) <= MOST_PARTS
-            or Evidence.sum(self.patterns) != self.evidence
-        ):
-            raise BadInput(f"patterns are 2 to {MOST_PARTS} parts that make up the evidence")
+        if not 1 <= len(self.parts) <= MOST_PARTS:
+            raise BadInput(f"a contribution has 1 to {MOST_PARTS} parts, not {len(self.parts)}")
+        for part in self.parts[1:]:
+            self.basis.require(part.basis)
 
     @property
-    def kinds(self) -> tuple[Evidence, ...]:
-        """The evidence of each pattern; of the only one where there are no several."""
-        return self.patterns or (self.evidence,)
+    def basis(self) -> Basis:
+        """What all parts were learned with."""
+        return self.parts[0].basis
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The sum of all parts."""
+        return self.parts[0] if len(self.parts) == 1 else Evidence.sum(self.parts)
 
     def to_bytes(self) -> bytes:
-        """The file format of evidence to give away."""
+        """Seals it in the file format of evidence to give away."""
         return seal(EVIDENCE_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
-        basis = self.evidence.basis
         fields = {
             "origin": self.origin,
             "epoch": self.epoch,
-            "basis": basis.fields,
-            "fingerprint": basis.fingerprint,
+            "basis": self.basis.fields,
+            "fingerprint": self.basis.fingerprint,
         }
-        if not self.patterns:
-            numbers, arrays = pack_evidence(self.evidence)
+        if len(self.parts) == 1:
+            numbers, arrays = pack_evidence(self.parts[0])
             return fields | numbers, arrays
-        parts, arrays = pack_parts("pattern", self.patterns)
-        return fields | {"patterns": parts}, arrays
+        several, arrays = pack_parts("pattern", self.parts)
+        return fields | {"patterns": several}, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Contribution":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else."""
         fields, arrays = unseal(EVIDENCE_FORMAT, blob)
         with unpacking("evidence"):
-            kinds = _kinds(Basis.from_fields(fields["basis"]), fields, arrays)
-            evidence, patterns = (kinds[0], ()) if len(kinds) == 1 else (Evidence.sum(kinds), kinds)
-            made = cls(fields["origin"], fields["epoch"], evidence, patterns)
+            parts = _parts(Basis.from_fields(fields["basis"]), fields, arrays)
+            made = cls(fields["origin"], fields["epoch"], parts)
             require_written_as(made._packed(), fields, arrays)
         return made
 
 
 def evidence_of(blob: bytes, basis: Basis) -> Evidence:
-    """The evidence of a contribution that was checked before it was stored.
+    """Reads the evidence of a contribution that was checked before it was stored.
 
     Altered bytes are noticed, but not what a liar could have sealed: three times as fast as
     ``Contribution.from_bytes``, and for one's own store only.
@@ -133,16 +103,13 @@ def evidence_of(blob: bytes, basis: Basis) -> Evidence:
     with unpacking("evidence"):
         if fields["fingerprint"] != basis.fingerprint:
             raise BadInput("evidence of another federation")
-        return Evidence.sum(_kinds(basis, fields, arrays))
+        return Evidence.sum(_parts(basis, fields, arrays))
 
 
-def _kinds(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> tuple[Evidence, ...]:
+def _parts(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> tuple[Evidence, ...]:
     if "patterns" in fields:
         return unpack_parts(basis, "pattern", fields["patterns"], arrays)
     return (unpack_evidence(basis, fields, arrays),)
-
-
-DEPARTURE_FORMAT = "elmgrove.departure"
 
 
 @dataclass(frozen=True)
@@ -161,12 +128,12 @@ class Departure:
         require_epoch(self.epoch)
 
     def to_bytes(self) -> bytes:
-        """The file format of a departure."""
+        """Seals it in the file format of a departure."""
         return seal(DEPARTURE_FORMAT, asdict(self), {})
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Departure":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else."""
+        """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else."""
         fields, arrays = unseal(DEPARTURE_FORMAT, blob)
         with unpacking("a departure"):
             made = cls(fields["origin"], fields["epoch"])
@@ -179,5 +146,42 @@ Entry = Contribution | Departure
 
 
 def entry_from_bytes(blob: bytes) -> Entry:
-    """Whichever of the two a blob holds; ``BadFile`` for anything else."""
+    """Reads a contribution or a departure; ``BadFile`` for anything else."""
     return (Departure if format_of(blob) == DEPARTURE_FORMAT else Contribution).from_bytes(blob)
+
+
+def require_origin(origin: str) -> None:
+    """Raises ``BadInput`` unless ``origin`` can name a device."""
+    if not origin or not origin.isprintable() or len(origin) > 200:
+        raise BadInput(f"an origin is a name of 1 to 200 printable characters: {origin!r}")
+
+
+def require_epoch(epoch: int) -> None:
+    """Raises ``BadInput`` unless ``epoch`` can number a version."""
+    if type(epoch) is not int or not 0 <= epoch <= HIGHEST_EPOCH:
+        raise BadInput(f"an epoch is a whole number from 0 to 2⁶³ − 1, not {epoch!r}")
+
+
+# Several blobs as one, each after its length
+
+
+def framed(blob: bytes) -> bytes:
+    """Puts a blob's length before it, as it stands in a bundle."""
+    return len(blob).to_bytes(_LENGTH, "little") + blob
+
+
+def bundle(blobs: Iterable[bytes]) -> bytes:
+    """Puts blobs together in one; ``unbundle`` gives them back."""
+    return b"".join(map(framed, blobs))
+
+
+def unbundle(bundled: bytes) -> Iterator[bytes]:
+    """Takes a bundle apart; ``BadFile`` where it breaks off."""
+    start = 0
+    while start < len(bundled):
+        begin = start + _LENGTH
+        end = begin + int.from_bytes(bundled[start:begin], "little")
+        if begin > len(bundled) or end > len(bundled):
+            raise BadFile("a bundle of contributions that breaks off in the middle")
+        yield bundled[begin:end]
+        start = end

@@ -91,7 +91,7 @@ def local_models(contributions: Iterable[Contribution]) -> list[LocalPattern]:
     models = [
         LocalPattern(held.origin, pattern, evidence)
         for held in ordered
-        for pattern, evidence in enumerate(held.kinds)
+        for pattern, evidence in enumerate(held.parts)
         if evidence.count > 0
     ]
     for model in models[1:]:

@@ -1,4 +1,4 @@
-"""The ledger: what is known of each device, the newest only."""
+"""The ledger: the newest entry of each device, and the rule of which may follow which."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Outdated(Refused):
 
 @dataclass(frozen=True)
 class Version:
-    """What the rule needs to know of an entry; ``count`` is None for a departure."""
+    """What ``follows`` needs to know of an entry; ``count`` is None for a departure."""
 
     epoch: int
     count: float | None
@@ -34,7 +34,7 @@ class Version:
 
 
 def follows(held: Version | None, new: Version) -> bool:
-    """Whether ``new`` is to be stored; False if it is what is held already.
+    """Decides whether ``new`` is to be stored; False if it is what is held already.
 
     Raises ``Outdated`` if it is not newer, or if it stands for fewer rows than before though the
     device did not leave in between: two devices under one name, or a state that was restored.
@@ -66,11 +66,11 @@ def _shrinks(held: Version, new: Version) -> bool:
 
 
 class Ledger:
-    """Origin → newest entry: what that device contributed, or that it left.
+    """Keeps the newest entry of each origin: what that device contributed, or that it left.
 
-    Joining keeps the newest of each origin, so hearing the same twice, in any order and by any
-    route, ends in the same ledger. The sum is taken afresh in the order of the names: equal
-    ledgers give equal sums to the last bit, and a device that left leaves no trace in them.
+    Joining keeps the newest, so hearing the same twice, in any order and by any route, ends in
+    the same ledger. The sum is taken in the order of the names each time: equal ledgers give
+    equal sums to the last bit, and a device that left leaves no trace in them.
     Iterating gives the contributions, in the order of the names.
     """
 
@@ -86,7 +86,7 @@ class Ledger:
 
     @property
     def departures(self) -> list[Departure]:
-        """Who is known to have left."""
+        """The devices that are known to have left."""
         return [entry for entry in self.entries if isinstance(entry, Departure)]
 
     def get(self, origin: str) -> Entry | None:
@@ -102,7 +102,7 @@ class Ledger:
         return True
 
     def forget(self, origin: str) -> bool:
-        """Takes a contribution out, until it is heard of again; says whether it was there."""
+        """Takes a contribution out, until it comes again; says whether it was there."""
         if origin not in self:
             return False
         del self._newest[origin]
@@ -118,9 +118,9 @@ class Ledger:
         return isinstance(self._newest.get(origin), Contribution)
 
     @property
-    def kinds(self) -> list[Evidence]:
-        """The evidence of each pattern of each contribution, in the order of the names."""
-        return [kind for held in self for kind in held.kinds]
+    def parts(self) -> list[Evidence]:
+        """The parts of all contributions, in the order of the names."""
+        return [part for held in self for part in held.parts]
 
     def total(self) -> Evidence | None:
         """The sum of all contributions; None when there are none."""
@@ -128,10 +128,10 @@ class Ledger:
 
 
 def _newer(entry: Entry, held: Entry) -> bool:
-    """By epoch. Of equal ones any will do, as long as everybody takes the same one.
+    """Compares epochs. Of equal ones any will do, as long as every device takes the same one.
 
     Equal epochs with different content come from a device whose state was restored and that
-    learned anew before it heard of its earlier self; it corrects that when it does.
+    learned again before it heard of its earlier self; it corrects that when it does.
     """
     if entry.epoch != held.epoch or entry == held:
         return entry.epoch > held.epoch

@@ -1,29 +1,36 @@
-"""A member: a detector with a name, what it heard from others, and what it gave away."""
+"""A member: a detector with a name, what it received from others, and what it gave away."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from elmgrove.algebra import Basis, Evidence, Packed
-from elmgrove.detector import Part, Watcher, pack_detector, unpack_detector
+from elmgrove.detector import Detector, Part, pack_detector, unpack_detector, upgraded
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.federation.entries import Contribution, Departure, Entry, require_epoch
+from elmgrove.federation.entries import (
+    HIGHEST_USABLE_EPOCH,
+    Contribution,
+    Departure,
+    Entry,
+    require_epoch,
+    require_origin,
+)
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member_state import (
+    Published,
     pack_ledger,
     pack_merged,
-    pack_published,
     unpack_ledger,
     unpack_merged,
-    unpack_published,
 )
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
+STATE_FORMAT = "elmgrove.state"
+
 
 def least_new_rows(basis: Basis) -> int:
-    """Rows between two uploads below which they could be computed from the difference.
+    """Counts the rows between two uploads below which the difference could give them away.
 
     The difference of two evidences shows Ñ(Ñ + 1)/2 numbers of U and Ñ·n of V; k rows of n
     values are k·n unknowns. From k = Ñ + Ñ(Ñ + 1)/(2n) rows on there are at least as many
@@ -34,32 +41,16 @@ def least_new_rows(basis: Basis) -> int:
     return math.ceil(units + units * (units + 1) / (2 * inputs))
 
 
-STATE_FORMAT = "elmgrove.state"
-#: Epochs from here on are nobody's rows; below, there is room to go on for ever.
-HIGHEST_USABLE_EPOCH = 2**62
-
-
-@dataclass(frozen=True)
-class Published:
-    """What a device last gave away, pattern by pattern, and how many rows it had learned then."""
-
-    learned: int
-    parts: tuple[Part, ...]
-
-    def get(self, number: int) -> Part | None:
-        """What was given away of a pattern."""
-        return next((part for part in self.parts if part.number == number), None)
-
-
 class Member:
     """One device of a federation.
 
-    Its model is always its own evidence plus what it heard: either the newest of each origin,
+    Its model is always its own evidence plus what it received: either the newest of each origin,
     or one sum over the others, never both, since the sum may hold an origin's rows already. It
-    gives away its own evidence only, so whatever goes round in circles is never counted twice.
+    gives away its own evidence only, so what goes round in circles is never counted twice.
 
     ``offer`` keeps the upload guard: what is given away covers enough new rows that they can't be
-    computed from the difference. ``notes`` are for whoever keeps the member, and saved with it.
+    computed from the difference. ``notes`` are for the program that keeps the member, and saved
+    with it.
     """
 
     #: A state holds recent rows: a new file is for its owner's eyes only.
@@ -68,10 +59,11 @@ class Member:
     def __init__(
         self,
         name: str,
-        detector: Watcher[Any],
+        detector: Detector,
         ledger: Ledger | None = None,
         merged: Merged | None = None,
     ) -> None:
+        require_origin(name)
         self.name = name
         self.detector = detector
         self.ledger = Ledger() if ledger is None else ledger
@@ -80,27 +72,24 @@ class Member:
         #: Added to the rows learned, it makes the epoch.
         self.lead = 0
         self.notes: dict[str, Any] = {}
-        self.contribution()  # refuses a name that can't serve as an origin
         if self.ledger.get(name) is not None:
-            raise BadInput(f"{name!r} can't have heard from itself")
+            raise BadInput(f"{name!r} can't have received from itself")
         if merged is not None and len(self.ledger):
-            raise BadInput("a member hears from each device or rests on a sum, not both")
-        kinds = _received(self.ledger, merged)
-        if detector.received is None and kinds:
-            detector.rest_on(kinds)
-        elif detector.received != (Evidence.sum(kinds) if kinds else None):
+            raise BadInput("a member receives from each device or rests on a sum, not both")
+        received = _received(self.ledger, merged)
+        if detector.received is None and received:
+            detector.rest_on(received)
+        elif detector.received != (Evidence.sum(received) if received else None):
             raise BadInput("the detector took in evidence that the ledger does not know")
 
     # Giving
 
     def contribution(self) -> Contribution:
-        """What this device learned itself up to now. ``offer`` is what may be given away."""
+        """Gathers what this device learned itself up to now; ``offer`` gives what may leave it."""
         return self._contribution(self.detector.learned, self.detector.parts)
 
     def _contribution(self, learned: int, parts: tuple[Part, ...]) -> Contribution:
-        kinds = tuple(part.evidence for part in parts)
-        several = kinds if len(kinds) > 1 else ()
-        return Contribution(self.name, self.lead + learned, Evidence.sum(kinds), several)
+        return Contribution(self.name, self.lead + learned, tuple(part.evidence for part in parts))
 
     @property
     def shared(self) -> Contribution | None:
@@ -110,7 +99,7 @@ class Member:
         return self._contribution(self.published.learned, self.published.parts)
 
     def offer(self, *, guarded: bool = True) -> Contribution | None:
-        """What to give away now: all that was learned, if the guard lets it, else as before.
+        """Decides what to give away now: all that was learned if the guard lets it, else as before.
 
         None if nothing was ever given away and the guard does not let it. Save the member
         before sending what this returns: a device that forgot what it sent can't keep the guard.
@@ -121,7 +110,7 @@ class Member:
         return self.shared
 
     def rows_missing(self, *, guarded: bool = True) -> int:
-        """How many more rows must be learned before something new can be offered."""
+        """Counts the rows that must still be learned before something new can be offered."""
         if not guarded:
             return 0
         first = self.detector.rows_undecided
@@ -132,11 +121,11 @@ class Member:
         return max([first, min(map(self._missing, new), default=least)])
 
     def _offerable(self, guarded: bool) -> tuple[Part, ...]:
-        """Of each pattern what the guard lets out: as it is now, or as it was last given away.
+        """Chooses of each pattern what the guard lets out: as it is, or as it was last given away.
 
         Under its number a pattern only ever grows, and no two share a row: so each difference of
         two uploads, in whatever way they are combined, is over enough rows. Not before it is
-        decided how many patterns there are: then they are made anew, of the same rows.
+        decided how many patterns there are: then other ones are made, of the same rows.
         """
         now = self.detector.parts
         if not guarded:
@@ -159,7 +148,7 @@ class Member:
         return 0 if known else max(least_new_rows(self.detector.basis) - new, 0)
 
     def depart(self) -> Departure:
-        """The word that this device leaves; what it offers afterwards joins it again."""
+        """Makes the word that this device leaves; what it offers afterwards joins it again."""
         departure = Departure(self.name, self.contribution().epoch + 1)
         self.outrank(departure.epoch)
         return departure
@@ -177,7 +166,7 @@ class Member:
         before = 0 if self.published is None else self.published.learned
         self.lead = max(self.lead, epoch + 1 - before)
 
-    # Hearing
+    # Receiving
 
     def receive(self, entry: Entry) -> bool:
         """Takes an entry in, if it is newer than the last of that origin; says whether.
@@ -220,7 +209,7 @@ class Member:
         return refused
 
     def rest_on(self, merged: Merged | None) -> None:
-        """Lets one sum over the others take the place of all that was heard; None of nothing."""
+        """Lets one sum over the others take the place of all that was received; None of nothing."""
         if merged is not None:
             self.detector.basis.require(merged.evidence.basis)
             merged.evidence.require_admissible(f"the sum of {merged.federation!r}")
@@ -246,20 +235,20 @@ class Member:
 
     def _require_fitting(self, entry: Entry) -> None:
         if isinstance(entry, Contribution):
-            self.detector.basis.require(entry.evidence.basis)
-            for kind in entry.kinds:
-                kind.require_admissible(f"the evidence of {entry.origin!r}")
+            self.detector.basis.require(entry.basis)
+            for part in entry.parts:
+                part.require_admissible(f"the evidence of {entry.origin!r}")
 
     def _rest_on(self, ledger: Ledger) -> bool:
         # The model first: if it refuses, the ledger stays as it was.
-        self.detector.rest_on(ledger.kinds)
+        self.detector.rest_on(ledger.parts)
         self.ledger = ledger
         return True
 
     # On disk
 
     def to_bytes(self) -> bytes:
-        """The file format of a device's full state."""
+        """Seals the full state in the file format of a device."""
         return seal(STATE_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
@@ -272,7 +261,7 @@ class Member:
             known |= more
             arrays |= parts
         if self.published is not None:
-            more, parts = pack_published(self.published.learned, self.published.parts)
+            more, parts = self.published.pack()
             known |= more
             arrays |= parts
         if self.lead:
@@ -283,18 +272,16 @@ class Member:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Member":
-        """The inverse of ``to_bytes``; ``BadFile`` for anything else, never half a model."""
+        """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else, never half a model."""
         fields, arrays = unseal(STATE_FORMAT, blob)
         with unpacking("a state"):
+            fields = {**fields, "detector": upgraded(fields["detector"])}
             basis = Basis.from_fields(fields["detector"]["basis"])
             ledger = unpack_ledger(basis, fields, arrays)
             merged = unpack_merged(basis, fields, arrays)
             detector = unpack_detector(fields["detector"], arrays, _received(ledger, merged))
             made = cls(fields["name"], detector, ledger, merged)
-            if "published" in fields:
-                parts = unpack_published(basis, fields, arrays)
-                made.published = Published(fields["published"]["learned"], parts)
-                require_epoch(made.published.learned)
+            made.published = Published.unpack(basis, fields, arrays)
             made.lead = fields.get("lead", 0)
             require_epoch(made.lead)
             made.notes = fields.get("notes", {})
@@ -303,5 +290,5 @@ class Member:
 
 
 def _received(ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
-    """What a model rests on beside its own rows, by kind."""
-    return ledger.kinds if merged is None else merged.kinds
+    """What a model rests on beside its own rows."""
+    return ledger.parts if merged is None else merged.received

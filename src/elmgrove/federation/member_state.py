@@ -1,6 +1,7 @@
-"""What a member's state file holds beside the detector: what was heard and what was given away."""
+"""A member's state file beside its detector: what was received, and what was given away."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.algebra import (
@@ -14,7 +15,7 @@ from elmgrove.algebra import (
     unpack_parts,
 )
 from elmgrove.detector import Part
-from elmgrove.federation.entries import Contribution, Departure
+from elmgrove.federation.entries import Contribution, Departure, require_epoch
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
 
@@ -23,10 +24,10 @@ Arrays = Mapping[str, Array]
 
 
 def pack_ledger(ledger: Ledger) -> Packed:
-    """Contributions by number; departures only if there are any."""
+    """Packs contributions by number, and departures if there are any."""
     heard, arrays = list[dict[str, Any]](), dict[str, Array]()
     for index, held in enumerate(ledger):
-        known, parts = _pack_kinds(f"heard.{index}", held.evidence, held.patterns)
+        known, parts = _pack(f"heard.{index}", held.parts, apart=len(held.parts) > 1)
         heard.append({"origin": held.origin, "epoch": held.epoch, **known})
         arrays |= parts
     left = [[entry.origin, entry.epoch] for entry in ledger.departures]
@@ -34,17 +35,17 @@ def pack_ledger(ledger: Ledger) -> Packed:
 
 
 def unpack_ledger(basis: Basis, fields: Fields, arrays: Arrays) -> Ledger:
-    """The inverse of ``pack_ledger``."""
+    """Makes a ledger of what ``pack_ledger`` gave."""
     ledger = Ledger(Departure(*entry) for entry in fields.get("left", ()))
     for index, entry in enumerate(fields["heard"]):
-        evidence, patterns = _unpack_kinds(basis, f"heard.{index}", entry, arrays)
-        ledger.join(Contribution(entry["origin"], entry["epoch"], evidence, patterns))
+        parts = _unpack(basis, f"heard.{index}", entry, arrays)
+        ledger.join(Contribution(entry["origin"], entry["epoch"], parts))
     return ledger
 
 
 def pack_merged(merged: Merged) -> Packed:
-    """A sum over others, without the basis, which the detector has."""
-    numbers, arrays = _pack_kinds("merged", merged.evidence, merged.groups)
+    """Packs a sum over others, without the basis, which the detector has."""
+    numbers, arrays = _pack("merged", merged.parts, apart=merged.apart)
     known = {
         "federation": merged.federation,
         "revision": merged.revision,
@@ -55,54 +56,72 @@ def pack_merged(merged: Merged) -> Packed:
 
 
 def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None:
-    """The inverse of ``pack_merged``; None where there was none."""
+    """Makes a sum of what ``pack_merged`` gave; None where there was none."""
     known = fields.get("merged")
     if known is None:
         return None
-    evidence, groups = _unpack_kinds(basis, "merged", known, arrays)
-    numbers = known["federation"], known["revision"], known["devices"]
-    return Merged(*numbers, evidence, groups, known.get("grouped"))
-
-
-def pack_published(learned: int, parts: tuple[Part, ...]) -> Packed:
-    """What was last given away; pattern by pattern where there are several."""
-    if [(part.number, part.learned) for part in parts] == [(0, learned)]:
-        numbers, arrays = pack_part("published", parts[0].evidence)
-        return {"published": {"learned": learned, **numbers}}, arrays
-    fields, arrays = pack_parts("published", [part.evidence for part in parts])
-    known = [
-        {"number": part.number, "learned": part.learned, **numbers}
-        for part, numbers in zip(parts, fields, strict=True)
-    ]
-    return {"published": {"learned": learned, "parts": known}}, arrays
-
-
-def unpack_published(basis: Basis, fields: Fields, arrays: Arrays) -> tuple[Part, ...]:
-    """The inverse of ``pack_published``, without the number of rows."""
-    published = fields["published"]
-    if "parts" not in published:
-        evidence = unpack_part(basis, "published", published, arrays)
-        return (Part(0, published["learned"], evidence),)
-    known = published["parts"]
-    evidences = unpack_parts(basis, "published", known, arrays)
-    return tuple(
-        Part(one["number"], one["learned"], evidence)
-        for one, evidence in zip(known, evidences, strict=True)
+    return Merged(
+        known["federation"],
+        known["revision"],
+        known["devices"],
+        _unpack(basis, "merged", known, arrays),
+        known.get("grouped"),
+        apart="kinds" in known,
     )
 
 
-def _pack_kinds(prefix: str, evidence: Evidence, kinds: tuple[Evidence, ...]) -> Packed:
-    """A sum alone, or the kinds that it is made of."""
-    if not kinds:
-        return pack_part(prefix, evidence)
-    fields, arrays = pack_parts(prefix, kinds)
+@dataclass(frozen=True)
+class Published:
+    """What a device last gave away, pattern by pattern, and how many rows it had learned then."""
+
+    learned: int
+    parts: tuple[Part, ...]
+
+    def get(self, number: int) -> Part | None:
+        """Finds what was given away of a pattern."""
+        return next((part for part in self.parts if part.number == number), None)
+
+    def pack(self) -> Packed:
+        """Packs one part as it is, several by their numbers."""
+        if [(part.number, part.learned) for part in self.parts] == [(0, self.learned)]:
+            numbers, arrays = pack_part("published", self.parts[0].evidence)
+            return {"published": {"learned": self.learned, **numbers}}, arrays
+        fields, arrays = pack_parts("published", [part.evidence for part in self.parts])
+        known = [
+            {"number": part.number, "learned": part.learned, **numbers}
+            for part, numbers in zip(self.parts, fields, strict=True)
+        ]
+        return {"published": {"learned": self.learned, "parts": known}}, arrays
+
+    @classmethod
+    def unpack(cls, basis: Basis, fields: Fields, arrays: Arrays) -> "Published | None":
+        """Reads what ``pack`` gave; None where nothing was given away yet."""
+        published = fields.get("published")
+        if published is None:
+            return None
+        learned, known = published["learned"], published.get("parts")
+        require_epoch(learned)
+        if known is None:
+            return cls(
+                learned, (Part(0, learned, unpack_part(basis, "published", published, arrays)),)
+            )
+        evidences = unpack_parts(basis, "published", known, arrays)
+        parts = (
+            Part(one["number"], one["learned"], evidence)
+            for one, evidence in zip(known, evidences, strict=True)
+        )
+        return cls(learned, tuple(parts))
+
+
+def _pack(prefix: str, parts: Sequence[Evidence], *, apart: bool) -> Packed:
+    """Packs one evidence as it is, and several that are apart under the file's word, kinds."""
+    if not apart:
+        return pack_part(prefix, parts[0])
+    fields, arrays = pack_parts(prefix, parts)
     return {"kinds": fields}, arrays
 
 
-def _unpack_kinds(
-    basis: Basis, prefix: str, fields: Fields, arrays: Arrays
-) -> tuple[Evidence, tuple[Evidence, ...]]:
+def _unpack(basis: Basis, prefix: str, fields: Fields, arrays: Arrays) -> tuple[Evidence, ...]:
     if "kinds" not in fields:
-        return unpack_part(basis, prefix, fields, arrays), ()
-    kinds = unpack_parts(basis, prefix, fields["kinds"], arrays)
-    return Evidence.sum(kinds), kinds
+        return (unpack_part(basis, prefix, fields, arrays),)
+    return unpack_parts(basis, prefix, fields["kinds"], arrays)

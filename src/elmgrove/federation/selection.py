@@ -1,107 +1,156 @@
 """Whom to merge: each a small rule over what others contributed. None of them needs a row."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from elmgrove.algebra import Evidence, expected_error
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import Contribution
-from elmgrove.federation.groups import group, require_distance
+from elmgrove.federation.groups import EVIDENCE, group, require_distance
 from elmgrove.federation.judgement import judge
 from elmgrove.federation.standing import StandingGroups
 
-#: Chooses among what others contributed, given one's own contribution and the ridge.
-Rule = Callable[[Contribution, float, Sequence[Contribution]], list[Contribution]]
+#: What a rule must be given of the others: their sum, the sums of groups, or each one's parts.
+SUM, GROUPS, PARTS = "sum", "groups", "parts"
 
 
-def everyone(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
-    """All of them."""
-    return list(others)
+class Rule(ABC):
+    """Chooses among what others contributed. A new one is a small class with ``choose``.
+
+    ``needs`` says what it must be given: an exchange that keeps sums ready hands those out to
+    rules that need no more (``SUM``, or ``GROUPS`` by the distance ``grouped_by``). All others
+    are given each contribution with its ``PARTS``, and so is any rule where there is a budget.
+    """
+
+    needs: ClassVar[str] = PARTS
+    grouped_by: str | None = None
+
+    @abstractmethod
+    def choose(
+        self, own: Contribution, ridge: float, others: Sequence[Contribution]
+    ) -> list[Contribution]:
+        """Chooses those to merge, given one's own contribution and the ridge."""
 
 
-def named(names: Collection[str]) -> Rule:
-    """Those that somebody chose (Ito 2021, §4.2: a device picks its partners)."""
-    wanted = frozenset(names)
-    if not wanted:
-        raise BadInput("name at least one device to merge")
+@dataclass(frozen=True)
+class Everyone(Rule):
+    """Takes all others."""
 
-    def rule(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
-        return [other for other in others if other.origin in wanted]
+    needs = SUM
 
-    return rule
+    def choose(
+        self, own: Contribution, ridge: float, others: Sequence[Contribution]
+    ) -> list[Contribution]:
+        """Chooses all of them."""
+        return list(others)
 
 
-def quality(limit: float = 3.0) -> Rule:
-    """Leaves out those whose model explains the others' rows far worse than usual.
+@dataclass(frozen=True)
+class Named(Rule):
+    """Takes devices that somebody chose by name (Ito 2021, §4.2: a device picks its partners)."""
+
+    names: Collection[str]
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise BadInput("name at least one device to merge")
+
+    def choose(
+        self, own: Contribution, ridge: float, others: Sequence[Contribution]
+    ) -> list[Contribution]:
+        """Chooses those with one of the names."""
+        return [other for other in others if other.origin in self.names]
+
+
+@dataclass(frozen=True)
+class Quality(Rule):
+    """Leaves out devices whose model explains the others' rows far worse than usual.
 
     After Qin et al. 2020 (selective model aggregation), where a server tests models on data
     of its own; here the others' evidence takes the place of that data. ``limit`` counts robust
     standard deviations above the median, on a log scale. Needs at least four others: of fewer,
     none can be told to be the odd one out.
     """
-    if not limit > 0:
-        raise BadInput(f"the limit of quality must be above 0, not {limit}")
 
-    def rule(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
+    limit: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not self.limit > 0:
+            raise BadInput(f"the limit of quality must be above 0, not {self.limit}")
+
+    def choose(
+        self, own: Contribution, ridge: float, others: Sequence[Contribution]
+    ) -> list[Contribution]:
+        """Chooses all but the odd ones out."""
         if len(others) < 4:
             return list(others)
         strangeness = np.log(np.clip(judge(others, ridge).strangeness, 1e-300, 1e300))
         middle = np.median(strangeness)
         # 1.4826 makes the median deviation a standard one; log 1.1 stands for "all alike".
         spread = max(1.4826 * float(np.median(np.abs(strangeness - middle))), np.log(1.1))
-        kept = strangeness <= middle + limit * spread
+        kept = strangeness <= middle + self.limit * spread
         return [other for other, keep in zip(others, kept, strict=True) if keep]
-
-    return rule
-
-
-def benefit(own: Contribution, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
-    """Only what lowers one's own expected error, most helpful first.
-
-    The estimate is good where there are several times more rows than hidden units: then only
-    devices of one's own kind are taken. With fewer rows it errs, mostly towards taking. Merging
-    by benefit does not teach what peers know and this device never met: take everyone for that.
-    With no rows of one's own there is nothing to judge by, and everyone is taken.
-    """
-    mine = own.evidence
-    if mine.count <= 0:
-        return list(others)
-    chosen: list[Contribution] = []
-    total: Evidence | None = None
-    best = expected_error(mine, None, ridge)
-    alone = {other.origin: expected_error(mine, other.evidence, ridge) for other in others}
-    for other in sorted(others, key=lambda other: alone[other.origin]):
-        tried = other.evidence if total is None else total + other.evidence
-        error = expected_error(mine, tried, ridge)
-        if error < best:
-            chosen.append(other)
-            total, best = tried, error
-    return sorted(chosen, key=lambda other: other.origin)
 
 
 @dataclass(frozen=True)
-class SameGroup:
-    """Those that have a part in what MLMG's Algorithm 3 sends back to this device.
+class Benefit(Rule):
+    """Takes only what lowers one's own expected error, most helpful first.
 
-    Groups one's own patterns and the others' by ``distance`` and takes whoever is in the groups
-    that come back: with one model for everything, the devices of one's own kind (multi-global).
-    A contribution is taken whole, with all its patterns. An exchange that groups by itself hands
-    out the sums of the groups instead, without what else those devices know.
+    The estimate is good where there are several times more rows than hidden units: then only
+    devices whose rows are like one's own are taken. With fewer rows it errs, mostly towards
+    taking. Merging by benefit does not teach what peers know and this device never met: take
+    everyone for that. With no rows of one's own there is nothing to judge by, and everyone is
+    taken.
     """
 
-    distance: str = "evidence"
-
-    def __post_init__(self) -> None:
-        require_distance(self.distance)
-
-    def __call__(
+    def choose(
         self, own: Contribution, ridge: float, others: Sequence[Contribution]
     ) -> list[Contribution]:
-        grouping = group([own, *others], ridge, self.distance)
-        partners = StandingGroups(own.evidence.basis, ridge, grouping).partners(own.origin)
+        """Chooses those that help, one after the other."""
+        mine = own.evidence
+        if mine.count <= 0:
+            return list(others)
+        chosen: list[Contribution] = []
+        total: Evidence | None = None
+        best = expected_error(mine, None, ridge)
+        alone = {other.origin: expected_error(mine, other.evidence, ridge) for other in others}
+        for other in sorted(others, key=lambda other: alone[other.origin]):
+            tried = other.evidence if total is None else total + other.evidence
+            error = expected_error(mine, tried, ridge)
+            if error < best:
+                chosen.append(other)
+                total, best = tried, error
+        return sorted(chosen, key=lambda other: other.origin)
+
+
+@dataclass(frozen=True)
+class SameGroup(Rule):
+    """Takes devices that have a part in what MLMG's Algorithm 3 sends back to this one.
+
+    Groups one's own patterns and the others' by a distance and takes the devices in the groups
+    that come back: with one model for everything, those whose rows are like one's own
+    (multi-global). A contribution is taken whole, with all its patterns. An exchange that groups by
+    itself hands out the sums of the groups instead, without what else those devices know.
+    """
+
+    needs = GROUPS
+
+    grouped_by: str = EVIDENCE
+
+    def __post_init__(self) -> None:
+        require_distance(self.grouped_by)
+
+    def choose(
+        self, own: Contribution, ridge: float, others: Sequence[Contribution]
+    ) -> list[Contribution]:
+        """Chooses the partners in one's own groups."""
+        grouping = group([own, *others], ridge, self.grouped_by)
+        partners = StandingGroups(own.basis, ridge, grouping).partners(own.origin)
         return [other for other in others if other.origin in partners]
 
 

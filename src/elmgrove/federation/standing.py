@@ -152,7 +152,7 @@ class StandingGroups:
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
         """Gives each pattern with rows its group; says which."""
-        self._basis.require(contribution.evidence.basis)
+        self._basis.require(contribution.basis)
         models, held = local_models([contribution]), self._held(contribution.origin)
         if [model for model, _ in held] == models:
             return tuple(group for _, group in held)
@@ -194,9 +194,14 @@ class StandingGroups:
     def merged(self, federation: str, revision: int, origin: str) -> Merged:
         """What comes back to a device, as an exchange hands it out."""
         groups = self.returned(origin)
-        evidence = Evidence.sum(groups) if groups else Evidence.zero(self._basis)
-        devices = len(self.partners(origin))
-        return Merged(federation, revision, devices, evidence, groups, self._distance)
+        return Merged(
+            federation,
+            revision,
+            len(self.partners(origin)),
+            groups or (Evidence.zero(self._basis),),
+            grouped=self._distance,
+            apart=bool(groups),
+        )
 
     def _coming_back(self, origin: str) -> list[int]:
         groups = returned(self.grouping).get(origin, ())

@@ -1,10 +1,9 @@
 """A fleet in one process: real members and sessions, and an exchange between them."""
 
 from collections.abc import Callable
-from typing import Any
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.detector import PatternRule, Watcher
+from elmgrove.detector import Detector, PatternRule
 from elmgrove.exchange import Exchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Member
 
@@ -55,7 +54,7 @@ class Fleet:
         """Takes a device out; the others know at their next sync."""
         self._sessions.pop(name).leave()
 
-    def detector(self, name: str) -> Watcher[Any]:
+    def detector(self, name: str) -> Detector:
         """The detector of a device."""
         return self._sessions[name].detector
 

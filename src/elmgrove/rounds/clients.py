@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra import OSELM, Array, Basis, RoundModel, trained
-from elmgrove.detector import PatternDetector, PatternRule, Watcher
+from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import Charter, Contribution, Member, Merged, format_of
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
@@ -91,7 +91,7 @@ class SumClient(Client):
             if self._own is not None:
                 model.merge(self._own.evidence)
             model.learn_many(basis.scaling(X[learned:]), T[learned:])
-            self._own = Contribution(self.name, len(X), model.evidence)
+            self._own = Contribution(self.name, len(X), (model.evidence,))
         return self.memory
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
@@ -227,17 +227,11 @@ class DeviceClient(Client):
         return charter.start(self.name, patterns=self._patterns)
 
 
-def _error(detector: Watcher[Any], rows: Array) -> float:
+def _error(detector: Detector, rows: Array) -> float:
     """The mean squared error of the model that answers each row.
 
     Scores of a detector with patterns are in proportion to what is typical of each: they could
     not be compared with the other rules' errors.
     """
-    if not isinstance(detector, PatternDetector):
-        return float(np.mean(detector.score_many(rows)))
-    X, model = detector.basis.scaling(rows), detector.model
-    winners = np.array(model.winners(X))
-    total = sum(
-        model.model_of(number).losses(X[winners == number]).sum() for number in set(winners)
-    )
-    return float(total / X.size)
+    X = detector.basis.scaling(rows)
+    return float(detector.model.plain_losses(X).sum() / X.size)

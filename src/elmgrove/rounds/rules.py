@@ -99,8 +99,8 @@ class SumRule(RoundRule[Contribution]):
         contribution = Contribution.from_bytes(reply)
         require_sender(origin, contribution.origin)
         # A charter would refuse classifiers: it is for detectors, whose outputs are their inputs.
-        for kind in contribution.kinds:
-            require_addable(self.basis, kind, f"the evidence of {origin!r}")
+        for part in contribution.parts:
+            require_addable(self.basis, part, f"the evidence of {origin!r}")
         return contribution if contribution.evidence.count > 0.0 else None
 
     def combine(self, replies: Sequence[Contribution]) -> None:
@@ -116,7 +116,7 @@ class SumRule(RoundRule[Contribution]):
         without = _evidence(self.ledger.get(origin))
         devices = len(self.ledger) - (without is not None)
         return Merged(
-            self.task.federation, self.rounds, devices, self._sum.evidence(without)
+            self.task.federation, self.rounds, devices, (self._sum.evidence(without),)
         ).to_bytes()
 
     def merged(self) -> Merged:
@@ -124,7 +124,7 @@ class SumRule(RoundRule[Contribution]):
 
         ``BadInput`` if nobody ever answered.
         """
-        return Merged(self.task.federation, self.rounds, len(self.ledger), self._total())
+        return Merged(self.task.federation, self.rounds, len(self.ledger), (self._total(),))
 
     def _total(self) -> Evidence:
         total = self.ledger.total()
@@ -217,7 +217,7 @@ class AverageRule(RoundRule[Reply]):
         U = mirrored(Factor(P, 0.0).inverse())
         V = U @ beta
         evidence = Evidence(self.basis, U, V, float(np.vdot(beta, V)), self._rows)
-        return Merged(self.task.federation, self.rounds, len(self._origins), evidence)
+        return Merged(self.task.federation, self.rounds, len(self._origins), (evidence,))
 
 
 def require_bits(bits: int) -> None:
@@ -278,6 +278,5 @@ class GroupRule(SumRule):
             Evidence.sum(model.evidence for model in self.grouping.members(number))
             for number in self.grouping.numbers
         )
-        several = sums if len(sums) > 1 else ()
-        devices = len(self.ledger)
-        return Merged(self.task.federation, self.rounds, devices, Evidence.sum(sums), several)
+        devices, apart = len(self.ledger), len(sums) > 1
+        return Merged(self.task.federation, self.rounds, devices, sums, apart=apart)

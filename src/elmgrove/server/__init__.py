@@ -1,13 +1,29 @@
 """The exchange service: it keeps what devices publish and hands out sums of it."""
 
-from elmgrove.server.auth import hashed
-from elmgrove.server.store import DeviceRow, FederationRow, Store, StoredEntry, open_store
+from elmgrove.server.app import MAX_BODY, listen, make_app, require_certificate_with_key
+from elmgrove.server.auth import hashed, load_admin_token
+from elmgrove.server.store import (
+    DeviceRow,
+    FederationRow,
+    NoSuchFederation,
+    Store,
+    StoredEntry,
+    StoreUnavailable,
+    open_store,
+)
 
 __all__ = [
+    "MAX_BODY",
     "DeviceRow",
     "FederationRow",
+    "NoSuchFederation",
     "Store",
+    "StoreUnavailable",
     "StoredEntry",
     "hashed",
+    "listen",
+    "load_admin_token",
+    "make_app",
     "open_store",
+    "require_certificate_with_key",
 ]

@@ -16,9 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.auth import hashed
-from elmgrove.server.openapi import document
 from elmgrove.server.problems import Problem, answer
-from elmgrove.server.routes import OFFERS, Handler
+from elmgrove.server.routes import OFFERS, Handler, openapi_document
 from elmgrove.server.service import Service
 from elmgrove.server.store import open_store
 
@@ -27,28 +26,28 @@ MAX_BODY = 64 * 2**20
 
 
 def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> Starlette:
-    """The exchange as an ASGI application, for ``elmgrove serve`` or any other ASGI server."""
+    """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
-        app.state.service = Service(store, hashed(admin_token), max_body)
-        kept = (app.state.service.sums, app.state.service.groups)
-        following = asyncio.gather(*(followers.run() for followers in kept))
+        service = app.state.service = Service(store, hashed(admin_token), max_body)
+        live = asyncio.gather(service.live_sums.run(), service.live_groups.run())
         try:
             # Many requests on one thread each, rather than one on many.
             with threadpool_limits(1, "blas"):
                 yield
         finally:
-            following.cancel()
+            live.cancel()
             with suppress(asyncio.CancelledError):  # which is what was just asked for
-                await following
+                await live
             await store.close()
 
-    routes = [*_routes(), Route("/openapi.json", _openapi)]
-    kinds = (Problem, ElmgroveError, HTTPException, KeyError, Exception)
+    errors = (Problem, ElmgroveError, HTTPException, Exception)
     return Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(kinds, answer)
+        routes=[*_routes(), Route("/openapi.json", _openapi)],
+        lifespan=lifespan,
+        exception_handlers=dict.fromkeys(errors, answer),
     )
 
 
@@ -64,7 +63,7 @@ async def _handled(handlers: Mapping[str, Handler], request: Request) -> Respons
 
 
 async def _openapi(request: Request) -> Response:
-    return JSONResponse(document())
+    return JSONResponse(openapi_document())
 
 
 def listen(
@@ -78,8 +77,8 @@ def listen(
     max_body: int = MAX_BODY,
     log_level: str = "info",
 ) -> None:
-    """Serves until SIGINT or SIGTERM; what was begun is finished first."""
-    require_both(certificate, private_key)
+    """Serves until SIGINT or SIGTERM; requests that have begun are answered first."""
+    require_certificate_with_key(certificate, private_key)
     uvicorn.run(
         make_app(store_url, admin_token, max_body=max_body),
         host=host,
@@ -95,7 +94,7 @@ def listen(
     )
 
 
-def require_both(certificate: Path | None, private_key: Path | None) -> None:
+def require_certificate_with_key(certificate: Path | None, private_key: Path | None) -> None:
     """Raises ``BadInput`` for a certificate without its key, or a key without its certificate."""
     if (certificate is None) != (private_key is None):
         raise BadInput("TLS needs both: --certificate and --private-key")

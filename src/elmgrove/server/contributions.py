@@ -1,29 +1,36 @@
-"""Contributions over HTTP: put, got, merged and taken back."""
+"""Contributions over HTTP: they are put, fetched, merged, grouped and taken back."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from hashlib import sha256
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.detector import MOST_PARTS
-from elmgrove.federation import DISTANCES, Contribution, Departure, Version, follows, framed
+from elmgrove.federation import (
+    DISTANCES,
+    HIGHEST_EPOCH,
+    Contribution,
+    Departure,
+    Version,
+    follows,
+    framed,
+)
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of, content_limit
-from elmgrove.server.store import FederationRow, StoredEntry
+from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
 
 BLOB = "application/octet-stream"
 #: Seconds that a body may take to arrive.
 PATIENCE = 120.0
-#: Nothing can follow it, so whoever published it could not be taken out again.
-HIGHEST_EPOCH = 2**63 - 1
 
 
 async def put(request: Request) -> Response:
-    """Stores a contribution in the place of the device's former one. The same twice is once."""
+    """Stores a contribution in place of the device's former one. To repeat it changes nothing."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
@@ -37,7 +44,7 @@ async def put(request: Request) -> Response:
     try:
         await caller_of(request)
     except Problem:
-        # The key was revoked while this was under way, maybe after its part was taken out.
+        # The key was revoked meanwhile, maybe after the device's contribution was taken out.
         await depart(caller, name, None)
         raise
     body = {"origin": name, "epoch": entry.epoch, "revision": entry.revision}
@@ -58,7 +65,7 @@ async def get(request: Request) -> Response:
 
 
 async def leave(request: Request) -> Response:
-    """Takes a device's part out of the sum, from everybody's next sync on."""
+    """Takes a device's contribution out of the sum, from the next sync of the others on."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_own(name)
@@ -80,35 +87,38 @@ async def some(request: Request) -> Response:
     """A bundle: the entries of the devices named by ``origin`` (repeated), or all contributions."""
     caller = await caller_of(request)
     wanted = request.query_params.getlist("origin")
-    return StreamingResponse(_bundled(caller, wanted), media_type=BLOB)
+    blobs = _bundled(caller, wanted)
+    # Before the answer begins, so that it may still be a refusal.
+    first = await anext(blobs, b"")
+    return StreamingResponse(_streamed(first, blobs), media_type=BLOB)
 
 
 async def merged(request: Request) -> Response:
-    """The sum over all devices but the caller, kept ready; 304 while it is what the caller has.
+    """The sum over all devices but the caller; 304 while it is what the caller has.
 
-    ``grouped`` by evidence or parameters: the sums of the groups that come back to the caller.
+    With ``grouped``, by evidence or parameters: the sums of the caller's groups.
     """
     caller = await caller_of(request)
     without, grouped = _asked(request, caller)
     federation, service = caller.federation, caller.service
     # Asked for before the sum is taken: a sum may be newer than its number, never older. In groups
-    # one's own change matters as well: it may lead to another group.
+    # the caller's own change matters as well: it may lead to another group.
     others = without if grouped is None else None
     stamp = _stamp(federation, await service.store.revision(federation.name, others), grouped)
     headers = {"ETag": f'"{stamp}"', "Cache-Control": "no-cache"}
     if f'"{stamp}"' in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if grouped is None or without is None:
-        found = await service.sums.merged(federation, caller.charter, without, stamp)
+        found = await service.live_sums.merged(federation, caller.charter, without, stamp)
     else:
-        standing = service.groups.standing(federation, caller.charter, grouped)
-        found = await standing.merged(without, stamp)
+        live = service.live_groups.standing(federation, caller.charter, grouped)
+        found = await live.merged(without, stamp)
     blob = await asyncio.to_thread(found.to_bytes)
     return Response(blob, headers=headers, media_type=BLOB)
 
 
 def _asked(request: Request, caller: Caller) -> tuple[str | None, str | None]:
-    """For whom, and grouped by what."""
+    """The device that is left out of the sum, and by what it is grouped."""
     without = request.query_params.get("without", caller.device)
     if without is not None:
         caller.require_own(without)
@@ -116,12 +126,12 @@ def _asked(request: Request, caller: Caller) -> tuple[str | None, str | None]:
     if grouped is not None and grouped not in DISTANCES:
         raise Problem("malformed", f"grouped: {grouped!r:.40} is not {' or '.join(DISTANCES)}")
     if grouped is not None and without is None:
-        raise Problem("malformed", "without: groups come back to a device; say to which")
+        raise Problem("malformed", "without: name the device whose groups these are to be")
     return without, grouped
 
 
 async def depart(caller: Caller, name: str, epoch: int | None) -> None:
-    """Stores that a device left. Without an epoch: as the next one, if the device is there."""
+    """Stores that a device left: at this epoch, or at its next one if it has contributed."""
     if epoch is None:
         held = await caller.service.store.entry(caller.charter.name, name)
         if held is None or held.left:
@@ -133,16 +143,15 @@ async def depart(caller: Caller, name: str, epoch: int | None) -> None:
 async def _store(
     caller: Caller, entry: Contribution | Departure, blob: bytes | None
 ) -> StoredEntry:
-    count = entry.evidence.count if isinstance(entry, Contribution) else 0.0
-
+    evidence = entry.evidence if isinstance(entry, Contribution) else None
+    count = 0.0 if evidence is None else evidence.count
     digest = "" if blob is None else sha256(blob).hexdigest()
     new = Version(entry.epoch, None if blob is None else count, digest)
 
     def successor(held: StoredEntry | None) -> bool:
         return follows(None if held is None else _version(held), new)
 
-    put = caller.service.store.put
-    stored = await put(
+    stored = await caller.service.store.put(
         caller.charter.name,
         entry.origin,
         entry.epoch,
@@ -151,9 +160,9 @@ async def _store(
         time.time(),
         successor=successor,
     )
-    evidence = entry.evidence if isinstance(entry, Contribution) else None
-    caller.service.sums.follow(caller.federation, caller.charter, stored.revision, evidence)
-    caller.service.groups.wake()
+    live_sums, live_groups = caller.service.live_sums, caller.service.live_groups
+    live_sums.take_in(caller.federation, caller.charter, stored.revision, evidence)
+    live_groups.wake()
     return stored
 
 
@@ -173,7 +182,7 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
 
 
 def _stamp(federation: FederationRow, revision: int, grouped: str | None) -> int:
-    """With the time of its making, so that a federation made anew can't be taken for this one."""
+    """Names a state of the sum; a later federation of the same name has other numbers."""
     state = f"{federation.created!r} {revision}" + ("" if grouped is None else f" {grouped}")
     return int.from_bytes(sha256(state.encode()).digest()[:7], "big")
 
@@ -187,7 +196,7 @@ def _shown(entry: StoredEntry) -> dict[str, object]:
     return {name: getattr(entry, name) for name in names}
 
 
-async def _bundled(caller: Caller, wanted: list[str]) -> AsyncIterator[bytes]:
+async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:
     store, federation = caller.service.store, caller.charter.name
     if wanted:
         for origin in wanted:
@@ -203,21 +212,26 @@ async def _bundled(caller: Caller, wanted: list[str]) -> AsyncIterator[bytes]:
             yield framed(blob)
 
 
+async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(blobs):
+        yield first
+        with suppress(NoSuchFederation):  # it was deleted meanwhile, so there is no more
+            async for blob in blobs:
+                yield blob
+
+
 async def groups(request: Request) -> Response:
-    """Which patterns of which devices are of one kind: the standing groups, or grouped anew."""
+    """Which patterns of which devices form a group: as the server keeps them, or grouped again."""
     caller, query = await caller_of(request), request.query_params
-    distance, anew, count = (
-        query.get("distance", "evidence"),
-        query.get("anew"),
-        query.get("groups"),
-    )
+    distance, anew = query.get("distance", "evidence"), query.get("anew")
+    count = query.get("groups")
     if distance not in DISTANCES:
         raise Problem("malformed", f"distance: {distance!r:.40} is not {' or '.join(DISTANCES)}")
     if anew not in (None, "true", "false"):
         raise Problem("malformed", f"anew: {anew!r:.40} is not true or false")
     if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
-    groups, asked = caller.service.groups, (caller.federation, caller.charter, distance)
+    live, which = caller.service.live_groups, (caller.federation, caller.charter, distance)
     if anew != "true" and count is None:
-        return JSONResponse(await groups.standing(*asked).fields())
-    return JSONResponse(await groups.anew(*asked, None if count is None else int(count)))
+        return JSONResponse(await live.standing(*which).fields())
+    return JSONResponse(await live.regrouped(*which, None if count is None else int(count)))

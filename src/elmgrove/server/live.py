@@ -1,4 +1,4 @@
-"""What is kept ready of a federation, and follows the store revision by revision."""
+"""Live views: what is kept ready of a federation while its contributions change."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from elmgrove.server.problems import Problem
-from elmgrove.server.store import Change, FederationRow, Store
+from elmgrove.server.store import Change, FederationRow, NoSuchFederation, Store
 
 log = logging.getLogger("elmgrove.server")
 
@@ -35,10 +35,10 @@ class LiveView(ABC):
     async def keep_up(self) -> None:
         """Takes in what changed since the last time."""
         async with self._lock:
-            await self._follow()
+            await self._catch_up()
 
-    async def _follow(self) -> None:
-        """The same, for who holds the lock."""
+    async def _catch_up(self) -> None:
+        """The caller must hold the lock."""
         while (changes := await self._changes()) != []:
             if changes is None:
                 self._revision = await self._rebuild()
@@ -60,49 +60,53 @@ class LiveView(ABC):
         """Reads all contributions, and says of which revision they are."""
 
 
-F = TypeVar("F", bound=LiveView)
+V = TypeVar("V", bound=LiveView)
 
 
-class LiveSet(Generic[F]):
-    """The followers of all federations that somebody asked for."""
+class LiveSet(Generic[V]):
+    """The live views of all federations that were asked about.
+
+    A view that nobody asked about for ``patience`` seconds is dropped; the next question makes a
+    new one.
+    """
 
     def __init__(self, patience: float = math.inf) -> None:
-        """What nobody asked for in ``patience`` seconds is made anew when somebody does."""
         self._patience = patience
-        self._kept: dict[tuple[Any, ...], F] = {}
+        self._views: dict[tuple[Any, ...], V] = {}
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
-        """Tells that something was stored: it need not be waited for."""
+        """Tells that something was stored, so that it is taken in at once."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Keeps all up to date, until cancelled."""
+        """Keeps all views up to date, until cancelled."""
         while True:
-            for key, follower in list(self._kept.items()):
-                try:
-                    await follower.keep_up()
-                except (KeyError, Problem):
-                    # The federation was deleted, or has become too large for this.
-                    self._kept.pop(key, None)
-                except Exception:
-                    # One federation that can't be followed must not stop the others.
-                    log.exception("%s could not be followed", key[0])
-                if time.monotonic() - follower.asked_at > self._patience:
-                    self._kept.pop(key, None)
+            # Before the look, so that no change in the course of it is missed.
             self._changed.clear()
+            for key, view in list(self._views.items()):
+                try:
+                    await view.keep_up()
+                except (NoSuchFederation, Problem):
+                    # The federation was deleted, or has become too large for this.
+                    self._views.pop(key, None)
+                except Exception:
+                    # One federation that fails must not stop the others.
+                    log.exception("%s: changes could not be taken in", key[0])
+                if time.monotonic() - view.asked_at > self._patience:
+                    self._views.pop(key, None)
             try:
                 await asyncio.wait_for(self._changed.wait(), SECONDS_BETWEEN_LOOKS)
             except TimeoutError:
                 continue
 
-    def _of(self, federation: FederationRow, make: Callable[[], F], *how: str) -> F:
+    def _view(self, federation: FederationRow, make: Callable[[], V], *how: str) -> V:
         key = (federation.name, federation.created, *how)
-        if key not in self._kept:
-            # A federation that was deleted and made anew under the same name.
-            for former in [known for known in self._kept if known[0] == key[0]]:
+        if key not in self._views:
+            # An earlier federation of the same name was deleted.
+            for former in [known for known in self._views if known[0] == key[0]]:
                 if former[1] != federation.created:
-                    del self._kept[former]
-            self._kept[key] = make()
-        self._kept[key].asked_at = time.monotonic()
-        return self._kept[key]
+                    del self._views[former]
+            self._views[key] = make()
+        self._views[key].asked_at = time.monotonic()
+        return self._views[key]

@@ -1,4 +1,4 @@
-"""Groups of a federation's patterns: standing ones, and afresh for who asks for that."""
+"""Live groups: a federation's patterns, grouped as they come, or all again on request."""
 
 import asyncio
 import logging
@@ -16,19 +16,19 @@ T = TypeVar("T")
 #: What is grouped at most: patterns, and bytes, all in memory at once.
 MOST_PATTERNS = 500
 MOST_BYTES = 512 * 2**20
-#: By parameters, fewer patterns than this are grouped afresh each time: the number of groups stays
-#: what it was at the start, and of a few devices it can't be told.
+#: By parameters, fewer patterns than this are all grouped again at each change: the number of
+#: groups stays what it was at the start, and from a few devices it can't be told.
 FEW = 32
-#: Standing groups that nobody asked about for so many seconds are let go of.
+#: Standing groups that nobody asked about for so many seconds are dropped.
 PATIENCE = 3600.0
-#: LiveGroups made afresh that are kept.
+#: How many groupings that were made on request are kept.
 RECENT = 32
 
 
 class LiveGrouping(LiveView):
-    """One federation's standing groups by one distance.
+    """The standing groups of one federation by one distance.
 
-    Begins with a grouping of all that is there when somebody first asks. A change then costs a
+    It begins with a grouping of all that is there at the first question. A change then costs a
     comparison with each group, not with each pattern.
     """
 
@@ -44,66 +44,70 @@ class LiveGrouping(LiveView):
         return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
 
     async def merged(self, origin: str, revision: int) -> Merged:
-        """What comes back to a device. ``revision`` is the number to give it."""
-        return await self._asked(lambda: self._standing.merged(self._federation, revision, origin))
+        """Gives the sums of a device's groups, under the number ``revision``."""
+        return await self._current(
+            lambda: self._standing.merged(self._federation, revision, origin)
+        )
 
     async def fields(self) -> dict[str, Any]:
-        """Who is where, as JSON holds it; ``since`` is when all was last grouped afresh."""
-        return await self._asked(
+        """Says as JSON which pattern is where, and since which revision the groups have stood."""
+        return await self._current(
             lambda: {"revision": self._revision, "since": self._since, **self._grouping.fields}
         )
 
-    async def _asked(self, question: Callable[[], T]) -> T:
+    async def _current(self, question: Callable[[], T]) -> T:
         async with self._lock:
-            await self._follow()
+            await self._catch_up()
             return await asyncio.to_thread(question)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         if self._distance == "parameters" and len(self._grouping.models) < FEW:
             return await self._rebuild()
-        # What fails half-way is not to be gone on with: from 0, all begins anew.
+        # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(_follow, self._standing, changes)
+        await asyncio.to_thread(_take_in, self._standing, changes)
         self._grouping = self._standing.grouping
         _require_few(len(self._grouping.models), self._standing.nbytes)
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
-        revision, made = await grouped(self._store, self._charter, self._distance, None)
+        revision, made = await group_all(self._store, self._charter, self._distance, None)
         standing = await asyncio.to_thread(self._begun, made)
         _require_few(len(made.models), standing.nbytes)
         self._standing, self._grouping, self._since = standing, made, revision
-        log.info("%s: %d patterns grouped afresh", self._federation, len(made.models))
+        log.info("%s: grouped all %d patterns", self._federation, len(made.models))
         return revision
 
 
 class LiveGroups(LiveSet[LiveGrouping]):
-    """The standing groups of all federations that somebody asked for, and the newest afresh.
+    """The live groupings of all federations that were asked about, and some made on request.
 
-    One is made afresh at a time, in a thread: it takes seconds, all of one core, and a few times
-    the memory of the contributions. Others wait, and find it ready if they ask for the same.
+    One is made on request at a time, in a thread: it takes seconds, all of one core, and a few
+    times the memory of the contributions. Others wait, and find it ready if they ask for the same.
     """
 
     def __init__(self, store: Store) -> None:
         super().__init__(PATIENCE)
         self._store = store
-        # As they are told: the models themselves would be all contributions, many times.
+        # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
 
     def standing(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
-        """The groups that are kept."""
-        return self._of(federation, lambda: LiveGrouping(self._store, charter, distance), distance)
+        """Gives the live grouping of a federation by this distance."""
+        return self._view(
+            federation, lambda: LiveGrouping(self._store, charter, distance), distance
+        )
 
-    async def anew(
+    async def regrouped(
         self, federation: FederationRow, charter: Charter, distance: str, count: int | None
     ) -> dict[str, Any]:
-        """The grouping of a federation as it is now, and its revision, as JSON holds it."""
+        """Groups all that a federation holds now, and says so as JSON, with its revision."""
         async with self._lock:
             revision = await self._store.revision(federation.name)
             asked = (federation.name, federation.created, distance, count)
             if (*asked, revision) not in self._known:
-                revision, made = await grouped(self._store, charter, distance, count)
+                revision, made = await group_all(self._store, charter, distance, count)
                 said = {"revision": revision, "since": revision, **made.fields}
                 self._remember((*asked, revision), said)
             return self._known[(*asked, revision)]
@@ -114,7 +118,7 @@ class LiveGroups(LiveSet[LiveGrouping]):
             self._known.pop(next(iter(self._known)))
 
 
-def _follow(standing: StandingGroups, changes: Sequence[Change]) -> None:
+def _take_in(standing: StandingGroups, changes: Sequence[Change]) -> None:
     for change in changes:
         if change.blob is None:
             standing.leave(change.origin)
@@ -122,17 +126,17 @@ def _follow(standing: StandingGroups, changes: Sequence[Change]) -> None:
             standing.take(Contribution.from_bytes(change.blob))
 
 
-async def grouped(
+async def group_all(
     store: Store, charter: Charter, distance: str, count: int | None
 ) -> tuple[int, Grouping]:
-    """All that a federation holds, grouped afresh, and its revision."""
+    """Groups all that a federation holds, and says of which revision that is."""
     held, patterns = list[Contribution](), 0
     sizes = [entry.size for entry in await store.entries(charter.name) if not entry.left]
     _require_few(0, sum(sizes))
     async with store.snapshot(charter.name) as snapshot:
         async for _, blob in snapshot.blobs:
             held.append(await asyncio.to_thread(Contribution.from_bytes, blob))
-            patterns += len(held[-1].kinds)
+            patterns += len(held[-1].parts)
             _require_few(patterns, 0)
     made = await asyncio.to_thread(group, held, charter.ridge, distance, count)
     return snapshot.revision, made

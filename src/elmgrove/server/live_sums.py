@@ -1,4 +1,4 @@
-"""The merged sums, kept ready while contributions come and go."""
+"""Live sums: the merged sums, kept ready while contributions come and go."""
 
 import asyncio
 import copy
@@ -12,12 +12,12 @@ from elmgrove.server.store import Change, FederationRow, Store
 
 log = logging.getLogger("elmgrove.server")
 
-#: Contributions kept ready for the sum and for who sent them.
+#: Contributions kept in memory for the sum and for the devices that sent them.
 RECENT = 64
 
 
 class LiveSum(LiveView):
-    """One federation's sum.
+    """The sum over one federation.
 
     A change costs an addition and a subtraction, however many devices there are.
     """
@@ -28,30 +28,30 @@ class LiveSum(LiveView):
         self._recent: dict[int, Evidence] = {}
 
     def remember(self, revision: int, evidence: Evidence) -> None:
-        """Keeps what just came as it is: it will be added, and asked for by who sent it."""
+        """Keeps what was just put in memory: it will be added, and its device asks without it."""
         self._recent[revision] = evidence
         while len(self._recent) > RECENT:
             # Other threads look here meanwhile; the oldest is the first.
             self._recent.pop(next(iter(self._recent)), None)
 
     def evidence(self, revision: int, blob: bytes) -> Evidence:
-        """What a stored contribution holds."""
+        """The evidence in a stored contribution."""
         known = self._recent.get(revision)
         return evidence_of(blob, self._running.basis) if known is None else known
 
     async def current(self) -> tuple[int, RunningSum]:
-        """The sum as of now, and its revision. It does not change any more."""
+        """Gives the revision as of now, and its sum, which does not change any more."""
         async with self._lock:
-            await self._follow()
+            await self._catch_up()
             return self._revision, copy.copy(self._running)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         running = copy.copy(self._running)
-        await asyncio.to_thread(self._applied, running, changes)
+        await asyncio.to_thread(self._apply_each, running, changes)
         self._running = running
         return await self._rebuild() if running.worn else changes[-1].revision
 
-    def _applied(self, running: RunningSum, changes: Sequence[Change]) -> None:
+    def _apply_each(self, running: RunningSum, changes: Sequence[Change]) -> None:
         for change in changes:
             before, now = change.replaced, change.blob
             running.change(
@@ -65,12 +65,12 @@ class LiveSum(LiveView):
             async for _, blob in snapshot.blobs:
                 await asyncio.to_thread(_add, running, blob)
         self._running = running
-        log.info("%s: summed %d contributions afresh", self._federation, running.devices)
+        log.info("%s: added up all %d contributions", self._federation, running.devices)
         return snapshot.revision
 
 
 class LiveSums(LiveSet[LiveSum]):
-    """The sums of all federations that somebody asked for."""
+    """The live sums of all federations that were asked about."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -79,9 +79,9 @@ class LiveSums(LiveSet[LiveSum]):
     async def merged(
         self, federation: FederationRow, charter: Charter, without: str | None, revision: int
     ) -> Merged:
-        """The sum without one device. ``revision`` is the number to give it."""
-        sum_ = self._sum(federation, charter)
-        at, running = await sum_.current()
+        """Gives the sum without one device, under the number ``revision``."""
+        live = self._live_sum(federation, charter)
+        at, running = await live.current()
         own = None
         while without is not None:
             entry = await self._store.entry(federation.name, without)
@@ -89,24 +89,24 @@ class LiveSums(LiveSet[LiveSum]):
                 break
             found = await self._store.blob(federation.name, without)
             if found is not None and found[0].revision <= at:
-                own = await asyncio.to_thread(sum_.evidence, found[0].revision, found[1])
+                own = await asyncio.to_thread(live.evidence, found[0].revision, found[1])
                 break
             # It changed since the sum was taken.
-            at, running = await sum_.current()
+            at, running = await live.current()
         evidence = await asyncio.to_thread(running.evidence, own)
-        return Merged(charter.name, revision, running.devices - (own is not None), evidence)
+        return Merged(charter.name, revision, running.devices - (own is not None), (evidence,))
 
-    def follow(
+    def take_in(
         self, federation: FederationRow, charter: Charter, revision: int, evidence: Evidence | None
     ) -> None:
-        """Tells that a federation changed: its sum will be ready when it is asked for."""
-        sum_ = self._sum(federation, charter)
+        """Tells that a federation changed, so that its sum is ready when it is asked for."""
+        live = self._live_sum(federation, charter)
         if evidence is not None:
-            sum_.remember(revision, evidence)
+            live.remember(revision, evidence)
         self.wake()
 
-    def _sum(self, federation: FederationRow, charter: Charter) -> LiveSum:
-        return self._of(federation, lambda: LiveSum(self._store, federation.name, charter.basis))
+    def _live_sum(self, federation: FederationRow, charter: Charter) -> LiveSum:
+        return self._view(federation, lambda: LiveSum(self._store, federation.name, charter.basis))
 
 
 def _add(running: RunningSum, blob: bytes) -> None:

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
 from elmgrove.federation import Outdated, Refused
-from elmgrove.server.store import StoreUnavailable
+from elmgrove.server.store import NoSuchFederation, StoreUnavailable
 
 log = logging.getLogger("elmgrove.server")
 
@@ -33,7 +33,7 @@ KINDS = {
 
 
 class Problem(Exception):
-    """A refusal on its way out; ``more`` are further members of the document."""
+    """A refusal, to be raised; ``more`` are further members of its document."""
 
     def __init__(self, kind: str, detail: str, **more: Any) -> None:
         super().__init__(detail)
@@ -42,6 +42,7 @@ class Problem(Exception):
         self.headers = {"WWW-Authenticate": "Bearer"} if KINDS[kind][0] == 401 else {}
 
     def response(self, instance: str) -> JSONResponse:
+        """Makes the problem document for the path ``instance``."""
         status, title = KINDS[self.kind]
         document = {
             "type": f"urn:elmgrove:problem:{self.kind}",
@@ -55,11 +56,12 @@ class Problem(Exception):
 
 
 def no_federation() -> Problem:
+    """The refusal for the administrator, who may know which federations there are."""
     return Problem("not-found", "there is no federation of this name")
 
 
 def problem_of(error: Exception) -> Problem:
-    """What the library refuses, as a problem; anything it did not foresee is the server's fault."""
+    """Turns an error of the library into a problem; one that is unknown is the server's fault."""
     match error:
         case Problem():
             return error
@@ -80,21 +82,16 @@ def problem_of(error: Exception) -> Problem:
             problem = Problem(kind, error.detail)
             problem.headers |= dict(error.headers or {})
             return problem
-    return Problem("internal", "it was logged; please tell whoever runs it")
+    return Problem("internal", "it was logged; please tell the administrator")
 
 
 async def answer(request: Request, error: Exception) -> JSONResponse:
-    """The exception handler of the whole application."""
+    """Answers a request that failed, as the exception handler of the whole application."""
     path = request.scope["path"]
-    problem = no_federation() if await _was_deleted(request, error) else problem_of(error)
+    if isinstance(error, NoSuchFederation):
+        # It was deleted after the caller was let in: the answer is what it would be from now on.
+        error = request.state.no_federation
+    problem = problem_of(error)
     if problem.kind == "internal":
         log.error("%s %s failed", request.method, path, exc_info=error)
     return problem.response(path)
-
-
-async def _was_deleted(request: Request, error: Exception) -> bool:
-    """Whether the store did not find the federation, because it was deleted in the meantime."""
-    name = request.path_params.get("federation")
-    if not isinstance(error, KeyError) or name is None:
-        return False
-    return await request.app.state.service.store.federation(name) is None

@@ -1,4 +1,4 @@
-"""Federations and their devices over HTTP: made, let in, shown, revoked and deleted."""
+"""Federations and their devices over HTTP: they are made, shown, let in, revoked, deleted."""
 
 import time
 
@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from elmgrove.federation import Charter, address_of
 from elmgrove.server.auth import Caller, caller_of, hashed, joiner_of, new_secret, require_admin
 from elmgrove.server.contributions import depart
-from elmgrove.server.problems import Problem
+from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import content_limit, json_of
 from elmgrove.server.store import DeviceRow, FederationRow
 
@@ -54,12 +54,13 @@ async def delete_federation(request: Request) -> Response:
     """Deletes a federation with all that belongs to it."""
     caller = await caller_of(request)
     caller.require_admin()
-    await caller.service.store.delete_federation(caller.charter.name)
+    if not await caller.service.store.delete_federation(caller.charter.name):
+        raise no_federation()
     return Response(status_code=204)
 
 
 async def renew_token(request: Request) -> Response:
-    """Gives a new join token; the old one is worth nothing from then on. Keys stay valid."""
+    """Gives a new join token; the old one is no longer valid. Keys stay valid."""
     caller = await caller_of(request)
     caller.require_admin()
     token = new_secret("join")
@@ -82,11 +83,13 @@ async def enrol_device(request: Request) -> Response:
         raise Problem("malformed", "name: the device's name is missing")
     address_of(name)
     if not caller.charter.admits(name):
-        raise Problem("forbidden", f"{name!r} is not among those who may join")
+        raise Problem("forbidden", f"{name!r} is not among the names that may join")
     key = new_secret("key")
     device = DeviceRow(name, hashed(key), False, time.time())
     if not await caller.service.store.enrol(caller.charter.name, device, again=is_admin):
-        raise Problem("taken", f"{name!r} has joined already; only the administrator can renew it")
+        raise Problem(
+            "taken", f"{name!r} has joined already; only the administrator can renew its key"
+        )
     return JSONResponse({"name": name, "key": key}, 201)
 
 
@@ -99,7 +102,7 @@ async def list_devices(request: Request) -> Response:
 
 
 async def revoke_device(request: Request) -> Response:
-    """Makes a device's key worthless and takes its part out of the sum."""
+    """Revokes a device's key and takes its contribution out of the sum."""
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]

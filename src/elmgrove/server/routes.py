@@ -1,13 +1,16 @@
-"""What the server offers: one table, from which both the routes and the documentation follow."""
+"""What the server offers: one table, from which the routes and the OpenAPI document follow."""
 
+import inspect
+import re
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
 from elmgrove.server import contributions, registry
+from elmgrove.server.problems import KINDS
 from elmgrove.server.service import service_of
 
 
@@ -27,7 +30,6 @@ DEVICE = f"{FEDERATION}/devices/{{device:path}}"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
 
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
-
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -164,3 +166,79 @@ OFFERS = (
         query=("distance", "anew", "groups"),
     ),
 )
+
+_PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"urn:elmgrove:problem:{kind}" for kind in KINDS]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+        "held_epoch": {"type": "integer", "description": "with 'outdated': the epoch to get past"},
+        "shrunk": {"type": "boolean", "description": "with 'outdated': leave before you publish"},
+    },
+}
+
+
+def openapi_document() -> dict[str, Any]:
+    """Describes all that the server offers, as OpenAPI 3.1."""
+    paths: dict[str, dict[str, Any]] = {}
+    for offer in OFFERS:
+        path = _PLACE.sub(r"{\1}", offer.path)
+        paths.setdefault(path, {})[offer.method.lower()] = _operation(offer)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Elmgrove exchange",
+            "version": __version__,
+            "description": "Devices put what they learned and get what the others learned.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": _PROBLEM},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(offer: Offer) -> dict[str, Any]:
+    doc = inspect.getdoc(offer.handler) or ""
+    operation: dict[str, Any] = {
+        "operationId": offer.name,
+        "summary": doc.splitlines()[0],
+        "parameters": _parameters(offer),
+        "responses": {
+            str(offer.success): {"description": "Done"} | _content(offer.content),
+            "default": {
+                "description": "Refused; nothing was changed",
+                "content": {
+                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                },
+            },
+        },
+    }
+    if offer.secrets:
+        operation["description"] = f"Needs: {' or '.join(offer.secrets)}."
+        operation["security"] = [{"bearer": []}]
+    if offer.body is not None:
+        operation["requestBody"] = {"required": True} | _content(offer.body)
+    return operation
+
+
+def _parameters(offer: Offer) -> list[dict[str, Any]]:
+    text = {"schema": {"type": "string"}}
+    places = [
+        {"name": name, "in": "path", "required": True, **text}
+        for name in _PLACE.findall(offer.path)
+    ]
+    return places + [{"name": name, "in": "query", **text} for name in offer.query]
+
+
+def _content(media: str | None) -> dict[str, Any]:
+    if media is None:
+        return {}
+    kind = "object" if media == "application/json" else "string"
+    return {"content": {media: {"schema": {"type": kind}}}}

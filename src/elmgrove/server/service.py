@@ -1,4 +1,4 @@
-"""The service: what all requests share."""
+"""The service: what all requests share, and how their bodies are read."""
 
 import json
 from dataclasses import dataclass, field
@@ -18,21 +18,21 @@ MAX_JSON = 4 * 2**20
 
 @dataclass
 class Service:
-    """The store, sums and groups kept ready, who the administrator is, and how much may come in."""
+    """The store, live sums and groups, the administrator's hash, and the longest body to take."""
 
     store: Store
     admin_hash: str
     max_body: int
-    sums: LiveSums = field(init=False)
-    groups: LiveGroups = field(init=False)
+    live_sums: LiveSums = field(init=False)
+    live_groups: LiveGroups = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.sums = LiveSums(self.store)
-        self.groups = LiveGroups(self.store)
+        self.live_sums = LiveSums(self.store)
+        self.live_groups = LiveGroups(self.store)
 
     def charter(self, federation: FederationRow) -> Charter:
-        """A federation's charter; made once, since every request asks for it."""
+        """The charter of a federation; it is made once, since every request asks for it."""
         key = (federation.name, federation.created)
         if key not in self._charters:
             self._charters[key] = Charter.from_fields(
@@ -53,7 +53,7 @@ def service_of(request: Request) -> Service:
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """The request's body, if it is no longer than ``limit``, whatever its headers claim."""
+    """Reads a request's body, if it is no longer than ``limit``, whatever its headers claim."""
     chunks, size = list[bytes](), 0
     try:
         async for chunk in request.stream():
@@ -67,7 +67,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 async def json_of(request: Request) -> dict[str, Any]:
-    """The object in the request's body."""
+    """Reads the JSON object in a request's body."""
     try:
         found = json.loads(await body_of(request, MAX_JSON))
     except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ async def json_of(request: Request) -> dict[str, Any]:
 
 
 def content_limit(charter: Charter, patterns: int = 1) -> int:
-    """The longest that an honest contribution can be: its numbers, its basis, and some air."""
+    """The most bytes that an honest contribution has: its numbers, its basis, and some to spare."""
     units, outputs = charter.basis.layer.units, charter.basis.outputs
     numbers = 8 * (units * (units + 1) // 2 + units * outputs)
     # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.

@@ -1,4 +1,4 @@
-"""What touches a disk: files that are written whole or not at all, and tables of rows."""
+"""Reading and writing disks: files that are written whole or not at all, and tables of rows."""
 
 from elmgrove.storage.disk import load, locked, save, write
 from elmgrove.storage.tables import NOT_TEXT, Columns, Head, Table, read_table

@@ -1,4 +1,7 @@
-"""Files on disk, whole or not at all; what they hold is for their readers to know."""
+"""Files on disk that are written whole or not at all, and locks.
+
+What a file holds is not known here: it comes as bytes, and the caller's ``read`` makes sense of it.
+"""
 
 import importlib
 import os
@@ -11,13 +14,13 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 
 from elmgrove.errors import BadFile, BadInput
 
-# Only POSIX has it.
+# Only POSIX has locks of files.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 T = TypeVar("T")
 
 
 class Content(Protocol):
-    """What can be saved: its bytes, and whether they are for their owner's eyes only."""
+    """Something that can be saved: its bytes, and whether only their owner may read them."""
 
     @property
     def private(self) -> bool: ...
@@ -25,73 +28,42 @@ class Content(Protocol):
 
 
 def save(path: Path, content: Content) -> None:
-    """Writes atomically: after a crash at any point the file is the old one or the new one."""
+    """Saves to a file, atomically: after a crash it is the old one or the new one."""
     write(path, content.to_bytes(), private=content.private)
 
 
 def write(path: Path, blob: bytes, *, private: bool = False) -> None:
-    """Puts bytes into a file, atomically; a new one is for its owner's eyes only if ``private``."""
-    with _calling_it(path):
+    """Writes bytes to a file, atomically; only its owner may read a new one that is ``private``."""
+    with _errors_name(path):
         _replace(path, blob, 0o600 if private else 0o666)
+
+
+def load(path: Path, read: Callable[[bytes], T]) -> T:
+    """Reads a file by ``read``, such as ``Member.from_bytes``; an error names the file."""
+    try:
+        return read(path.read_bytes())
+    except BadFile as error:
+        raise BadFile(f"{path}: {error}") from error
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else changes this state meanwhile; ``BadInput`` if somebody is at it.
+    """Keeps other processes from changing a file inside ``with``; ``BadInput`` if one has it.
 
-    A file beside it (``.fan-1.elm.lock``) is held by the process, so it is free again when the
+    The process holds a file beside it (``.fan-1.elm.lock``), so the lock is free again when the
     process ends, in whatever way. Where the system has no such locks, nothing is prevented.
     """
     if fcntl is None:
         yield
         return
     lock = path.with_name(f".{path.name}.lock")
-    with _calling_it(path):
+    with _errors_name(path):
         file = _held(lock, path)
     with file:
         try:
             yield
         finally:
             lock.unlink(missing_ok=True)
-
-
-def _held(lock: Path, path: Path) -> BinaryIO:
-    while True:
-        file = lock.open("ab")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise BadInput(
-                f"{path} is in use by another process (a running agent?); stop it first"
-            ) from error
-        # Whoever held it before may have removed it between the two steps.
-        if lock.exists() and os.path.samestat(lock.stat(), os.fstat(file.fileno())):
-            return file
-        file.close()
-
-
-def load(path: Path, read: Callable[[bytes], T]) -> T:
-    """What ``read`` (as ``Member.from_bytes``) makes of a file's bytes; an error names the file."""
-    with _naming(path):
-        return read(path.read_bytes())
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except BadFile as error:
-        raise BadFile(f"{path}: {error}") from error
-
-
-@contextmanager
-def _calling_it(path: Path) -> Iterator[None]:
-    """An error speaks of the file that the user knows, not of one beside it, nor of none."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _replace(path: Path, blob: bytes, mode: int) -> None:
@@ -104,10 +76,10 @@ def _replace(path: Path, blob: bytes, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            # Who may not read the old one may not read the new one.
+            # A user who may not read the old one may not read the new one.
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
-    except BaseException:  # interrupted as well: no litter
+    except BaseException:  # interrupted as well: leaves no temporary file
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
@@ -121,3 +93,28 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _held(lock: Path, path: Path) -> BinaryIO:
+    while True:
+        file = lock.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise BadInput(
+                f"{path} is in use by another process (a running agent?); stop it first"
+            ) from error
+        # The process that held it before may have removed it between the two steps.
+        if lock.exists() and os.path.samestat(lock.stat(), os.fstat(file.fileno())):
+            return file
+        file.close()
+
+
+@contextmanager
+def _errors_name(path: Path) -> Iterator[None]:
+    """Makes errors name the file that the user knows, not one beside it, nor none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,4 +1,4 @@
-"""Rows from CSV and .npy files, with every bad cell named by line and column."""
+"""Tables of numbers in CSV and .npy files; an error names the line and column of a bad cell."""
 
 import csv
 import math
@@ -16,13 +16,13 @@ Array = NDArray[np.float64]
 _DELIMITERS = ",;\t"
 _NO_NAMES = "{}: columns can't be dropped by name without a line of names"
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
-#: What is said of a file in another encoding.
+#: The message for a file in another encoding.
 NOT_TEXT = "not text in UTF-8; save it as a CSV file in UTF-8"
 
 
 @dataclass
 class Table:
-    """Rows, where they stand in their file, and what was left out of them.
+    """Rows of a file, the lines they stand in, and a text for each row that was left out.
 
     ``lines`` counts from 1 as an editor does (rows of an .npy file count from 0).
     """
@@ -41,11 +41,11 @@ def read_table(
     skip_bad: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Table:
-    """All rows of a file.
+    """Reads all rows of a CSV or .npy file.
 
     A first line that holds no number at all is a header. ``features`` picks and orders columns
     by name, ``drop`` leaves some out. A bad row is an error, or with ``skip_bad`` left out and
-    listed. ``progress`` hears how many characters were read so far.
+    listed. ``progress`` is told how many characters were read so far.
     """
     if path.suffix.lower() == ".npy":
         return _read_npy(path, drop, skip_bad)
@@ -115,7 +115,7 @@ def _read_csv(
 def _records(
     file: TextIO, delimiter: str, offset: int, progress: Callable[[int], None] | None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Each record with the number of its last line; blank lines are passed over."""
+    """Yields each record with the number of its last line; leaves blank lines out."""
     # The csv module reads by iteration, during which tell() is not allowed: count instead.
     read = 0
 
@@ -134,7 +134,7 @@ def _records(
 
 
 class Head(NamedTuple):
-    """What the first line of a file tells: how cells are parted, and whether they have names."""
+    """The first line of a file: how its cells are separated, and whether they are names."""
 
     delimiter: str
     cells: list[str]
@@ -142,7 +142,7 @@ class Head(NamedTuple):
 
     @classmethod
     def of(cls, first: str) -> Self:
-        """A first line that holds no number at all is a line of names."""
+        """Reads a first line: one that holds no number at all is a line of names."""
         delimiter = max(_DELIMITERS, key=first.count)
         cells = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
         named = bool(cells) and not any(_number(cell) is not None for cell in cells)
@@ -150,7 +150,7 @@ class Head(NamedTuple):
 
 
 class Columns:
-    """Which columns of a file are wanted, in which order."""
+    """The columns of a file that are wanted, in their order."""
 
     def __init__(
         self, name: str, head: Head, features: Sequence[str] | None, drop: Sequence[str]
@@ -171,7 +171,7 @@ class Columns:
         self.names = tuple(wanted) if named else None
 
     def record(self, where: str, text: str) -> list[float] | None:
-        """The numbers of a record that is one line; None where the line is blank."""
+        """Reads the numbers of a record that is one line; None where the line is blank."""
         # An open quotation mark makes the reader ask for a second line.
         reader = csv.reader([text, ""], delimiter=self._delimiter)
         try:
@@ -183,15 +183,15 @@ class Columns:
         return None if _blank(cells) else self.numbers(where, cells)
 
     def numbers(self, where: str, cells: list[str]) -> list[float]:
-        """The wanted cells as numbers; ``where`` tells a person which record this is."""
+        """Reads the wanted cells as numbers; ``where`` names the record in an error."""
         if len(cells) != self._width:
             raise BadInput(f"{where}: expected {self._width} columns, got {len(cells)}")
         try:
             values = [float(cells[index]) for index in self.kept]
         except ValueError:
             values = [math.nan]
-        # Their sum shows in one pass that all are finite; if not, or if it is not clear what a
-        # cell is, each is looked at.
+        # Their sum shows in one pass that all are finite. If it is not, or if a cell may be
+        # something else than a number, each cell is checked.
         if math.isfinite(sum(values)) and not any("_" in cell for cell in cells):
             return values
         return [self._finite(where, index, cells[index]) for index in self.kept]

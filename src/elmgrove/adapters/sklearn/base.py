@@ -12,14 +12,14 @@ from elmgrove.algebra import OSELM, Array, HiddenLayer
 
 
 class LayerEstimator(BaseEstimator):
-    """An estimator with a hidden layer."""
+    """An estimator of scikit-learn with a hidden layer."""
 
     activation: str
     weights: str
     random_state: Any
 
     def _layer(self, inputs: int, units: int) -> HiddenLayer:
-        """The layer of the parameters.
+        """Makes the layer from the parameters.
 
         A whole number as ``random_state`` is the layer's seed as it stands, so that estimators
         and plain detectors of the same seed can merge.
@@ -31,7 +31,7 @@ class LayerEstimator(BaseEstimator):
 
 
 class OSELMEstimator(LayerEstimator):
-    """An estimator that learns targets, with an OS-ELM (``model_``) behind it."""
+    """An estimator of scikit-learn that learns targets, with an OS-ELM (``model_``) inside."""
 
     model_: OSELM
 
@@ -56,8 +56,8 @@ class OSELMEstimator(LayerEstimator):
     def _new(self) -> bool:
         return not hasattr(self, "model_")
 
-    def _learn(self, X: Array, T: Array, afresh: bool) -> Self:
-        model = self._fresh(X.shape[1], T.shape[1]) if afresh else self.model_
+    def _learn(self, X: Array, T: Array, *, from_zero: bool) -> Self:
+        model = self._fresh(X.shape[1], T.shape[1]) if from_zero else self.model_
         model.learn_many(X, T)
         self.model_ = model
         return self

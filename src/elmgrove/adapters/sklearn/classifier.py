@@ -12,14 +12,15 @@ from elmgrove.algebra import Array
 
 
 class OSELMClassifier(ClassifierMixin, OSELMEstimator):
-    """One output a class, trained towards 1 for its rows and 0 for others; the largest wins.
+    """Classifies rows by an OS-ELM with an output for each class; the largest wins.
 
-    Training is one pass in closed form, and ``partial_fit`` in any chunks gives what ``fit``
-    on all rows would. It does well on up to some hundred columns of similar size (scale them),
-    and knows nothing of neighbouring pixels or words. More ``units`` bend the boundary more
-    and cost their square for each row; ``ridge`` holds them back. ``random_state`` as a whole
-    number is the seed of the hidden layer: two estimators with the same parameters, columns
-    and classes cooperate by ``a.model_.merge(b.model_.evidence)``.
+    Outputs are trained towards 1 for rows of their class and 0 for others. Training is one pass
+    in closed form, and ``partial_fit`` in any chunks gives what ``fit`` on all rows would. It
+    does well on up to some hundred columns of similar size (scale them), and knows nothing of
+    neighbouring pixels or words. More ``units`` bend the boundary more and cost their square
+    for each row; ``ridge`` holds them back. ``random_state`` as a whole number is the seed of
+    the hidden layer: two estimators with the same parameters, columns and classes cooperate by
+    ``a.model_.merge(b.model_.evidence)``.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -27,10 +28,10 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
     >>> round(model.score(X[1200:] / 16, y[1200:]), 3)
     0.961
 
-    For small machines the same in whole numbers, saved by ``elmgrove.files.save``; outputs have the
-    order of ``classes_``, and inputs here reach from 0 to 1:
+    Small machines can have it in whole numbers, saved by ``elmgrove.storage.save``; outputs have
+    the order of ``classes_``, and inputs here reach from 0 to 1:
 
-    >>> from elmgrove.rounds.classifier import CompactClassifier
+    >>> from elmgrove.rounds import CompactClassifier
     >>> plain = OSELMClassifier(units=512, activation="relu", weights="binary")
     >>> learned = plain.fit(X[:1200] / 16, y[:1200]).model_
     >>> small = CompactClassifier.of(learned.basis, learned.beta, largest=1.0)
@@ -47,7 +48,7 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
         """Learns these rows and nothing else."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        return self._learn_labels(X, y, unique_labels(y), afresh=True)
+        return self._learn_labels(X, y, unique_labels(y), from_zero=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learns these rows as well; the first call must name all classes there will be."""
@@ -58,25 +59,25 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
         if classes is not None and not np.array_equal(unique_labels(classes), known):
             raise ValueError(f"the first call of partial_fit named the classes {known.tolist()}")
         X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
-        return self._learn_labels(X, y, known, afresh=first)
+        return self._learn_labels(X, y, known, from_zero=first)
 
     def decision_function(self, X: Any) -> Array:
-        """The output of each class; for two classes, the second's less the first's."""
+        """Computes the output of each class; for two classes, the second's less the first's."""
         outputs = self._outputs(X)
         return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict(self, X: Any) -> Array:
-        """The class with the largest output."""
+        """Predicts the class with the largest output."""
         winners = self._outputs(X).argmax(axis=1)
         labels: Array = self.classes_[winners]
         return labels
 
-    def _learn_labels(self, X: Array, y: Array, classes: Array, afresh: bool) -> Self:
+    def _learn_labels(self, X: Array, y: Array, classes: Array, from_zero: bool) -> Self:
         one_hot = y[:, np.newaxis] == classes
         unknown = ~one_hot.any(axis=1)
         if unknown.any():
             label = y[unknown].tolist()[0]
             raise ValueError(f"{label!r} is not one of the classes {classes.tolist()}")
-        self._learn(X, one_hot.astype(np.float64), afresh)
+        self._learn(X, one_hot.astype(np.float64), from_zero=from_zero)
         self.classes_ = classes
         return self

@@ -15,7 +15,7 @@ Vector = NDArray[np.float64]
 
 
 class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
-    """Says how unlike the rows it learned a row is, with a ``Detector`` (``detector_``) behind it.
+    """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector_``) inside.
 
     Works where normal rows have something in common that ``units`` numbers can say; not for a
     single column, nor where columns are independent noise. It learns every row it is given:
@@ -69,17 +69,17 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         return self._decide(self.detector_.recent.rows)
 
     def score_samples(self, X: Any) -> Vector:
-        """Minus the detector's score: the higher, the more normal."""
+        """Scores rows, the higher the more normal: minus the detector's score."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return -self.detector_.score_many(X)
 
     def decision_function(self, X: Any) -> Vector:
-        """``score_samples`` less ``offset_``: below 0 is an outlier."""
+        """Scores rows less ``offset_``: below 0 is an outlier."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int_]:
-        """1 for a normal row, -1 for an outlier."""
+        """Predicts 1 for a normal row, -1 for an outlier."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _fresh(self, inputs: int) -> Detector:

@@ -11,7 +11,7 @@ from elmgrove.algebra import Array
 
 
 class OSELMRegressor(MultiOutputMixin, RegressorMixin, OSELMEstimator):
-    """A curved surface through the targets, one or several a row, in one pass of closed form.
+    """Predicts one number or several a row by an OS-ELM, learned in one pass in closed form.
 
     ``partial_fit`` in any chunks gives what ``fit`` on all rows would. It suits smooth
     relations between columns of similar size (scale them); it is no better than a guess
@@ -29,21 +29,21 @@ class OSELMRegressor(MultiOutputMixin, RegressorMixin, OSELMEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learns these rows and nothing else."""
-        return self._learn_numbers(X, y, afresh=True)
+        return self._learn_numbers(X, y, from_zero=True)
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learns these rows as well."""
-        return self._learn_numbers(X, y, afresh=self._new)
+        return self._learn_numbers(X, y, from_zero=self._new)
 
     def predict(self, X: Any) -> Array:
-        """The targets, in the shape in which they were learned."""
+        """Predicts the targets, in the shape in which they were learned."""
         outputs = self._outputs(X)
         return outputs.ravel() if self.single_target_ else outputs
 
-    def _learn_numbers(self, X: Any, y: Any, afresh: bool) -> Self:
+    def _learn_numbers(self, X: Any, y: Any, from_zero: bool) -> Self:
         X, y = validate_data(
-            self, X, y, dtype=np.float64, reset=afresh, multi_output=True, y_numeric=True
+            self, X, y, dtype=np.float64, reset=from_zero, multi_output=True, y_numeric=True
         )
-        self._learn(X, y.reshape(len(y), -1), afresh)
+        self._learn(X, y.reshape(len(y), -1), from_zero=from_zero)
         self.single_target_ = y.ndim == 1
         return self

@@ -96,8 +96,8 @@ def difference(member: Member, rows: Array) -> float:
     """How far a model is from one that learned all these rows in one place (relative, β)."""
     central = Charter(NAME, member.detector.basis, member.detector.model.ridge).start("central")
     central.detector.learn_many(rows)
-    beta = central.detector.model.beta
-    return float(np.abs(member.detector.model.beta - beta).max() / np.abs(beta).max())
+    beta = central.detector.model.models[0].beta
+    return float(np.abs(member.detector.model.models[0].beta - beta).max() / np.abs(beta).max())
 
 
 def _names() -> tuple[str, ...]:

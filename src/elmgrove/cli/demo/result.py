@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table as Grid
 
 from elmgrove.cli.demo.digits import Digits
-from elmgrove.detector import Watcher
+from elmgrove.detector import Detector
 from elmgrove.errors import require_extra
 
 
@@ -22,7 +22,7 @@ class Result:
     auc: float
 
     @classmethod
-    def of(cls, detector: Watcher[Any], digit: int, known: set[int], data: Digits) -> "Result":
+    def of(cls, detector: Detector, digit: int, known: set[int], data: Digits) -> "Result":
         scores, digits = detector.score_many(data.test), data.test_digit
         normal = np.isin(digits, sorted(known))
         parts = (digits == digit, normal & (digits != digit), ~normal)
@@ -31,7 +31,7 @@ class Result:
         return cls(own, peers, unknown, float(auc))
 
 
-def loss_on(detector: Watcher[Any], digit: int, data: Digits) -> float:
+def loss_on(detector: Detector, digit: int, data: Digits) -> float:
     """Mean loss on the test rows of one digit."""
     return float(detector.score_many(data.test[data.test_digit == digit]).mean())
 

@@ -1,23 +1,6 @@
-"""Several normal patterns, a model for each."""
+"""Several normal patterns: a model for each, and for those that others know."""
 
 from elmgrove.detector.mixture.mixture import Mixture
-from elmgrove.detector.mixture.pattern import (
-    ASSIGNMENTS,
-    MOST_PARTS,
-    Joined,
-    Part,
-    Pattern,
-    PatternRule,
-)
-from elmgrove.detector.mixture.received import Place
+from elmgrove.detector.mixture.pattern import ASSIGNMENTS, PatternRule
 
-__all__ = [
-    "ASSIGNMENTS",
-    "MOST_PARTS",
-    "Joined",
-    "Mixture",
-    "Part",
-    "Pattern",
-    "PatternRule",
-    "Place",
-]
+__all__ = ["ASSIGNMENTS", "Mixture", "PatternRule"]

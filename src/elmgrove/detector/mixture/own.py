@@ -1,13 +1,15 @@
 """The normal patterns of a device: those in use, those put aside, and how they come and go."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, Fitted, cluster, groups, k_means
-from elmgrove.detector.mixture.pattern import AUTO, MOST_PARTS, Part, Pattern, PatternRule
-from elmgrove.errors import BadInput
+from elmgrove.algebra import Array, Basis, Evidence, Fitted, Packed, cluster, groups, k_means
+from elmgrove.detector.mixture.pattern import AUTO, Pattern, PatternRule
+from elmgrove.detector.model import MOST_PARTS, Autoencoder, Part
+from elmgrove.errors import BadInput, require_whole
 
 #: Rows between two looks at which patterns are one, which are not used, and what is typical.
 TUNE_EVERY = 256
@@ -16,7 +18,7 @@ _STEADY = 0.05
 
 
 class OwnPatterns:
-    """Own patterns, and which row belongs to which.
+    """The patterns of a device, and which row belongs to which.
 
     Until ``start_rows`` rows came there is one. Then they are clustered (MLMG, Algorithm 1), and
     each later row goes to the pattern whose centroid is nearest, which moves (Algorithm 2). Every
@@ -29,22 +31,29 @@ class OwnPatterns:
         self.basis = basis
         self.rule = rule
         self._settings = settings
-        self.own = [self.blank(0)]
+        self.used = [self.blank(0)]
         self.retired: list[Pattern] = []
         #: The rows that decide how many patterns there are; None once that is decided.
         self.first_rows: list[Array] | None = [] if rule.patterns != 1 else None
         self.next_number = 1
         self.rows_seen = 0
+        # Where the patterns in use lie; None until it is asked for.
+        self._centroids: Array | None = None
 
     def blank(self, number: int) -> Pattern:
-        """A pattern of this device's kind that has no rows yet."""
-        layer, outputs = self.basis.layer, self.basis.outputs
-        return Pattern(number, OSELM(layer, outputs, basis=self.basis, **self._settings))
+        """A pattern with the settings of this device that has no rows yet."""
+        return Pattern(number, Autoencoder(self.basis, **self._settings))
+
+    def foreign(self, evidence: Evidence) -> Autoencoder:
+        """A model of what others know, which never learns."""
+        model = Autoencoder(self.basis, **self._settings)
+        model.use_prior(evidence)
+        return model
 
     @property
     def numbers(self) -> list[int]:
-        """Of the patterns in use."""
-        return [pattern.number for pattern in self.own]
+        """The numbers of the patterns in use."""
+        return [pattern.number for pattern in self.used]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -52,40 +61,41 @@ class OwnPatterns:
 
         Joining, parting and putting aside change nothing here.
         """
-        parts = [part for pattern in [*self.own, *self.retired] for part in pattern.parts]
+        parts = [part for pattern in [*self.used, *self.retired] for part in pattern.parts]
         return tuple(sorted(parts, key=lambda part: part.number))
 
     def find(self, number: int) -> Pattern:
         """The pattern in use with this number."""
-        return _find(self.own, number)
+        return _find(self.used, number)
 
     # Which row belongs to which
 
-    def arrange(self) -> None:
-        """To be called when the patterns in use are others, or lie elsewhere."""
-        self._centroids = np.stack([pattern.centroid for pattern in self.own])
-
     def nearest(self, x: Array) -> int:
-        """The place of the pattern whose rows lie nearest."""
-        if len(self.own) == 1:
+        """The place of the pattern whose centroid is nearest to a row."""
+        if len(self.used) == 1:
             return 0
-        away = self._centroids - x
+        away = self._lying() - x
         return int(np.einsum("ij,ij->i", away, away).argmin())
 
     def nearest_to_each(self, X: Array) -> Array:
-        """The same for each row, with nothing moving meanwhile."""
-        distances = ((X[:, np.newaxis] - self._centroids) ** 2).sum(axis=2)
+        """The place of the nearest pattern for each row, with nothing moving meanwhile."""
+        distances = ((X[:, np.newaxis] - self._lying()) ** 2).sum(axis=2)
         return np.asarray(distances.argmin(axis=1))
 
     def move(self, index: int, x: Array) -> None:
-        """A row came to a pattern."""
-        moved = self.own[index]
+        """Lets a pattern follow a row that came to it."""
+        moved = self.used[index]
         moved.move(x)
-        if len(self.own) > 1:
-            self._centroids[index] = moved.centroid
-            for pattern in self.own:
+        if len(self.used) > 1:
+            self._lying()[index] = moved.centroid
+            for pattern in self.used:
                 pattern.idle += 1
             moved.idle = 0
+
+    def _lying(self) -> Array:
+        if self._centroids is None or len(self._centroids) != len(self.used):
+            self._centroids = np.stack([pattern.centroid for pattern in self.used])
+        return self._centroids
 
     # How many there are
 
@@ -93,11 +103,16 @@ class OwnPatterns:
     def rows_until_change(self) -> int:
         """Rows until the patterns may become others."""
         if self.first_rows is not None:
-            return self.rule.start_rows - len(self.first_rows)
+            return self.rows_undecided
         return TUNE_EVERY - self.rows_seen % TUNE_EVERY
 
+    @property
+    def rows_undecided(self) -> int:
+        """Rows until it is decided how many patterns there are; 0 once it is."""
+        return 0 if self.first_rows is None else self.rule.start_rows - len(self.first_rows)
+
     def seen(self, X: Array | Sequence[Array]) -> bool:
-        """Rows were learned: says whether it was time to decide, or to tune."""
+        """Counts rows that were learned, and decides or tunes when it is time; says whether."""
         self.rows_seen += len(X)
         if self.first_rows is None:
             if self.rows_seen % TUNE_EVERY:
@@ -113,33 +128,33 @@ class OwnPatterns:
     def tune(self) -> None:
         """Joins patterns that are one, puts aside those that got no rows, measures the rest."""
         before = self.numbers
-        if self.rule.patterns == AUTO and self.rule.join > 0.0 and len(self.own) > 1:
+        if self.rule.patterns == AUTO and self.rule.join > 0.0 and len(self.used) > 1:
             self._join()
         limit = self.rule.retire_after
-        unused = [p for p in self.own if limit and p.idle >= limit][: len(self.own) - 1]
-        self.own = [pattern for pattern in self.own if pattern not in unused]
+        unused = [p for p in self.used if limit and p.idle >= limit][: len(self.used) - 1]
+        self.used = [pattern for pattern in self.used if pattern not in unused]
         self.retired += unused
-        for pattern in self.own:
+        for pattern in self.used:
             pattern.age()
         self._measure(_STEADY if self.numbers == before else 0.0)
 
     @property
     def has_room(self) -> bool:
         """Whether there can be one more."""
-        few = len(self.own) < self.rule.most and len(self.parts) < MOST_PARTS
+        few = len(self.used) < self.rule.most and len(self.parts) < MOST_PARTS
         return few and self.rule.patterns == AUTO and self.first_rows is None
 
     def found(self, X: Array) -> None:
         """Makes these rows a pattern of their own."""
-        self._found(X)
+        self._add(X)
         self._measure()
 
     def part(self, number: int) -> None:
         """Makes a pattern that was joined to another one by itself again."""
-        for pattern in [*self.own, *self.retired]:
+        for pattern in [*self.used, *self.retired]:
             if any(joined.number == number for joined in pattern.joined):
                 pattern.release(number, again := self.blank(number))
-                self.own.append(again)
+                self.used.append(again)
                 self._measure()
                 return
         raise BadInput(f"no pattern {number} was joined to another one")
@@ -149,16 +164,16 @@ class OwnPatterns:
         pattern = _find(self.retired, number)
         self.retired.remove(pattern)
         pattern.idle = 0
-        self.own.append(pattern)
+        self.used.append(pattern)
         self._measure()
 
-    def _found(self, X: Array) -> None:
+    def _add(self, X: Array) -> None:
         pattern = self.blank(self.next_number)
         self.next_number += 1
-        pattern.model.absorb_many(X, X)
+        pattern.model.learn_all(X)
         for x in X:
             pattern.move(x)
-        self.own.append(pattern)
+        self.used.append(pattern)
 
     def _split(self, X: Array) -> None:
         """Algorithm 1: the first rows decide how many patterns there are."""
@@ -168,30 +183,78 @@ class OwnPatterns:
             labels = cluster(X, rule.most, rule.silhouette).labels
         else:
             labels = k_means(X, int(rule.patterns))
-        kinds = [X[labels == name] for name in np.unique(labels)]
-        if len(kinds) > 1:
-            self.own = []
-            for rows in kinds:
-                self._found(rows)
+        names = np.unique(labels)
+        if len(names) > 1:
+            self.used = []
+            for name in names:
+                self._add(X[labels == name])
         self._measure()
 
     def _join(self) -> None:
-        kinds = [Fitted(pattern.evidence, pattern.model.ridge) for pattern in self.own]
-        own = self.own
-        self.own = []
-        for group in groups(kinds, self.rule.join):
-            first, *others = sorted((own[index] for index in group), key=lambda p: p.number)
+        fitted = [Fitted(pattern.evidence, pattern.model.ridge) for pattern in self.used]
+        used = self.used
+        self.used = []
+        for group in groups(fitted, self.rule.join):
+            first, *others = sorted((used[index] for index in group), key=lambda p: p.number)
             for other in others:
                 first.take_in(other)
-            self.own.append(first)
+            self.used.append(first)
 
     def _measure(self, steady: float = 0.0) -> None:
-        """All or none anew, since only their ratios matter; none if little has changed."""
-        found = [pattern.measured for pattern in self.own]
-        held = [pattern.typical for pattern in self.own]
+        """Measures what is typical of each: of all or of none, since only ratios matter.
+
+        Nothing is changed where little would change. The patterns may lie elsewhere now.
+        """
+        self._centroids = None
+        found = [pattern.measured for pattern in self.used]
+        held = [pattern.typical for pattern in self.used]
         if not np.allclose(found, held, rtol=steady, atol=0.0):
-            for pattern, typical in zip(self.own, found, strict=True):
+            for pattern, typical in zip(self.used, found, strict=True):
                 pattern.typical = typical
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """All patterns as fields and arrays."""
+        fields: dict[str, Any] = {
+            "rule": asdict(self.rule),
+            "next": self.next_number,
+            "seen": self.rows_seen,
+            "begun": self.first_rows is None,
+        }
+        first = np.array(self.first_rows or [])
+        arrays = {"first": first.reshape(-1, self.basis.layer.inputs)}
+        for name, patterns in (("own", self.used), ("retired", self.retired)):
+            fields[name] = []
+            for index, pattern in enumerate(patterns):
+                known, parts = pattern.pack(f"{name}.{index}")
+                fields[name].append(known)
+                arrays |= parts
+        return fields, arrays
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Takes the place of patterns that were packed."""
+        self.next_number = require_whole("next", fields["next"], 1)
+        self.rows_seen = require_whole("seen", fields["seen"], 0)
+        self.first_rows = None if fields["begun"] else list(arrays["first"])
+        self.used, self.retired = (
+            [
+                self._restored(f"{name}.{index}", one, arrays)
+                for index, one in enumerate(fields[name])
+            ]
+            for name in ("own", "retired")
+        )
+        self._centroids = None
+        numbers = [part.number for part in self.parts]
+        if not self.used or len(set(numbers)) < len(numbers) or max(numbers) >= self.next_number:
+            raise BadInput("patterns have a number each, below the next one")
+
+    def _restored(
+        self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> Pattern:
+        pattern = self.blank(fields["number"])
+        pattern.restore(prefix, fields, arrays)
+        return pattern
 
 
 def _find(patterns: Sequence[Pattern], number: int) -> Pattern:

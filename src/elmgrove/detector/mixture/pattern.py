@@ -1,27 +1,14 @@
 """One normal pattern of a device, and the rule by which patterns come and go."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Evidence, typical_loss
+from elmgrove.algebra import Array, Evidence, Packed, pack_part, typical_loss, unpack_part
+from elmgrove.detector.model import MOST_PARTS, Autoencoder, Part
 from elmgrove.errors import BadInput, require_whole
-
-#: More parts than this are not taken from anybody, so nobody has more.
-MOST_PARTS = 16
-
-
-@dataclass(frozen=True)
-class Part:
-    """The evidence of a pattern, and how many rows were learned in it since the start.
-
-    Parts of one device never share a row, and under one number only ever grow.
-    """
-
-    number: int
-    learned: int
-    evidence: Evidence
-
 
 AUTO = "auto"
 ASSIGNMENTS = ("centroid", "loss")
@@ -67,7 +54,7 @@ class PatternRule:
 
 @dataclass(frozen=True)
 class Joined:
-    """A pattern that is part of another one, as it was by itself.
+    """A pattern that became part of another one, as it was by itself.
 
     ``weight`` says how much of it is not forgotten yet, ``when`` how many rows the other one had
     learned when that was so.
@@ -86,10 +73,29 @@ class Joined:
         """What was learned in it, to be given away: forgotten elsewhere or not."""
         return Part(self.number, self.learned, self.evidence)
 
-    def at(self, learned: int, forgetting: float) -> "Joined":
-        """The same when the other one has learned so many rows."""
+    @property
+    def faded(self) -> Evidence:
+        """What is not forgotten of its evidence."""
+        if self.weight == 1.0:
+            return self.evidence
+        return replace(
+            self.evidence,
+            U=self.evidence.U * self.weight,
+            V=self.evidence.V * self.weight,
+            energy=self.evidence.energy * self.weight,
+            count=self.evidence.count * self.weight,
+        )
+
+    def aged(self, learned: int, forgetting: float) -> "Joined":
+        """This pattern when the other one has learned so many rows."""
         weight = self.weight * forgetting ** (learned - self.when)
         return replace(self, weight=weight, when=learned)
+
+    def pack(self, prefix: str) -> Packed:
+        """Its fields, and its arrays under names that begin with ``prefix``."""
+        numbers, arrays = pack_part(prefix, self.evidence)
+        known = {name: getattr(self, name) for name in ("number", "learned", "weight", "when")}
+        return {**known, "rows": self.count, **numbers}, {**arrays, f"{prefix}.total": self.total}
 
 
 class Pattern:
@@ -99,7 +105,7 @@ class Pattern:
     one, and what others know of it, are what it rests on: they can be taken away again exactly.
     """
 
-    def __init__(self, number: int, model: OSELM) -> None:
+    def __init__(self, number: int, model: Autoencoder) -> None:
         self.number = number
         self.model = model
         #: Σ x and how many, of the rows learned here.
@@ -109,10 +115,11 @@ class Pattern:
         self.learned = 0
         #: Rows that went to other patterns since the last that came here.
         self.idle = 0
-        #: The loss of a typical row, as it was when last measured; infinite if nobody knows.
+        #: The loss of a typical row, as it was when last measured; infinite if not known.
         self.typical = np.inf
         #: Patterns that became part of this one.
         self.joined: list[Joined] = []
+        self._received: tuple[Evidence, ...] = ()
 
     @property
     def parts(self) -> list[Part]:
@@ -123,7 +130,7 @@ class Pattern:
     @property
     def evidence(self) -> Evidence:
         """All of its rows: those learned here, and those of what was joined."""
-        return Evidence.sum([self.model.evidence, *self._joined_evidence])
+        return Evidence.sum([self.model.evidence, *(joined.faded for joined in self.joined)])
 
     @property
     def centroid(self) -> Array:
@@ -151,43 +158,94 @@ class Pattern:
         """
         return typical_loss(self.evidence, self.model.ridge)
 
-    def rest_on(self, received: Evidence | None) -> None:
-        """What others know of this pattern takes the place of what they knew."""
-        known = [*self._joined_evidence, *([] if received is None else [received])]
-        self.model.rest_on(Evidence.sum(known) if known else None)
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
+        """Lets these take the place of all that others know of this pattern."""
+        self._received = tuple(parts)
+        self._update()
 
     def take_in(self, other: "Pattern") -> None:
-        """Makes another pattern part of this one; ``rest_on`` comes next."""
+        """Makes another pattern part of this one."""
         other.age()
-        known = other.model.evidence, other.total, other.count, other.learned
-        self.joined.append(Joined(other.number, *known, weight=1.0, when=self.learned))
+        self.joined.append(
+            Joined(
+                number=other.number,
+                evidence=other.model.evidence,
+                total=other.total,
+                count=other.count,
+                learned=other.learned,
+                weight=1.0,
+                when=self.learned,
+            )
+        )
         self.joined += [replace(joined, when=self.learned) for joined in other.joined]
         self.idle = min(self.idle, other.idle)
+        self._update()
 
     def release(self, number: int, into: "Pattern") -> None:
-        """Makes what was joined a pattern of its own, as it was; ``rest_on`` comes next."""
+        """Makes what was joined a pattern of its own, as it was."""
         (joined,) = (joined for joined in self.joined if joined.number == number)
         into.model.merge(joined.evidence)
         into.total, into.count, into.learned = joined.total, joined.count, joined.learned
         self.joined.remove(joined)
+        self._update()
 
     def age(self) -> None:
         """Forgets of what was joined what the rows learned since then make it forget."""
         forgetting = self.model.forgetting
-        self.joined = [joined.at(self.learned, forgetting) for joined in self.joined]
+        self.joined = [joined.aged(self.learned, forgetting) for joined in self.joined]
+        if forgetting < 1.0 and self.joined:
+            self._update()
 
-    @property
-    def _joined_evidence(self) -> list[Evidence]:
-        return [_faded(joined.evidence, joined.weight) for joined in self.joined]
+    def _update(self) -> None:
+        known = [*(joined.faded for joined in self.joined), *self._received]
+        self.model.use_prior(Evidence.sum(known) if known else None)
 
+    # On disk
 
-def _faded(evidence: Evidence, weight: float) -> Evidence:
-    if weight == 1.0:
-        return evidence
-    return replace(
-        evidence,
-        U=evidence.U * weight,
-        V=evidence.V * weight,
-        energy=evidence.energy * weight,
-        count=evidence.count * weight,
-    )
+    def pack(self, prefix: str) -> Packed:
+        """Its fields, and its arrays under names that begin with ``prefix``."""
+        numbers, arrays = pack_part(prefix, self.model.evidence)
+        arrays[f"{prefix}.total"] = self.total
+        joined = list[dict[str, Any]]()
+        for index, one in enumerate(self.joined):
+            known, parts = one.pack(f"{prefix}.joined.{index}")
+            joined.append(known)
+            arrays |= parts
+        fields = {
+            "number": self.number,
+            "rows": self.count,
+            "learned": self.learned,
+            "idle": self.idle,
+            # JSON has no infinity.
+            "typical": self.typical if self.typical < np.inf else None,
+            "joined": joined,
+            **numbers,
+        }
+        return fields, arrays
+
+    def restore(self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Takes the place of a pattern that was packed under this ``prefix``."""
+        basis = self.model.basis
+        self.model.merge(unpack_part(basis, prefix, fields, arrays))
+        self.total, self.count = arrays[f"{prefix}.total"], fields["rows"]
+        self.learned = require_whole("learned", fields["learned"], 0)
+        self.idle = require_whole("idle", fields["idle"], 0)
+        if fields["typical"] is not None:
+            self.typical = float(fields["typical"])
+        for index, one in enumerate(fields["joined"]):
+            name = f"{prefix}.joined.{index}"
+            self.joined.append(
+                Joined(
+                    number=one["number"],
+                    evidence=unpack_part(basis, name, one, arrays),
+                    total=arrays[f"{name}.total"],
+                    count=one["rows"],
+                    learned=one["learned"],
+                    weight=one["weight"],
+                    when=one["when"],
+                )
+            )
+        if any(one.total.shape != self.total.shape for one in self.joined) or (
+            self.total.shape != (basis.layer.inputs,)
+        ):
+            raise BadInput("a centroid that does not fit the inputs")

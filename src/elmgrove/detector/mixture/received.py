@@ -1,21 +1,22 @@
 """What others know, as it came, and where it belongs among the patterns of a device."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from elmgrove.algebra import Basis, Evidence, Fitted, groups
+from elmgrove.algebra import Evidence, Fitted, groups
 from elmgrove.detector.mixture.pattern import Pattern
+from elmgrove.errors import BadInput
 
 
 class Place(NamedTuple):
-    """Where some of what was received belongs: an own pattern's number, or none of them."""
+    """Where some of the received parts belong: to an own pattern by its number, or to none."""
 
     received: tuple[int, ...]
     number: int | None
 
 
 class Received:
-    """Evidence of others by kind: what one model explains as well as several is one."""
+    """Parts of others in groups: what one model explains as well as several is one group."""
 
     def __init__(self, parts: Sequence[Evidence], ridge: float, tolerance: float) -> None:
         self.parts = tuple(parts)
@@ -23,33 +24,35 @@ class Received:
         # A model of no rows at all would explain any row of zeros.
         filled = [index for index, part in enumerate(parts) if part.count > 0.0]
         found = groups([Fitted(parts[index], ridge) for index in filled], tolerance)
-        self._kinds = [
+        self._groups = [
             (members, Fitted(self.sum(members), ridge))
             for members in (tuple(filled[index] for index in group) for group in found)
         ]
 
-    @staticmethod
-    def require_fitting(parts: Sequence[Evidence], basis: Basis) -> None:
-        """Raises unless these can be taken in by a device with this basis."""
-        for part in parts:
-            basis.require(part.basis)
-            part.require_admissible("this evidence can't be merged")
-
     def sum(self, members: Sequence[int]) -> Evidence:
-        """Some of what was received, by its places."""
+        """The sum of some of the parts, by their places."""
         return Evidence.sum(self.parts[index] for index in members)
 
     def places(self, own: Sequence[Pattern]) -> list[Place]:
-        """The pattern of the same kind for each kind, or none."""
+        """Finds for each group the own pattern that one model could serve as well, or none."""
         known = [
             (pattern.number, Fitted(pattern.evidence, self._ridge))
             for pattern in own
-            if pattern.learned and self._kinds
+            if pattern.learned and self._groups
         ]
         places = []
-        for members, kind in self._kinds:
-            losses = {number: kind.loss_with(mine) for number, mine in known}
+        for members, group in self._groups:
+            losses = {number: group.loss_with(mine) for number, mine in known}
             nearest = min(losses, key=lambda number: losses[number], default=None)
             same = nearest is not None and losses[nearest] <= self._tolerance
             places.append(Place(members, nearest if same else None))
         return places
+
+    def saved_places(self, places: Sequence[Sequence[Any]], numbers: Sequence[int]) -> list[Place]:
+        """Places as a file has them; ``BadInput`` unless each part with rows has one of those."""
+        placed = sorted(index for members, _ in places for index in members)
+        if placed != [index for index, part in enumerate(self.parts) if part.count > 0.0]:
+            raise BadInput("not one place for each evidence that was received")
+        if not {number for _, number in places} <= {None, *numbers}:
+            raise BadInput("a place that is no pattern")
+        return [Place(tuple(members), number) for members, number in places]

@@ -134,11 +134,11 @@ def exact(digits: Digits, layer: HiddenLayer) -> Tried:
     with on_one_thread():
         started = time.process_time()
         blobs = [
-            Contribution(name, len(rows), _evidence(digits, layer, rows)).to_bytes()
+            Contribution(name, len(rows), (_evidence(digits, layer, rows),)).to_bytes()
             for name, rows in digits.clients.items()
         ]
         total = Evidence.sum([Contribution.from_bytes(blob).evidence for blob in blobs])
-        down = Merged("paper", 1, len(blobs), total).to_bytes()
+        down = Merged("paper", 1, len(blobs), (total,)).to_bytes()
         beta = total.solve(OSELM(layer, digits.outputs).ridge)
         seconds = time.process_time() - started
         accuracy = digits.accuracy(layer(digits.test) @ beta)

@@ -74,7 +74,7 @@ def _paradigm(
         for count in counts
     }
     return {
-        "local_models": [len(contribution.kinds) for contribution in contributions],
+        "local_models": [len(contribution.parts) for contribution in contributions],
         "chosen": chosen.count if len(groups) > 1 else 1,
         "silhouettes": {str(count): score for count, score in chosen.silhouettes.items()},
         "groups": groups,

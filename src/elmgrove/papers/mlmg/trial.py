@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.detector import Watcher
+from elmgrove.detector import Detector
 from elmgrove.papers.fleet import Fleet
 from elmgrove.papers.measures import Decisions, auc
 from elmgrove.papers.mlmg.clients import Client
@@ -27,7 +27,7 @@ class Model(NamedTuple):
     threshold: float | None = None
 
     @classmethod
-    def of(cls, detector: Watcher[Any]) -> "Model":
+    def of(cls, detector: Detector) -> "Model":
         """A detector with the threshold that it found itself, if it judges row by row."""
         return cls(detector.score_many, detector.threshold)
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from elmgrove.errors import require_extra
-from elmgrove.server.store.statements import Operation, Statement, StoreUnavailable, T, prepare
+from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
 
 asyncpg: Any = require_extra("asyncpg", "server")
 
@@ -25,8 +25,8 @@ NAME = 'TEXT COLLATE "C"'
 class Postgres:
     """Connections to a data base that other servers may use at the same time.
 
-    Who writes to a federation holds a lock on its name until the commit. It is an advisory one
-    because that serves for a federation that is yet to be made too, and for the tables.
+    A write to a federation holds a lock on its name until the commit. It is an advisory lock, which
+    also serves for a federation that is yet to be made, and for the tables.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -53,9 +53,9 @@ class Postgres:
             return await _drive(connection, operation)
 
     async def _apart(self, work: Coroutine[Any, Any, T]) -> T:
-        """A caller that is cancelled leaves, and the work ends without it.
+        """Lets the work end even if the caller is cancelled.
 
-        To be cancelled itself may cost asyncpg the connection, with errors that nobody awaits.
+        Work that is cancelled may cost asyncpg the connection, with errors that nobody awaits.
         """
         task = asyncio.create_task(work)
         self._running.add(task)
@@ -106,13 +106,13 @@ async def open_postgres(url: str) -> Postgres:
         pool = await asyncpg.create_pool(
             url, min_size=1, max_size=CONNECTIONS, timeout=CONNECT, command_timeout=ANSWER
         )
-    engine = Postgres(pool)
+    database = Postgres(pool)
     try:
-        await engine.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
+        await database.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
     except BaseException:  # cancelled as well: nobody else can close it
-        await engine.close()
+        await database.close()
         raise
-    return engine
+    return database
 
 
 def _lock(federation: str) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FederationRow:
-    """Devices that share a basis.
+    """A federation: devices that share a basis.
 
-    ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets anyone join
-    who has the token.
+    ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets any device
+    join that has the token.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Change:
 class Snapshot:
     """All contributions as of one revision: (origin, blob) in the order of the origins.
 
-    ``blobs`` can be gone through once, while the snapshot is open.
+    ``blobs`` can be read once, while the snapshot is open.
     """
 
     revision: int

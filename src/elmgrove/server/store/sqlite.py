@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmgrove.server.store.statements import Operation, Statement, StoreUnavailable, T, prepare
+from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
 
 Job = tuple[Operation[Any], Future[Any]]
 
@@ -64,7 +64,7 @@ class Sqlite:
             return
         try:
             answers = self._commit(batch)
-        except Exception as error:  # each caller hears of it: this thread has nobody to tell
+        except Exception as error:  # each caller gets it: this thread has nobody to tell
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             answers = [partial(future.set_exception, _translate(error)) for _, future in batch]
@@ -72,7 +72,7 @@ class Sqlite:
             answer()
 
     def _commit(self, batch: list[Job]) -> list[Callable[[], None]]:
-        """What to tell each caller, refusals too: they may rest on what was not yet committed."""
+        """What to tell each caller, refusals too: they may depend on what was not yet committed."""
         self._connection.execute("BEGIN IMMEDIATE")
         answers = [self._attempt(operation, future) for operation, future in batch]
         self._connection.execute("COMMIT")
@@ -151,13 +151,13 @@ class Sqlite:
 async def open_sqlite(path: Path) -> Sqlite:
     """Opens or makes the file; its folder must exist."""
     with _translated(f"{path}: "):
-        engine = await asyncio.to_thread(Sqlite, path)
+        database = await asyncio.to_thread(Sqlite, path)
     try:
-        await engine.write("", prepare("TEXT", "BLOB"))
+        await database.write("", prepare("TEXT", "BLOB"))
     except BaseException:  # cancelled as well: nobody else can close it
-        await engine.close()
+        await database.close()
         raise
-    return engine
+    return database
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -175,7 +175,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _set(connection: sqlite3.Connection, pragma: str) -> None:
-    """Waits for whoever is at it: to go over to WAL, SQLite itself has no patience."""
+    """Waits for other processes: to change to WAL, SQLite itself does not wait."""
     until = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,0 +1,88 @@
+"""What every data base must do for the store, and the tables that it holds."""
+
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+from elmgrove.errors import BadFile, ElmgroveError
+
+T = TypeVar("T")
+#: The text of an SQL statement, then its arguments $1, $2, ...
+Statement = tuple[Any, ...]
+Rows = Sequence[Sequence[Any]]
+#: Yields statements, is sent the rows that each of them gives, and returns its result.
+Operation = Generator[Statement, Rows, T]
+
+
+class StoreUnavailable(ElmgroveError, OSError):
+    """The data base can't be reached, is full or failed; what was asked can be asked again."""
+
+
+class Database(Protocol):
+    """A data base runs operations. Its failures are ``StoreUnavailable``."""
+
+    async def read(self, operation: Operation[T]) -> T:
+        """MUST run the operation on one unchanging state of the data base."""
+
+    async def write(self, federation: str, operation: Operation[T]) -> T:
+        """MUST run the operation alone among the writes to a federation, wholly or not at all.
+
+        Returns when the result survives a power cut. A caller that is cancelled meanwhile can't
+        tell whether it was written; the data base stays usable.
+        """
+
+    def stream(
+        self, operation: Operation[T], statement: Statement
+    ) -> AbstractAsyncContextManager[tuple[T, AsyncIterator[Any]]]:
+        """MUST give the result and the rows of one unchanging state, with few rows in memory."""
+
+    async def close(self) -> None:
+        """MUST let every operation end that has begun."""
+
+
+VERSION = 1
+
+# Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
+# a list of entries reads none. An entry that nothing superseded is the newest of its origin.
+TABLES = (
+    """CREATE TABLE federation (
+        name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
+        members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL)""",
+    """CREATE TABLE device (
+        federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
+        name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,
+        enrolled DOUBLE PRECISION NOT NULL, PRIMARY KEY (federation, name))""",
+    "CREATE INDEX device_of_key ON device (federation, key_hash)",
+    """CREATE TABLE entry (
+        federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
+        revision BIGINT NOT NULL, origin {text} NOT NULL, epoch BIGINT NOT NULL,
+        count DOUBLE PRECISION NOT NULL, digest {text} NOT NULL, size BIGINT NOT NULL,
+        received DOUBLE PRECISION NOT NULL, replaced BIGINT, superseded BIGINT,
+        PRIMARY KEY (federation, revision))""",
+    "CREATE UNIQUE INDEX newest_entry ON entry (federation, origin) WHERE superseded IS NULL",
+    "CREATE INDEX superseded_entry ON entry (federation, superseded)",
+    """CREATE TABLE content (
+        federation {text} NOT NULL, revision BIGINT NOT NULL, blob {bytes} NOT NULL,
+        PRIMARY KEY (federation, revision),
+        FOREIGN KEY (federation, revision) REFERENCES entry ON DELETE CASCADE)""",
+)
+
+
+def prepare(text: str, binary: str, *further: str) -> Operation[None]:
+    """Makes the tables in an empty data base; ``further`` statements are for one data base alone.
+
+    ``text`` must be a type that compares by bytes: the order of names is part of the contract.
+    """
+    yield ("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)",)
+    versions = yield ("SELECT version FROM elmgrove_schema",)
+    if not versions:
+        for table in TABLES:
+            yield (table.format(text=text, bytes=binary),)
+        for statement in further:
+            yield (statement,)
+        yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
+    elif versions[0][0] != VERSION:
+        raise BadFile(
+            f"the data base has version {versions[0][0]} of the tables and this release of "
+            f"elmgrove reads version {VERSION}: use the release that wrote it, or a newer one"
+        )

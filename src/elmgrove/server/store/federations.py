@@ -1,0 +1,161 @@
+"""The store's first half: federations and the devices that joined them."""
+
+import json
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from elmgrove.errors import ElmgroveError
+from elmgrove.server.store.database import Database, Operation
+from elmgrove.server.store.records import DeviceRow, FederationRow
+
+P = ParamSpec("P")
+S = TypeVar("S", bound="Federations")
+T = TypeVar("T")
+
+FEDERATION = "SELECT name, basis, ridge, members, token_hash, created FROM federation"
+DEVICE = "SELECT name, key_hash, revoked, enrolled FROM device WHERE federation = $1"
+
+
+class NoSuchFederation(ElmgroveError, LookupError):
+    """The store holds no federation of this name, or holds it no longer."""
+
+
+def reads(
+    operation: Callable[Concatenate[S, P], Operation[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Makes a method of an operation that the data base runs on one unchanging state."""
+
+    @wraps(operation)
+    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(operation(self, *args, **kwargs))
+
+    return run
+
+
+def writes(
+    operation: Callable[Concatenate[S, str, P], Operation[T]],
+) -> Callable[Concatenate[S, str, P], Coroutine[Any, Any, T]]:
+    """Makes a method of an operation that runs alone among the writes to a federation."""
+
+    @wraps(operation)
+    async def run(self: S, federation: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(federation, operation(self, federation, *args, **kwargs))
+
+    return run
+
+
+class Federations:
+    """Federations and their devices, by name. See ``Store`` for what holds for all methods."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def close(self) -> None:
+        """Lets every operation end that has begun; the store MUST NOT be used afterwards."""
+        await self.database.close()
+
+    @reads
+    def ready(self) -> Operation[None]:
+        """Asks the data base something. MUST fail within a minute where it can't answer."""
+        yield ("SELECT version FROM elmgrove_schema",)
+
+    async def create_federation(self, made: FederationRow) -> bool:
+        """Makes a federation. MUST return False and change nothing when the name is taken."""
+        return await self.database.write(made.name, _insert_federation(made))
+
+    @reads
+    def federation(self, name: str) -> Operation[FederationRow | None]:
+        """Finds a federation by its name."""
+        rows = yield (f"{FEDERATION} WHERE name = $1", name)
+        return _federation(*rows[0]) if rows else None
+
+    @reads
+    def federations(self) -> Operation[list[FederationRow]]:
+        """Lists all federations. MUST be in the order of the names."""
+        rows = yield (f"{FEDERATION} ORDER BY name",)
+        return [_federation(*row) for row in rows]
+
+    @writes
+    def delete_federation(self, name: str) -> Operation[bool]:
+        """Deletes a federation; says whether it was there. MUST delete all that belongs to it."""
+        if not (yield from _exists(name)):
+            return False
+        yield ("DELETE FROM federation WHERE name = $1", name)
+        return True
+
+    @writes
+    def set_token(self, federation: str, token_hash: str) -> Operation[None]:
+        """Replaces the token with which devices join."""
+        yield from require_federation(federation)
+        yield ("UPDATE federation SET token_hash = $2 WHERE name = $1", federation, token_hash)
+
+    @writes
+    def enrol(self, federation: str, device: DeviceRow, *, again: bool) -> Operation[bool]:
+        """Lets a device in, not revoked. MUST return False and change nothing when it is in.
+
+        ``again`` replaces the key of a device that is in and lets a revoked one back in.
+        """
+        yield from require_federation(federation)
+        if (yield (f"{DEVICE} AND name = $2", federation, device.name)):
+            if not again:
+                return False
+            delete = "DELETE FROM device WHERE federation = $1 AND name = $2"
+            yield (delete, federation, device.name)
+        insert = "INSERT INTO device VALUES ($1, $2, $3, FALSE, $4)"
+        yield (insert, federation, device.name, device.key_hash, device.enrolled)
+        return True
+
+    @reads
+    def device_of(self, federation: str, key_hash: str) -> Operation[DeviceRow | None]:
+        """Finds the device that has a key. MUST find it if it was revoked, too."""
+        found = yield from _devices(federation, f"{DEVICE} AND key_hash = $2", key_hash)
+        return found[0] if found else None
+
+    @reads
+    def devices(self, federation: str) -> Operation[list[DeviceRow]]:
+        """Lists a federation's devices. MUST be in the order of the names."""
+        return (yield from _devices(federation, f"{DEVICE} ORDER BY name"))
+
+    @writes
+    def revoke(self, federation: str, name: str) -> Operation[bool]:
+        """Revokes a device's key; says whether there is such a device. What it published stays."""
+        if not (yield from _devices(federation, f"{DEVICE} AND name = $2", name)):
+            return False
+        revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
+        yield (revoking, federation, name)
+        return True
+
+
+def _exists(federation: str) -> Operation[bool]:
+    return bool((yield ("SELECT 1 FROM federation WHERE name = $1", federation)))
+
+
+def require_federation(federation: str) -> Operation[None]:
+    """Raises ``NoSuchFederation``; need not be asked where rows of the federation were found."""
+    if not (yield from _exists(federation)):
+        raise NoSuchFederation(f"there is no federation {federation!r}")
+
+
+def _insert_federation(made: FederationRow) -> Operation[bool]:
+    if (yield from _exists(made.name)):
+        return False
+    members = None if made.members is None else json.dumps(made.members)
+    insert = "INSERT INTO federation VALUES ($1, $2, $3, $4, $5, $6)"
+    basis = json.dumps(made.basis)
+    yield (insert, made.name, basis, made.ridge, members, made.token_hash, made.created)
+    return True
+
+
+def _federation(
+    name: str, basis: str, ridge: float, members: str | None, token_hash: str, created: float
+) -> FederationRow:
+    patterns = None if members is None else tuple(json.loads(members))
+    return FederationRow(name, json.loads(basis), ridge, patterns, token_hash, created)
+
+
+def _devices(federation: str, select: str, *arguments: str) -> Operation[list[DeviceRow]]:
+    rows = yield (select, federation, *arguments)
+    if not rows:
+        yield from require_federation(federation)
+    return [DeviceRow(name, key, bool(revoked), enrolled) for name, key, revoked, enrolled in rows]

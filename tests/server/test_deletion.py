@@ -1,0 +1,216 @@
+"""A federation that is deleted: what a request gets does not depend on when that happened."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+
+from elmgrove.federation import Contribution, address_of, unbundle
+from elmgrove.server import Store, auth, contributions, registry
+from elmgrove.server.store import StoredEntry
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    contents,
+    said,
+)
+
+ME = "fan-1"
+BLOB = said(ME, 1).to_bytes()
+# Everything inside a federation that is asked of the store after the caller was let in.
+BY_KEY: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", "/devices", {}),
+    ("GET", "/entries", {}),
+    ("GET", "/contributions", {}),
+    ("GET", "/contributions?origin=fan-1", {}),
+    ("GET", "/contributions?origin=nobody", {}),
+    ("GET", "/contributions/fan-1", {}),
+    ("PUT", "/contributions/fan-1", {"content": BLOB}),
+    ("DELETE", "/contributions/fan-1", {}),
+    ("DELETE", "/contributions/fan-1?epoch=21", {}),
+    ("GET", "/merged", {}),
+    ("GET", "/merged?grouped=evidence", {}),
+    ("GET", "/groups", {}),
+    ("GET", "/groups?anew=true", {}),
+]
+BY_ADMIN: list[tuple[str, str, dict[str, Any]]] = [
+    *(asked for asked in BY_KEY if asked[0] == "GET" and "grouped" not in asked[1]),
+    ("DELETE", "/contributions/fan-1", {}),
+    ("DELETE", "", {}),
+    ("POST", "/token", {}),
+    ("POST", "/devices", {"json": {"name": "fan-9"}}),
+    ("DELETE", "/devices/fan-1", {}),
+]
+
+
+def as_text(asked: object) -> str:
+    return str(asked) if isinstance(asked, str) else ""
+
+
+def answered(answer: httpx.Response) -> tuple[int, str]:
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    return answer.status_code, answer.json()["detail"]
+
+
+UNAUTHORIZED = 401, auth.KEY_NEEDED
+NO_TOKEN = 401, auth.TOKEN_NEEDED
+NOT_FOUND = 404, "there is no federation of this name"
+
+
+@pytest.fixture
+def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
+    """A federation that is deleted as soon as the next request's secret was found to be right."""
+    assert fans.put(said(ME, 1)).status_code == 200
+
+    async def caller_of(request: Request) -> auth.Caller:
+        caller = await auth.caller_of(request)
+        await caller.service.store.delete_federation(caller.charter.name)
+        return caller
+
+    async def joiner_of(request: Request) -> tuple[auth.Caller, bool]:
+        caller, is_admin = await auth.joiner_of(request)
+        await caller.service.store.delete_federation(caller.charter.name)
+        return caller, is_admin
+
+    monkeypatch.setattr(contributions, "caller_of", caller_of)
+    monkeypatch.setattr(registry, "caller_of", caller_of)
+    monkeypatch.setattr(registry, "joiner_of", joiner_of)
+    return fans
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BY_KEY, ids=as_text)
+def test_to_a_device_it_is_gone_before_its_request(
+    fans: Federation, method: str, path: str, body: dict[str, Any]
+) -> None:
+    fans.put(said(ME, 1))
+    assert fans.ask("DELETE", "", ADMIN).status_code == 204
+    assert answered(fans.ask(method, path, fans.keys[ME], **body)) == UNAUTHORIZED
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BY_KEY, ids=as_text)
+def test_to_a_device_it_goes_during_its_request(
+    server: Server, vanishing: Federation, method: str, path: str, body: dict[str, Any]
+) -> None:
+    assert answered(vanishing.ask(method, path, vanishing.keys[ME], **body)) == UNAUTHORIZED
+    assert vanishing.charter.name not in str(contents(server.store))
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BY_ADMIN, ids=as_text)
+def test_to_the_administrator_it_is_gone_before_the_request(
+    fans: Federation, method: str, path: str, body: dict[str, Any]
+) -> None:
+    assert fans.ask("DELETE", "", ADMIN).status_code == 204
+    assert answered(fans.ask(method, path, ADMIN, **body)) == NOT_FOUND
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BY_ADMIN, ids=as_text)
+def test_to_the_administrator_it_goes_during_the_request(
+    vanishing: Federation, method: str, path: str, body: dict[str, Any]
+) -> None:
+    assert answered(vanishing.ask(method, path, ADMIN, **body)) == NOT_FOUND
+
+
+def test_to_a_device_that_wants_to_join_it_is_gone_before_its_request(fans: Federation) -> None:
+    assert fans.ask("DELETE", "", ADMIN).status_code == 204
+    joining = fans.ask("POST", "/devices", fans.token, json={"name": "fan-9"})
+    assert answered(joining) == NO_TOKEN
+
+
+def test_to_a_device_that_wants_to_join_it_goes_during_its_request(vanishing: Federation) -> None:
+    joining = vanishing.ask("POST", "/devices", vanishing.token, json={"name": "fan-9"})
+    assert answered(joining) == NO_TOKEN
+
+
+# While a contribution is under way
+
+
+def put_slowly(fans: Federation, name: str, blob: bytes, between: Callable[[], None]) -> Any:
+    """Does something after the beginning of the body was sent and before the rest is."""
+
+    def body() -> Any:
+        yield blob[:100]
+        between()
+        yield blob[100:]
+
+    with fans.client(name) as slow:
+        return slow.put(f"{fans.path}/contributions/{address_of(name)}", content=body())
+
+
+@pytest.fixture
+def let_in(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Is set once the server has begun to read a contribution: its caller was let in by then."""
+    event, body_of = threading.Event(), contributions.body_of
+
+    async def reading(request: Request, limit: int) -> bytes:
+        event.set()
+        return await body_of(request, limit)
+
+    monkeypatch.setattr(contributions, "body_of", reading)
+    return event
+
+
+def test_a_federation_that_goes_while_a_contribution_comes(
+    fans: Federation, let_in: threading.Event
+) -> None:
+    def delete() -> None:
+        assert let_in.wait(60)
+        assert fans.ask("DELETE", "", ADMIN).status_code == 204
+
+    assert answered(put_slowly(fans, ME, BLOB, delete)) == UNAUTHORIZED
+
+
+def test_a_federation_that_goes_right_after_a_contribution_was_stored(
+    server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = Store.put
+
+    async def put_and_delete(store: Store, federation: str, *what: Any, **how: Any) -> StoredEntry:
+        made = await put(store, federation, *what, **how)
+        assert await store.delete_federation(federation)
+        return made
+
+    monkeypatch.setattr(Store, "put", put_and_delete)
+    assert answered(fans.put(said(ME, 1))) == UNAUTHORIZED
+    assert fans.charter.name not in str(contents(server.store))
+
+
+def test_a_key_that_is_revoked_while_a_contribution_comes(
+    fans: Federation, let_in: threading.Event
+) -> None:
+    """What arrives after its key was revoked is taken out again."""
+    fans.put(said("fan-2", 2))
+    let_in.clear()
+
+    def revoke() -> None:
+        assert let_in.wait(60)
+        assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
+
+    refused = put_slowly(fans, "fan-2", said("fan-2", 2, 30).to_bytes(), revoke)
+    assert answered(refused) == (403, "the key of 'fan-2' was revoked")
+    assert fans.entries()["fan-2"]["left"]
+    assert fans.merged("fan-1").devices == 0
+
+
+def test_a_federation_that_goes_while_a_bundle_is_sent(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer has begun, so it ends with what was sent."""
+    for seed, name in enumerate(fans.keys):
+        fans.put(said(name, seed))
+    blob = Store.blob
+
+    async def blob_and_delete(store: Store, federation: str, origin: str) -> Any:
+        found = await blob(store, federation, origin)
+        await store.delete_federation(federation)
+        return found
+
+    monkeypatch.setattr(Store, "blob", blob_and_delete)
+    wanted = [("origin", name) for name in fans.keys]
+    answer = fans.ask("GET", "/contributions", fans.keys[ME], params=wanted)
+    assert answer.status_code == 200
+    origins = [Contribution.from_bytes(blob).origin for blob in unbundle(answer.content)]
+    assert origins == [ME]
