@@ -1,58 +1,33 @@
 """The demo keeps what it promises."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.agents import COMMAND, sessions
+from support.agents import sessions
+from support.demo import Demo, started
 from support.serving import wait_until
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder that one run of the demo wrote, and what it printed."""
-    folder = tmp_path_factory.mktemp("demo") / "made" / "by the demo"
-    with started(folder) as ran:
-        out, err = ran.communicate(timeout=600)
-    assert (ran.returncode, err) == (0, "")
-    assert ran.pid not in sessions(), "no process of it runs on"
-    assert not list(folder.parent.parent.glob("elmgrove-demo-*"))
-    return folder, out
-
-
-def started(folder: Path) -> subprocess.Popen[str]:
-    """A demo in a session of its own, with its files in the folder's grandparent."""
-    return subprocess.Popen(
-        [COMMAND, "demo", "--devices", "3", "--output", folder],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(folder.parent.parent)},
-        start_new_session=True,
-    )
-
-
 def test_every_device_tells_strange_digits_better_after_cooperating(
-    demo: tuple[Path, str],
+    demo: Demo,
 ) -> None:
     numbers = json.loads((demo[0] / "demo.json").read_text())
-    assert len(numbers["before"]) == len(numbers["after"]) == 3
+    assert len(numbers["before"]) == len(numbers["after"]) == 4
     for before, after in zip(numbers["before"], numbers["after"], strict=True):
         assert 0 < before["auc"] < after["auc"] <= 1
         assert after["peers"] < before["peers"]
         assert after["peers"] < after["unknown"]
 
 
-def test_the_merged_models_equal_central_training(demo: tuple[Path, str]) -> None:
+def test_the_merged_models_equal_central_training(demo: Demo) -> None:
     assert 0 <= json.loads((demo[0] / "demo.json").read_text())["difference"] < 1e-9
 
 
-def test_a_device_that_left_leaves_no_trace(demo: tuple[Path, str]) -> None:
+def test_a_device_that_left_leaves_no_trace(demo: Demo) -> None:
     folder, text = demo
     numbers = json.loads((folder / "demo.json").read_text())
     assert 0 <= numbers["difference after leaving"] < 1e-9
@@ -78,7 +53,7 @@ def test_a_signal_ends_all_its_processes(tmp_path: Path, number: int) -> None:
     assert not list(tmp_path.glob("elmgrove-demo-*"))
 
 
-def test_it_prints_what_it_wrote(demo: tuple[Path, str]) -> None:
+def test_it_prints_what_it_wrote(demo: Demo) -> None:
     folder, text = demo
     numbers = json.loads((folder / "demo.json").read_text())
     for device, (before, after) in enumerate(zip(numbers["before"], numbers["after"], strict=True)):
@@ -87,7 +62,7 @@ def test_it_prints_what_it_wrote(demo: tuple[Path, str]) -> None:
     assert re.search(r"Each sent \d+ KiB at a time", text)
 
 
-def test_it_draws_a_picture(demo: tuple[Path, str]) -> None:
+def test_it_draws_a_picture(demo: Demo) -> None:
     picture = (demo[0] / "demo.png").read_bytes()
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     assert picture.endswith(b"IEND\xaeB`\x82")

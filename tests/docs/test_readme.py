@@ -3,16 +3,16 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.demo import Demo
 from support.places import ROOT
+from support.serving import answers, free_port, wait_until
 
 README = (ROOT / "README.md").read_text()
 PROGRAMS = ("own_loop.py", "two_devices.py")
@@ -56,9 +56,7 @@ class Shell:
     """Runs the README's commands as somebody would who types them one after the other."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = str(probe.getsockname()[1])
+        self._port = str(free_port())
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         server = f"http://127.0.0.1:{self._port}"
         settings = {"PATH": path, "COLUMNS": "80", "ELMGROVE_SERVER": server}
@@ -108,14 +106,9 @@ class Shell:
                 stderr=subprocess.STDOUT,
             )
         self._background.append(process)
-        until = time.monotonic() + PATIENCE
-        while process.poll() is None and time.monotonic() < until and not self._answers():
-            time.sleep(0.05)
+        wait_until(lambda: process.poll() is not None or answers(int(self._port)), PATIENCE)
+        assert process.poll() is None, log.read_text()
         return log.read_text().replace(self._port, PORT)
-
-    def _answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", int(self._port))) == 0
 
 
 @pytest.fixture
@@ -158,12 +151,10 @@ def test_the_program_prints_what_the_readme_shows() -> None:
     assert done.stdout in _blocks("text")
 
 
-def test_the_demo_prints_the_tables_that_the_readme_shows(tmp_path: Path) -> None:
-    command = [Path(sys.executable).parent / "elmgrove", "demo", "--output", tmp_path]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+def test_the_demo_prints_the_tables_that_the_readme_shows(demo: Demo) -> None:
     # The difference from central training is rounding, which is the machine's own.
     printed, shown = (
         re.sub(r"\d+e-\d+", "rounding", text)
-        for text in (done.stdout.split("Wrote")[0], _blocks("text")[0])
+        for text in (demo.text.split("Wrote")[0], _blocks("text")[0])
     )
     assert _values(_words(printed)) == [_about(word) for word in _words(shown)]

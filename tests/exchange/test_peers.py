@@ -17,6 +17,7 @@ from elmgrove.exchange.peers import PeerSession, pull
 from elmgrove.federation import Contribution, Cost, Member, Named, bundle
 from elmgrove.storage.disk import load, save
 from support.agents import Start, address, append_rows, verdicts, write_rows
+from support.commands import Elmgrove, one_clear_line
 from support.peers import answering, sync
 from support.serving import LAYER, Federation, charter, evidence, free_port, rows, said
 
@@ -158,7 +159,7 @@ def test_an_older_copy_of_oneself_is_news_to_be_told() -> None:
 
 
 def test_agents_that_listen_end_as_with_a_server(
-    device: Start, start: Start, federation: Federation, tmp_path: Path
+    device: Start, elmgrove: Elmgrove, federation: Federation
 ) -> None:
     X = {name: rows(seed, 40) for seed, name in enumerate(("a", "b", "c"))}
     for name, part in X.items():
@@ -168,56 +169,53 @@ def test_agents_that_listen_end_as_with_a_server(
         Agent(Settings(**through_server, state=f"{name}-served.elm")).run()
     served = load(Path("c-served.elm"), Member.from_bytes).detector.model.beta
 
-    ports = {name: free_port() for name in X}
+    urls = {name: f"http://127.0.0.1:{free_port()}" for name in X}
     usual = {"like": "like.evidence", "follow": True, "sync_seconds": 0.1, "save_seconds": 0.1}
+    usual |= {"peer_token": "sesame", "guard": False}
     peers = {"a": ["b"], "b": ["c", "a"], "c": ["b"]}
-    started = {
-        name: device(
-            name,
-            **usual,
-            listen=f"127.0.0.1:{ports[name]}",
-            peer_token="sesame",
-            guard=False,
-            peers=[f"http://127.0.0.1:{ports[peer]}" for peer in peers[name]],
-        )
-        for name in X
-    }
-
-    def total(name: str) -> float:
-        path = Path(f"{name}.elm")
-        received = load(path, Member.from_bytes).detector.received if path.exists() else None
-        return 0 if received is None else received.count
-
-    for name, agent in started.items():
-        agent.until(lambda name=name: total(name) == 80)
-    assert started["c"].stop() == 0
+    # Somebody who is always there and has nothing to tell: an agent that hears from nobody would
+    # wait longer and longer, and they do not start at one moment.
+    with answering(bundle([])) as silent:
+        started = {
+            name: device(
+                name,
+                **usual,
+                listen=urls[name].removeprefix("http://"),
+                peers=[silent, *(urls[peer] for peer in peers[name])],
+            )
+            for name in X
+        }
+        for name, agent in started.items():
+            agent.until(lambda name=name: total(name) == 80)
+        assert started["c"].stop() == 0
     c = load(Path("c.elm"), Member.from_bytes)
     assert c.detector.model.beta == pytest.approx(central(*X.values()), rel=1e-9)
     assert c.detector.model.beta == pytest.approx(served, rel=1e-9)
 
     # By hand, into a state that no agent is at.
     save(Path("d.elm"), CHARTER.start("d"))
-    url = f"http://127.0.0.1:{ports['a']}"
-    refused = start("device", "pull", url, "--state", "d.elm", "--token", "guess")
-    assert refused.end() == 1
-    assert len(refused.log.splitlines()) == 1
-    pulled = start("device", "pull", url, "--state", "d.elm", "--token", "sesame")
-    assert pulled.end() == 0, pulled.log
-    assert "d now rests on its own rows and those of a, b, c." in pulled.log
+    pull_from_a = ("device", "pull", urls["a"], "--state", "d.elm", "--token")
+    assert len(one_clear_line(elmgrove(*pull_from_a, "guess")).splitlines()) == 1
+    pulled = elmgrove(*pull_from_a, "sesame")
+    assert pulled.code == 0, pulled.err
+    assert "d now rests on its own rows and those of a, b, c." in pulled.err
     found = load(Path("d.elm"), Member.from_bytes).detector
     assert found.received is not None
     assert found.received.close_to(evidence(np.vstack(list(X.values()))), 1e-9)
     assert [agent.stop() for name, agent in started.items() if name != "c"] == [0, 0]
-
-    gone = start("device", "pull", url, "--state", "d.elm")
-    assert gone.end() == 1
-    assert gone.log.startswith("Error: ")
-    assert len(gone.log.splitlines()) == 1
+    assert len(one_clear_line(elmgrove(*pull_from_a, "sesame")).splitlines()) == 1
 
     # A restart without new rows has as much to tell as before.
-    again = device("c", listen=f"127.0.0.1:{ports['c']}", peer_token="sesame", follow=True)
-    url = f"http://127.0.0.1:{ports['c']}"
-    again.until(lambda: len(heard(url)) == 3)
+    listen = urls["c"].removeprefix("http://")
+    again = device("c", listen=listen, peer_token="sesame", follow=True)
+    again.until(lambda: len(heard(urls["c"])) == 3)
+
+
+def total(name: str) -> float:
+    """The rows of others that a device's state has."""
+    path = Path(f"{name}.elm")
+    received = load(path, Member.from_bytes).detector.received if path.exists() else None
+    return 0 if received is None else received.count
 
 
 def heard(url: str) -> list[Any]:

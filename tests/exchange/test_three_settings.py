@@ -249,12 +249,25 @@ def auc(detector: Any, kind: int) -> float:
     return float(roc_auc_score(np.repeat([0, 1], 200), scores))
 
 
-def ran(device: Start, machines: dict[str, np.ndarray], **settings: Any) -> Member:
-    """The last of these agents, which have read their rows and synced one after the other."""
+def ran(device: Start, machines: dict[str, np.ndarray], **told: Any) -> Member:
+    """The last of these agents, which have read their rows and synced one after the other.
+
+    That one is a process, as users have it; the others are here, which is quicker.
+    """
     for name, rows in machines.items():
         write_rows(Path(f"{name}.csv"), rows)
-        one = device(name, **settings)
-        assert one.end() == 0, one.log
+    *others, last = machines
+    for name in others:
+        run_here(name, **told)
+    one = device(last, **told)
+    assert one.end() == 0, one.log
+    return load(Path(f"{last}.elm"), Member.from_bytes)
+
+
+def run_here(name: str, **told: Any) -> Member:
+    """An agent in this process that has read its rows and synced."""
+    usual = {"source": f"{name}.csv", "state": f"{name}.elm", "verdicts": ""}
+    Agent(Settings(name=name, **(usual | told))).run()
     return load(Path(f"{name}.elm"), Member.from_bytes)
 
 
@@ -310,11 +323,9 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
 
 def test_agents_in_a_folder_by_parameters() -> None:
     FolderExchange.create(Path("shared"), CHARTER)
-    told = {"exchange": "shared", "merge": "group", "distance": "parameters", "verdicts": ""}
     for name, rows in MACHINES.items():
         write_rows(Path(f"{name}.csv"), rows)
-        Agent(Settings(name=name, source=f"{name}.csv", state=f"{name}.elm", **told)).run()
-    member = load(Path("d.elm"), Member.from_bytes)
+        member = run_here(name, exchange="shared", merge="group", distance="parameters")
     assert member.merged is not None
     assert (member.merged.devices, member.merged.grouped) == (1, "parameters")
     shared = load(Path("c.elm"), Member.from_bytes).shared
@@ -331,7 +342,6 @@ def test_agents_that_are_peers(device: Start, tmp_path: Path) -> None:
     listener = device("b", **usual, follow=True, listen=f"127.0.0.1:{port}", sync_rows=50)
     listener.logs("published epoch")
     for name, expected in (("a", 1), ("c", 0)):
-        one = device(name, **usual, peers=[f"http://127.0.0.1:{port}"])
-        assert one.end() == 0, one.log
-        assert len(load(tmp_path / f"{name}.elm", Member.from_bytes).ledger) == expected
+        one = run_here(name, **usual, peers=[f"http://127.0.0.1:{port}"])
+        assert len(one.ledger) == expected
     assert listener.stop() == 0

@@ -1,0 +1,323 @@
+"""The code keeps to its plan: which folder holds what, who imports whom, how a docstring begins."""
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from support.places import ROOT
+
+SRC = ROOT / "src"
+LIBRARY = SRC / "elmgrove"
+TESTS = ROOT / "tests"
+CHAPTERS = {
+    "adapters",
+    "algebra",
+    "checks",
+    "cli",
+    "detector",
+    "device",
+    "exchange",
+    "federation",
+    "rounds",
+    "server",
+    "storage",
+}
+#: The papers are about to have a distribution of their own.
+LEAVING = {"papers"}
+#: Each of these is there only with its extra, and so none is in the package above it.
+OPTIONAL = ("elmgrove.adapters", "elmgrove.rounds.flower")
+MOST_LAYERS = 8
+MOST_LINES = 300
+#: A first sentence that begins so says nothing to a reader who sees it alone.
+LEANING = (
+    "Also ",
+    "And ",
+    "As above",
+    "But ",
+    "Ditto",
+    "Like ",
+    "Same ",
+    "See ",
+    "The inverse",
+    "The opposite",
+    "The reverse",
+    "The same",
+)
+MANNERED = re.compile(r"\b(anew|afresh)\b")
+#: The server's query and the command's option are called so.
+ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|--anew\b|^f?[\"']anew(: |[\"']$)")
+
+
+def modules(base: Path = LIBRARY) -> list[Path]:
+    return [
+        path
+        for path in sorted(base.rglob("*.py"))
+        if not (base == LIBRARY and path.relative_to(base).parts[0] in LEAVING)
+    ]
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def place(path: Path, line: int | None = None) -> str:
+    return f"{path.relative_to(ROOT)}" + (f":{line}" if line else "")
+
+
+def none(offenders: Iterable[str]) -> None:
+    """Fails with all of them."""
+    found = list(offenders)
+    assert not found, f"{len(found)}:\n" + "\n".join(found)
+
+
+# Folders and files
+
+
+def test_the_library_holds_its_chapters_and_nothing_else() -> None:
+    found = {path.name for path in LIBRARY.iterdir()} - LEAVING - {"__pycache__"}
+    assert found == CHAPTERS | {"__init__.py", "__main__.py", "py.typed", "errors.py"}
+
+
+def test_a_file_can_be_read_at_one_sitting() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in modules()}
+    none(f"{place(path)}: {lines} lines" for path, lines in lengths.items() if lines > MOST_LINES)
+
+
+def _alike(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return long in (f"{short}s", f"{short}es", f"{short}ing", f"{short.removesuffix('e')}ing")
+
+
+def test_no_two_modules_differ_by_an_ending() -> None:
+    names = defaultdict(list)
+    for path in modules():
+        names[path.parent.name if path.name == "__init__.py" else path.stem].append(place(path))
+    none(
+        f"{' '.join(names[one])} and {' '.join(names[other])}"
+        for one, other in combinations(sorted(names), 2)
+        if _alike(one, other)
+    )
+
+
+def test_no_class_name_is_there_twice() -> None:
+    places = defaultdict(list)
+    for path in modules():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(place(path, node.lineno))
+    none(f"{name}: {' '.join(found)}" for name, found in places.items() if len(found) > 1)
+
+
+# Imports
+
+PACKAGES = {
+    ".".join(path.parent.relative_to(SRC).parts): path for path in LIBRARY.rglob("__init__.py")
+}
+
+
+def _public(package: str) -> set[str]:
+    """The names in its ``__all__``."""
+    for node in parsed(PACKAGES[package]).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+PUBLIC = {package: _public(package) for package in PACKAGES}
+#: What may be had from the top: the names of everyday use, and the chapters themselves.
+PUBLIC["elmgrove"] |= {"__version__", "errors", *CHAPTERS}
+
+
+def _entered(module: str, home: str) -> str | None:
+    """The outermost package that an import enters from outside."""
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        package = ".".join(parts[:length])
+        if package in PACKAGES and package != "elmgrove" and f"{home}.".find(f"{package}.") != 0:
+            return package
+    return None
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str, str | None]]:
+    """The line, the module, and the name if one is taken from it."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{place(path, node.lineno)}: a relative import"
+            yield from ((node.lineno, node.module or "", one.name) for one in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, one.name, None) for one in node.names)
+
+
+def _private_imports(path: Path) -> Iterator[str]:
+    home = ".".join(path.parent.relative_to(SRC).parts) if SRC in path.parents else ""
+    for line, module, name in _imports(path):
+        if module.split(".")[0] != "elmgrove" or module.startswith((*OPTIONAL, "elmgrove.papers")):
+            continue
+        package = "elmgrove" if module == "elmgrove" else _entered(module, home)
+        if package is None:
+            continue
+        if module != package or (name is not None and name not in PUBLIC[package]):
+            yield f"{place(path, line)}: {name or ''} from {module}, which {package} keeps private"
+
+
+@pytest.mark.parametrize("folder", ["src/elmgrove", "benchmarks", "examples", "papers/src"])
+def test_from_outside_only_what_a_package_makes_public_is_imported(folder: str) -> None:
+    none(line for path in modules(ROOT / folder) for line in _private_imports(path))
+
+
+def test_what_a_package_makes_public_is_there() -> None:
+    none(
+        f"{package}.{name}"
+        for package in PACKAGES
+        if not package.startswith(OPTIONAL)
+        for name in _public(package)
+        if not hasattr(import_module(package), name)
+    )
+
+
+def test_the_layers_are_few_and_every_module_has_its_place() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    [layers] = [one for one in contracts["contracts"] if one["type"] == "layers"]
+    assert layers["exhaustive"] is True
+    assert "exhaustive_ignores" not in layers
+    assert not any("ignore_imports" in one for one in contracts["contracts"])
+    assert "ignore_imports" not in contracts
+    assert len([one for one in layers["layers"] if one not in LEAVING]) <= MOST_LAYERS
+    placed = {name.strip() for one in layers["layers"] for name in one.split("|")} - LEAVING
+    assert placed == CHAPTERS | {"__main__", "errors"}
+
+
+# Prose
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _is_stub(node: Documented) -> bool:
+    """An overload, or a property's setter or deleter: what it does is said elsewhere."""
+    marks = {ast.unparse(mark).split(".")[-1] for mark in getattr(node, "decorator_list", [])}
+    return bool(marks & {"overload", "setter", "deleter"})
+
+
+def _documented(path: Path) -> Iterator[tuple[str, Documented]]:
+    """The module, and each public class, function and method in it."""
+    tree = parsed(path)
+    yield place(path), tree
+    inside: list[ast.Module | ast.ClassDef] = [tree]
+    while inside:
+        for node in inside.pop().body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.name.startswith("_") or _is_stub(node):
+                continue
+            yield f"{place(path, node.lineno)} {node.name}", node
+            if isinstance(node, ast.ClassDef):
+                inside.append(node)
+
+
+def _fault(text: str | None) -> str:
+    """What is wrong with a docstring."""
+    if not text:
+        return "has no docstring"
+    first = text.split("\n\n")[0]
+    if first.startswith(LEANING):
+        return f"leans on another: {first.splitlines()[0]}"
+    if not first.rstrip().endswith((".", ":")):
+        return f"does not end its first paragraph: {first.splitlines()[-1]}"
+    return ""
+
+
+def test_a_docstring_stands_alone() -> None:
+    none(
+        f"{name}: {fault}"
+        for path in modules()
+        for name, node in _documented(path)
+        if (fault := _fault(ast.get_docstring(node)))
+    )
+
+
+def _words_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Comments, texts and names, line by line; the interfaces' own name is left out."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.STRING, tokenize.NAME):
+            continue
+        if token.string != "anew":
+            yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def _prose_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a page that are not code."""
+    fenced = False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        fenced ^= line.startswith("```")
+        if not fenced:
+            yield number, line
+
+
+def test_nothing_is_done_anew_or_afresh() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    read = [(path, _words_of(path)) for path in modules()]
+    read += [(path, _prose_of(path)) for path in pages]
+    none(
+        f"{place(path, number)}: {text.strip()}"
+        for path, lines in read
+        for number, text in lines
+        if MANNERED.search(ANEW.sub(" ", text))
+    )
+
+
+PATH = r"(?:[\w.-]+/)+"
+#: A path in the text, or in a map of files.
+NAMED = re.compile(rf"`({PATH}[\w.-]*)`|(?<![\w./:`-])({PATH}(?:[\w.-]+\.py)?)(?![\w./`*-])")
+
+
+def test_the_map_of_files_is_true() -> None:
+    found = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text())
+    assert found
+    none(
+        name
+        for name in (one or other for one, other in found)
+        if not any((base / name).exists() for base in (ROOT, SRC, LIBRARY))
+    )
+
+
+# Tests
+
+#: Folders of tests that are no chapter.
+BESIDE = {"docs", "golden", "support"}
+
+
+def test_tests_mirror_the_library() -> None:
+    found = {path.name for path in TESTS.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert found - LEAVING == CHAPTERS | BESIDE
+    loose = {path.name for path in TESTS.glob("*.py")}
+    assert loose == {"conftest.py", Path(__file__).name}
+
+
+def test_what_tests_share_is_in_support() -> None:
+    none(
+        f"{place(path, line)}: {module}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line, module, name in _imports(path)
+        if any(part.startswith("test_") for part in [*module.split("."), name or ""])
+    )
+    none(
+        f"{place(path)} holds no test"
+        for path in sorted(TESTS.rglob("*.py"))
+        if path.parent.name != "support"
+        and path.name != "conftest.py"
+        and not path.name.startswith("test_")
+    )
+
+
+def test_no_test_exempts_itself_from_a_check() -> None:
+    mark = "# no" + "qa"
+    none(place(path) for path in sorted(TESTS.rglob("*.py")) if mark in path.read_text())
