@@ -171,12 +171,12 @@ def test_at_the_end_nobody_waits_for_ever() -> None:
         assert made.finish(0.05) is False
 
 
-@pytest.mark.parametrize("published", [None, 7])
-def test_a_report_says_what_was_done(published: Any) -> None:
-    text = str(SyncReport(published, 3, 2, True, "too large"))
-    assert ("published epoch 7" in text) == (published == 7)
-    assert ("3 more rows needed" in text) == (published is None)
-    assert text.endswith("rests on 2 others (news); refused: too large")
+@pytest.mark.parametrize("sent", [None, 7000])
+def test_a_report_says_what_was_done(sent: Any) -> None:
+    text = str(SyncReport(sent, 3, 2, True, "too large"))
+    assert ("sums of 7,000 rows sent" in text) == (sent == 7000)
+    assert ("3 more rows needed" in text) == (sent is None)
+    assert text.endswith("uses 2 other devices (updated); refused: too large")
 
 
 # Waits

@@ -134,7 +134,7 @@ def test_who_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None
 def lie(origin: str, **changes: float | np.ndarray) -> Entry:
     honest = said(origin)
     assert isinstance(honest, Contribution)
-    return replace(honest, evidence=replace(honest.evidence, **changes))
+    return replace(honest, parts=(replace(honest.evidence, **changes),))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_one_model_gets_the_sum_over_its_group(exchange: Way, distance: str) -> 
     publish(exchange, *FLEET)
     for name, others in (("fan-0", (1, 4)), ("fan-3", (2, 5))):
         found = back(exchange, name, distance)
-        assert (found.devices, len(found.groups)) == (2, 1)
+        assert (found.devices, len(found.received)) == (2, 1)
         assert found.evidence.close_to(summed(*(FLEET[n] for n in others)), 1e-12)
 
 
@@ -284,7 +284,7 @@ def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way, distance: str
     assert found.devices == 6
     for kind in ((0, 1, 4), (2, 3, 5)):
         expected = summed(*(FLEET[n] for n in kind))
-        assert sum(group.close_to(expected, 1e-12) for group in found.groups) == 1
+        assert sum(group.close_to(expected, 1e-12) for group in found.parts) == 1
     first = back(exchange, "fan-0", distance)
     assert first.devices == 3
     assert first.evidence.close_to(summed(FLEET[1], FLEET[4]) + BOTH.parts[1], 1e-12)
@@ -295,7 +295,7 @@ def test_who_has_published_nothing_or_left_gets_nothing(exchange: Way, distance:
     publish(exchange, *FLEET, Departure("fan-0", 999))
     for name in ("fan-0", "fan-9"):
         found = back(exchange, name, distance)
-        assert (found.devices, found.groups) == (0, ())
+        assert (found.devices, found.received) == (0, ())
         assert found.evidence == Evidence.zero(BASIS)
     assert back(exchange, "fan-1", distance).evidence.close_to(FLEET[4].evidence, 1e-12)
 

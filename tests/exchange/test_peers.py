@@ -198,7 +198,7 @@ def test_agents_that_listen_end_as_with_a_server(
     assert len(one_clear_line(elmgrove(*pull_from_a, "guess")).splitlines()) == 1
     pulled = elmgrove(*pull_from_a, "sesame")
     assert pulled.code == 0, pulled.err
-    assert "d now rests on its own rows and those of a, b, c." in pulled.err
+    assert "d now uses its own rows and those of a, b, c." in pulled.err
     found = load(Path("d.elm"), Member.from_bytes).detector
     assert found.received is not None
     assert found.received.close_to(evidence(np.vstack(list(X.values()))), 1e-9)
@@ -236,10 +236,10 @@ def test_a_listening_agent_keeps_the_guard(device: Start, tmp_path: Path) -> Non
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 20)
     fan.until(lambda: bool(heard(url)) and heard(url)[0].evidence.count >= 17)
     for _ in range(10):
-        append_rows(Path("fan.csv"), X[20:21])
-        X = np.delete(X, 20, axis=0)
         seen = len(verdicts(Path("fan.jsonl")))
         before = heard(url)[0].evidence.count
+        append_rows(Path("fan.csv"), X[20:21])
+        X = np.delete(X, 20, axis=0)
         fan.until(lambda seen=seen: len(verdicts(Path("fan.jsonl"))) > seen)
         after = heard(url)[0].evidence.count
         assert after == before or after - before >= 4

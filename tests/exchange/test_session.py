@@ -77,13 +77,13 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
     report = session.sync()
     assert report == SyncReport(None, 1, 2, True, None)
     assert held(exchange, "fan-9") is None
-    assert str(report) == "nothing published yet (1 more rows needed), rests on 2 others (news)"
+    assert str(report) == "nothing sent yet (1 more row needed), uses 2 other devices (updated)"
     session.detector.learn_many(rows(10))
     assert session.sync().sent == 2 * LEAST - 1
     session.detector.learn_one(rows(11, 1)[0])
     report = session.sync()
     assert report == SyncReport(2 * LEAST - 1, LEAST - 1, 2, False, None)
-    assert str(report) == f"published epoch {2 * LEAST - 1}, rests on 2 others"
+    assert str(report) == f"sums of {2 * LEAST - 1} rows sent, uses 2 other devices"
     assert held(exchange, "fan-9").evidence.count == 2 * LEAST - 1
 
 

@@ -340,7 +340,7 @@ def test_agents_that_are_peers(device: Start, tmp_path: Path) -> None:
         write_rows(tmp_path / f"{name}.csv", rows_of(kind, seed, ROWS))
     usual = {"like": "like.evidence", "merge": "group"}
     listener = device("b", **usual, follow=True, listen=f"127.0.0.1:{port}", sync_rows=50)
-    listener.logs("published epoch")
+    listener.logs("rows sent")
     for name, expected in (("a", 1), ("c", 0)):
         one = run_here(name, **usual, peers=[f"http://127.0.0.1:{port}"])
         assert len(one.ledger) == expected

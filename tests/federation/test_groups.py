@@ -296,7 +296,7 @@ def test_the_server_follows_each_change_by_algorithm_2(
     for device in fans.keys:
         found = fans.merged(device, grouped=distance)
         assert found.devices == len(standing.partners(device))
-        for mine, expected in zip(found.groups, standing.returned(device), strict=True):
+        for mine, expected in zip(found.received, standing.returned(device), strict=True):
             assert mine.close_to(expected, 1e-12)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, Blas, Evidence, HiddenLayer, Rows, Scaling, one_thread
 from elmgrove.detector.alarm import Alarm, AlarmRule
+from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.mixture import Mixture, PatternRule
-from elmgrove.detector.model import Autoencoder, Model, Part
+from elmgrove.detector.model import Model, Part
 from elmgrove.detector.quarantine import Quarantine
 from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold

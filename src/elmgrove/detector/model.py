@@ -1,22 +1,15 @@
-"""A detector's model: what is asked of it, and the plain one, an autoencoder for all rows."""
+"""A detector's model: what is asked of it, and what it answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import (
-    OSELM,
-    Array,
-    Basis,
-    Evidence,
-    Guess,
-    Packed,
-    one_thread,
-    pack_evidence,
-    unpack_evidence,
-)
+from elmgrove.algebra import Array, Basis, Evidence, Guess, Packed
+
+if TYPE_CHECKING:
+    from elmgrove.detector.autoencoder import Autoencoder
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16
@@ -63,177 +56,101 @@ class Model(Protocol):
     learned: int
 
     @property
-    def models(self) -> Sequence["Autoencoder"]: ...
-    def answer(self, x: Array) -> Answer: ...
-    def keep(self, answer: Answer, x: Array, energy: float) -> None: ...
-    def learn(self, x: Array, energy: float) -> None: ...
-    def learn_all(self, X: Array) -> None: ...
-    def adopt(self, X: Array) -> None: ...
-    def loss_one(self, x: Array) -> float: ...
-    def losses(self, X: Array) -> Array: ...
-    def plain_losses(self, X: Array) -> Array: ...
-    def left_out(self, X: Array) -> Array: ...
-    def explainer(self, x: Array) -> tuple[int, "Autoencoder"]: ...
-    def trial(self, rows: Array) -> "Autoencoder": ...
-    @property
-    def unsettled(self) -> bool: ...
-    def settle(self, X: Array) -> None: ...
-    @property
-    def evidence(self) -> Evidence: ...
-    @property
-    def parts(self) -> tuple[Part, ...]: ...
-    @property
-    def rows_undecided(self) -> int: ...
-    @property
-    def received(self) -> Evidence | None: ...
-    def rest_on(self, parts: Sequence[Evidence]) -> None: ...
-    def add_received(self, evidence: Evidence) -> None: ...
-    def remove_received(self, evidence: Evidence) -> None: ...
-    def pack(self) -> Packed: ...
-    def restore(
-        self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
-    ) -> None: ...
-
-
-class Autoencoder(OSELM):
-    """One OS-ELM for all normal rows, each of which is its own target (Ito 2021, §3.4).
-
-    What others know is one sum on which the model rests. It works where one model can explain all
-    that is normal; where normal has several patterns far apart, ``Mixture`` is better.
-    """
-
-    #: There are no patterns to tell apart, and no foreign ones to weigh.
-    rows_undecided = 0
-    unsettled = False
-
-    def __init__(
-        self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
-    ) -> None:
-        super().__init__(
-            basis.layer, basis.outputs, ridge=ridge, forgetting=forgetting, dtype=dtype, basis=basis
-        )
-        self.version = 0
-        #: Rows learned here since the start, forgotten or not.
-        self.learned = 0
-
-    @property
-    def models(self) -> tuple["Autoencoder", ...]:
-        """The autoencoders that answer: this one."""
-        return (self,)
-
-    # Answering
+    def models(self) -> Sequence["Autoencoder"]:
+        """The autoencoders that answer, own ones first."""
+        ...
 
     def answer(self, x: Array) -> Answer:
-        """Reconstructs one row; ``keep`` learns it with the work that was done for that."""
-        guess = self.guess(x)
-        return Answer(guess.y, (guess,))
-
-    def loss_one(self, x: Array) -> float:
-        """Σ (x − y)² of one row."""
-        r = x - self.predict_one(x)
-        return float(self._blas.dot(r, r))
-
-    def losses(self, X: Array) -> Array:
-        """Σ (x − y)² of each row."""
-        R = X - self.predict_many(X)
-        squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
-        return squares
-
-    def plain_losses(self, X: Array) -> Array:
-        """Σ (x − y)² of each row, in proportion to nothing: with one model these are the losses."""
-        return self.losses(X)
-
-    def left_out(self, X: Array) -> Array:
-        """Σ (x − y)² of each of the last rows learned, by the model without that row."""
-        return self.leave_one_out(X, X)
-
-    def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
-        """The pattern that explains a row best, and its model."""
-        return 0, self
-
-    def settle(self, X: Array) -> None:
-        """Nothing is left to settle where there is one model."""
-
-    # Learning
+        """Reconstructs one row."""
+        ...
 
     def keep(self, answer: Answer, x: Array, energy: float) -> None:
         """Learns the row that was answered, with the work that was done for that."""
-        (guess,) = answer.guesses
-        self.absorb(guess.h, guess.w, x, energy)
-        self.learned += 1
+        ...
 
     def learn(self, x: Array, energy: float) -> None:
         """Learns one row, whose energy is Σ x²."""
-        with one_thread:
-            h = self.hidden_one(x)
-            self.absorb(h, self.solve_one(h), x, energy)
-        self._changed(1)
+        ...
 
     def learn_all(self, X: Array) -> None:
         """Learns rows in their order."""
-        self.absorb_many(X, X)
-        self._changed(len(X))
+        ...
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were strange and are a new normal: like any others."""
-        self.learn_all(X)
+        """Learns rows that were strange and are a new normal."""
+        ...
+
+    def loss_one(self, x: Array) -> float:
+        """Σ (x − y)² of one row, as it counts for its score."""
+        ...
+
+    def losses(self, X: Array) -> Array:
+        """Σ (x − y)² of each row, as it counts for its score."""
+        ...
+
+    def plain_losses(self, X: Array) -> Array:
+        """Σ (x − y)² of each row, to be compared with other models'."""
+        ...
+
+    def left_out(self, X: Array) -> Array:
+        """Σ (x − y)² of each of the last rows learned, by the model without that row."""
+        ...
+
+    def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
+        """Finds the pattern that explains a row best, and its model."""
+        ...
 
     def trial(self, rows: Array) -> "Autoencoder":
-        """A model of these rows alone that rests on all that is known here; this one stays."""
-        made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
-        made.learn_all(rows)
-        made.use_prior(self.total)
-        return made
+        """Makes a model that would explain these rows if they were learned; this one stays."""
+        ...
 
-    # Cooperation
+    @property
+    def unsettled(self) -> bool:
+        """Whether rows that are normal here should say how much foreign patterns count."""
+        ...
+
+    def settle(self, X: Array) -> None:
+        """Lets foreign patterns count as rows that are normal here have it."""
+        ...
+
+    @property
+    def evidence(self) -> Evidence:
+        """What was learned here."""
+        ...
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What was learned here: one part."""
-        return (Part(0, self.learned, self.evidence),)
+        """What was learned here, by pattern."""
+        ...
+
+    @property
+    def rows_undecided(self) -> int:
+        """Rows to come until ``parts`` are settled; 0 if they are."""
+        ...
 
     @property
     def received(self) -> Evidence | None:
         """All that was received from others, as one sum."""
-        return self.prior
+        ...
 
     def rest_on(self, parts: Sequence[Evidence]) -> None:
-        """Lets the sum of these take the place of all that was received from others."""
-        self.prior = Evidence.sum(parts) if parts else None
-        self._changed(0)
+        """Lets these take the place of all that was received from others."""
+        ...
 
     def add_received(self, evidence: Evidence) -> None:
-        """Adds evidence of others to the sum that was received."""
-        self.basis.require(evidence.basis)
-        # The sum could hide what the part is not.
-        evidence.require_admissible("this evidence can't be merged")
-        self._use(evidence if self.prior is None else self.prior + evidence)
+        """Adds evidence of others to what was received."""
+        ...
 
     def remove_received(self, evidence: Evidence) -> None:
-        """Takes evidence of others out of the sum; ``NotAdmissible`` if it was never in it."""
-        self.basis.require(evidence.basis)
-        held = Evidence.zero(self.basis) if self.prior is None else self.prior
-        self._use(held.without(evidence))
-
-    def _use(self, received: Evidence | None) -> None:
-        self.use_prior(received)
-        self._changed(0)
-
-    def _changed(self, rows: int) -> None:
-        self.learned += rows
-        self.version += 1
-
-    # On disk
+        """Takes evidence of others out again."""
+        ...
 
     def pack(self) -> Packed:
-        """Its own evidence as fields and arrays; what was received is kept elsewhere."""
-        numbers, arrays = pack_evidence(self.evidence)
-        return {"evidence": numbers}, arrays
+        """All that was learned here, as fields and arrays."""
+        ...
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
     ) -> None:
         """Takes the place of a model that was packed."""
-        self.merge(unpack_evidence(self.basis, fields["evidence"], dict(arrays)))
-        self.learned = fields["learned"]
-        self.rest_on(received)
+        ...

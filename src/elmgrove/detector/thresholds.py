@@ -106,5 +106,5 @@ def threshold_fields(threshold: Threshold) -> dict[str, Any]:
 
 
 def threshold_from_fields(fields: dict[str, Any]) -> Threshold:
-    """The inverse of ``threshold_fields``."""
+    """Makes a threshold of what ``threshold_fields`` gave."""
     return _KINDS[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})

@@ -107,14 +107,14 @@ def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Me
 def returned_of(
     charter: Charter, revision: int, entries: Collection[Entry], origin: str, distance: str
 ) -> Merged:
-    """What comes back to a device when all entries are grouped afresh."""
+    """Groups all entries, and gives what comes back to one device."""
     grouping = group(Ledger(entries), charter.ridge, distance)
     standing = StandingGroups(charter.basis, charter.ridge, grouping)
     return standing.merged(charter.name, revision, origin)
 
 
 def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
-    """The sum by kind: what one model explains as well as several is one group."""
+    """Adds up entries by group: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
     parts = [part for part in ledger.parts if part.count > 0]
     found = groups([Fitted(part, charter.ridge) for part in parts], tolerance)

@@ -47,7 +47,7 @@ class FolderExchange:
 
     @property
     def charter(self) -> Charter:
-        """See ``Exchange``; read once."""
+        """Reads the federation's charter, once."""
         if self._charter is None:
             self._charter = _read_charter(self._folder)
         return self._charter
@@ -63,7 +63,7 @@ class FolderExchange:
             write(path, json.dumps(charter.fields, indent=2).encode())
 
     def publish(self, entry: Entry) -> None:
-        """See ``Exchange``."""
+        """Writes a device's entry in the place of its former one; see ``Exchange``."""
         self.charter.require(entry)
         path = self._path(entry.origin)
         blob = entry.to_bytes()
@@ -72,7 +72,7 @@ class FolderExchange:
                 write(path, blob)
 
     def listings(self) -> list[Listing]:
-        """See ``Exchange``."""
+        """Lists what is held of every device, in the order of the names."""
         with reaching(self._folder):
             entries = [(entry, path.stat().st_size) for path, entry in self._entries()]
         # Files are not in the order of the names: "fan-2.entry" comes before "fan.entry".
@@ -80,7 +80,7 @@ class FolderExchange:
         return [listing_of(entry, size) for entry, size in entries]
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """See ``Exchange``."""
+        """Reads the entries of these devices that are there."""
         wanted = {self._path(origin) for origin in origins}
         with reaching(self._folder):
             return [entry for _, entry in self._entries(wanted)]
@@ -88,7 +88,10 @@ class FolderExchange:
     def merged(
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
-        """See ``Exchange``. Reads only the heads of files if none has changed since ``known``."""
+        """Adds up all entries but one device's; None if ``known`` is still what it would be.
+
+        Where no file has changed since then, only the heads of files are read.
+        """
         with reaching(self._folder):
             own = {self._path(without)}
             # In groups, one's own change matters: it may lead to another group.
@@ -103,7 +106,7 @@ class FolderExchange:
         return merged_of(self.charter, revision, entries)
 
     def close(self) -> None:
-        """See ``Exchange``."""
+        """Lets go of nothing: a folder holds no connection."""
 
     def _held(self, path: Path) -> Version | None:
         try:

@@ -63,13 +63,13 @@ class HttpExchange:
 
     @property
     def charter(self) -> Charter:
-        """See ``Exchange``; asked for once."""
+        """Asks for the federation's charter, once."""
         if self._charter is None:
             self._charter = Charter.from_fields(_fields(self._request("GET", "")))
         return self._charter
 
     def publish(self, entry: Entry) -> None:
-        """See ``Exchange``."""
+        """Puts a device's entry in the place of its former one; see ``Exchange``."""
         where = f"/contributions/{address_of(entry.origin)}"
         if isinstance(entry, Contribution):
             self._request("PUT", where, content=entry.to_bytes())
@@ -77,7 +77,7 @@ class HttpExchange:
             self._request("DELETE", where, params={"epoch": entry.epoch})
 
     def listings(self) -> list[Listing]:
-        """See ``Exchange``."""
+        """Lists what the server holds of every device."""
         return [
             Listing(
                 item["origin"],
@@ -89,7 +89,7 @@ class HttpExchange:
         ]
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """See ``Exchange``."""
+        """Fetches the entries of these devices that are there, some at a time."""
         names, entries = sorted(origins), list[Entry]()
         for start in range(0, len(names), AT_ONCE):
             wanted = {"origin": names[start : start + AT_ONCE]}
@@ -102,7 +102,7 @@ class HttpExchange:
     def merged(
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
-        """See ``Exchange``. An unchanged sum costs a few hundred bytes."""
+        """Asks for the sum over all devices but one; an unchanged one costs a few hundred bytes."""
         tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
         asked = {"without": without} | ({} if grouped is None else {"grouped": grouped})
         answer = self._request("GET", "/merged", headers=tag, params=asked)
@@ -119,7 +119,7 @@ class HttpExchange:
         return _fields(self._request("GET", "/groups", params={"distance": distance}))
 
     def close(self) -> None:
-        """See ``Exchange``."""
+        """Closes the connection, if there is one."""
         if self._opened is not None:
             self._opened.close()
 

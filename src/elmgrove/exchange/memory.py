@@ -22,7 +22,7 @@ class MemoryExchange:
         self._changes: list[str] = []
 
     def publish(self, entry: Entry) -> None:
-        """See ``Exchange``."""
+        """Puts a device's entry in the place of its former one; see ``Exchange``."""
         self.charter.require(entry)
         held = self._held.get(entry.origin)
         blob = entry.to_bytes()
@@ -31,13 +31,13 @@ class MemoryExchange:
             self._changes.append(entry.origin)
 
     def listings(self) -> list[Listing]:
-        """See ``Exchange``."""
+        """Lists what is held of every device, in the order of the names."""
         return [
             listing_of(entry_from_bytes(blob), len(blob)) for _, blob in sorted(self._held.items())
         ]
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """See ``Exchange``."""
+        """Gives the entries of these devices that are there."""
         return [
             entry_from_bytes(self._held[name]) for name in sorted(origins) if name in self._held
         ]
@@ -45,7 +45,7 @@ class MemoryExchange:
     def merged(
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
-        """See ``Exchange``."""
+        """Adds up all entries but one device's; None if ``known`` is still what it would be."""
         news = [
             number
             for number, origin in enumerate(self._changes, start=1)
@@ -60,4 +60,4 @@ class MemoryExchange:
         return merged_of(self.charter, revision, self.fetch(set(self._held) - {without}))
 
     def close(self) -> None:
-        """See ``Exchange``."""
+        """Lets go of nothing: there is no connection."""

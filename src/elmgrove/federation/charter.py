@@ -62,7 +62,7 @@ class Charter:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Charter":
-        """The inverse of ``fields``; ``BadInput`` for anything else."""
+        """Makes a charter of what ``fields`` gave; ``BadInput`` for anything else."""
         try:
             made = cls(
                 fields["name"],

@@ -1,4 +1,4 @@
-"""Groups: which patterns of which devices are of one kind (MLMG, multi-global)."""
+"""Groups: which patterns of which devices one model explains as well (MLMG, multi-global)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class LocalPattern(NamedTuple):
 class Grouping:
     """Which local model belongs to which group, and why.
 
-    ``labels`` has the group of each of ``models``; made afresh, groups are numbered in the order of
+    ``labels`` has the group of each of ``models``; new groups are numbered in the order of
     their first member. By ``parameters``: ``silhouettes`` of each number of groups that was tried.
     By ``evidence``: ``steps`` are the joins (by places in ``models``) with the loss of each, and
     ``refused`` is the next one, which was not made any more. Standing groups have no reasons.

@@ -12,7 +12,7 @@ Vector = NDArray[np.float64]
 
 #: A sum in two float64 rounds by this share of the largest value that went in, at each step.
 STEP = 2.0**-104
-#: What may have been lost to rounding before the sum is to be taken afresh.
+#: What may have been lost to rounding before everything is to be added up again.
 TOLERANCE = 1e-12
 
 
@@ -22,7 +22,7 @@ class RunningSum:
     Values are held as pairs of float64 (a sum and what it rounded away, 106 bits together), so
     taking out what was put in leaves the rest as if it had never been there, to far less than
     the rounding of a single sum. ``worn`` tells when that no longer holds, after very many steps
-    or after something huge came and went: then ``freshen`` takes the sum anew of what is held.
+    or after something huge came and went: then ``freshen`` adds up again what is held.
     """
 
     def __init__(self, basis: Basis) -> None:
@@ -58,7 +58,7 @@ class RunningSum:
             self.remove(before)
 
     def freshen(self, held: Iterable[Evidence]) -> None:
-        """Takes the sum anew of everything that is in it, if it is worn; else nothing is read."""
+        """Adds up again everything that is in the sum, if it is worn; else nothing is read."""
         if self.worn:
             self._clear(len(self._high))
             for evidence in held:

@@ -21,19 +21,19 @@ _LENGTH = 8
 _LONGEST = 2**20
 
 
-def seal(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+def seal(format_: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """One blob from which ``unseal`` gives back the same; the same bytes for the same content."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = {"format": kind, "version": VERSION, "fields": fields}
+    header = {"format": format_, "version": VERSION, "fields": fields}
     text = _canonical({**header, "sha256": _checksum(header, arrays)})
     return bytes(save(arrays, metadata={_KEY: text}))
 
 
-def unseal(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+def unseal(format_: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     """Fields and arrays of a blob that is whole and unaltered; anything else is ``BadFile``."""
     header = _header(blob)
-    if header["format"] != kind:
-        raise BadFile(f"this holds {header['format']!r}, not {kind!r}")
+    if header["format"] != format_:
+        raise BadFile(f"this holds {header['format']!r}, not {format_!r}")
     if header["version"] > VERSION:
         raise BadFile(
             f"written in version {header['version']} of the format by a newer Elmgrove; "
@@ -42,7 +42,7 @@ def unseal(kind: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         arrays = load(blob)
     except (SafetensorError, KeyError) as error:
-        # KeyError: a kind of number that safetensors knows and NumPy does not.
+        # KeyError: a type of number that safetensors knows and NumPy does not.
         raise BadFile(f"truncated or damaged: {error}") from error
     stated = header.pop("sha256")
     if stated != _checksum(header, arrays):

@@ -1,4 +1,4 @@
-"""Standing groups: who is of one kind with whom while contributions come, change and go."""
+"""Standing groups: which patterns belong together while contributions come, change and go."""
 
 import copy
 from collections.abc import Mapping
@@ -40,8 +40,9 @@ class Nearest(Protocol):
 class NearestCentre:
     """MLMG's Algorithm 2, user clustering: the nearest centre (L2 of β), which moves.
 
-    A centre is the mean of its members' parameters, taken afresh, so that nothing is left of who
-    is gone. The number of groups stays: a centre whose last member left remains where it was.
+    A centre is the mean of its members' parameters, computed each time, so that nothing is left of
+    a member that is gone. The number of groups stays: a centre whose last member left remains
+    where it was.
     """
 
     def __init__(self, ridge: float) -> None:
@@ -50,20 +51,20 @@ class NearestCentre:
         self.centres = dict[int, Array]()
 
     def group_for(self, model: LocalPattern) -> int | None:
-        """See ``Nearest``: None only where there are no centres yet."""
+        """Finds the group with the nearest centre; None only where there are no centres yet."""
         # Lines 13 to 16: the distance to each centre, and the nearest.
         W = parameters(model.evidence, self._ridge)
         distances = {k: float(np.linalg.norm(W - C)) for k, C in self.centres.items()}
         return min(distances, key=lambda k: distances[k], default=None)
 
     def joined(self, model: LocalPattern, group: int) -> None:
-        """See ``Nearest``."""
+        """Moves a group's centre to include a pattern."""
         members = self._members.setdefault(group, {})
         members[model.name] = parameters(model.evidence, self._ridge)
         self._move(group)
 
     def left(self, model: LocalPattern, group: int) -> None:
-        """See ``Nearest``."""
+        """Moves a group's centre to exclude a pattern."""
         del self._members[group][model.name]
         self._move(group)
 
@@ -77,36 +78,36 @@ class NearestCentre:
 class NearestFit:
     """The group of which one model explains both as well as two do, within a ``tolerance``.
 
-    Of several the one that loses least. Needs no fixed number of groups: what is of no kind that
-    is known is a new one. Takes a solution for each group.
+    Of several the one that loses least. Needs no fixed number of groups: what is like none of them
+    is a new one. Takes a solution for each group.
     """
 
     def __init__(self, sums: Mapping[int, RunningSum], ridge: float, tolerance: float) -> None:
         self._sums = sums
         self._ridge = ridge
         self._tolerance = tolerance
-        self._kinds = dict[int, Fitted]()
+        self._fits = dict[int, Fitted]()
 
     def group_for(self, model: LocalPattern) -> int | None:
-        """See ``Nearest``."""
-        kind = Fitted(model.evidence, self._ridge)
+        """Finds the group that loses least by taking a pattern in; None if all lose too much."""
+        fitted = Fitted(model.evidence, self._ridge)
         filled = [group for group, total in self._sums.items() if total.devices]
-        losses = {group: self._kind(group).loss_with(kind) for group in filled}
+        losses = {group: self._fit(group).loss_with(fitted) for group in filled}
         least = min(losses, key=lambda group: losses[group], default=None)
         return least if least is not None and losses[least] <= self._tolerance else None
 
     def joined(self, model: LocalPattern, group: int) -> None:
-        """See ``Nearest``."""
-        self._kinds.pop(group, None)
+        """Forgets the group's model: its sum is another one now."""
+        self._fits.pop(group, None)
 
     def left(self, model: LocalPattern, group: int) -> None:
-        """See ``Nearest``."""
-        self._kinds.pop(group, None)
+        """Forgets the group's model: its sum is another one now."""
+        self._fits.pop(group, None)
 
-    def _kind(self, group: int) -> Fitted:
-        if group not in self._kinds:
-            self._kinds[group] = Fitted(self._sums[group].evidence(), self._ridge)
-        return self._kinds[group]
+    def _fit(self, group: int) -> Fitted:
+        if group not in self._fits:
+            self._fits[group] = Fitted(self._sums[group].evidence(), self._ridge)
+        return self._fits[group]
 
 
 class StandingGroups:
@@ -118,7 +119,7 @@ class StandingGroups:
     what it contributes now; the same twice is once. Groups keep their numbers; that of a group
     which nobody is in any more may be given to a new one.
 
-    The order in which devices come matters, as it does in the paper: group anew when much has
+    The order in which devices come matters, as it does in the paper: make new groups when much has
     changed. Sums are ``RunningSum``, so who leaves leaves no trace. Everything is held in memory.
     """
 

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread, typical_loss
+from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.panel import Panel
 from elmgrove.detector.mixture.pattern import Pattern, PatternRule
 from elmgrove.detector.mixture.received import Place, Received
-from elmgrove.detector.model import Answer, Autoencoder, Part
-from elmgrove.errors import NotAdmissible
+from elmgrove.detector.model import Answer, Part
+from elmgrove.errors import NotAdmissible, require_whole
 
 
 class Mixture:
@@ -106,7 +107,8 @@ class Mixture:
         index = answer.nearest if self.rule.assign == "loss" else self.patterns.nearest(x)
         guess = answer.guesses[index]
         self.own[index].model.absorb(guess.h, guess.w, x, energy)
-        self._learned(index, x)
+        self.patterns.move(index, x)
+        self._seen([x])
 
     def learn(self, x: Array, energy: float) -> None:
         """Learns one row, whose energy is Σ x²."""
@@ -221,7 +223,7 @@ class Mixture:
         """Takes the place of a mixture that was packed."""
         known = fields["patterns"]
         self.patterns.restore(known, arrays)
-        self.learned = fields["learned"]
+        self.learned = require_whole("learned", fields["learned"], 0)
         self._received = self._usable(received)
         # Where parts belonged when they came: the patterns may have changed since.
         self._place(self._received.saved_places(known["places"], self.patterns.numbers))
@@ -239,7 +241,7 @@ class Mixture:
             pattern.rest_on([evidence for number, evidence in sums if number == pattern.number])
         typical = [typical_loss(evidence, self.ridge) for evidence in foreign]
         self._panel = Panel(self.own, self.foreign, typical, self.rule.handicap)
-        self._arranged = self._arrangement
+        self._arranged = self.patterns.arrangement
         self._changed()
 
     def _changed(self) -> None:
@@ -265,7 +267,8 @@ class Mixture:
             model = self.own[index].model
             h = model.hidden_one(x)
             model.absorb(h, model.solve_one(h), x, energy)
-            self._learned(index, x)
+            self.patterns.move(index, x)
+        self._seen([x])
 
     def _learn_block(self, X: Array) -> None:
         labels = np.empty(len(X), np.intp)
@@ -276,10 +279,6 @@ class Mixture:
             pattern.model.learn_all(X[labels == index])
         self._seen(X)
 
-    def _learned(self, index: int, x: Array) -> None:
-        self.patterns.move(index, x)
-        self._seen([x])
-
     def _seen(self, X: Array | Sequence[Array]) -> None:
         self.learned += len(X)
         if self.patterns.seen(X):
@@ -289,13 +288,8 @@ class Mixture:
         """Finds new places for what was received, if that makes a difference."""
         fading = self.forgetting < 1.0 and any(pattern.joined for pattern in self.own)
         places = self._received.places(self.own)
-        if fading or (places, self._arrangement) != (self.places, self._arranged):
+        if fading or (places, self.patterns.arrangement) != (self.places, self._arranged):
             self._place(places)
-
-    @property
-    def _arrangement(self) -> list[tuple[int, float]]:
-        """What the panel was made for."""
-        return [(pattern.number, pattern.typical) for pattern in self.own]
 
     def _usable(self, parts: Sequence[Evidence]) -> Received:
         for part in parts:

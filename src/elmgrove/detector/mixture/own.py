@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Evidence, Fitted, Packed, cluster, groups, k_means
+from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.mixture.pattern import AUTO, Pattern, PatternRule
-from elmgrove.detector.model import MOST_PARTS, Autoencoder, Part
+from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.errors import BadInput, require_whole
 
 #: Rows between two looks at which patterns are one, which are not used, and what is typical.
@@ -54,6 +55,11 @@ class OwnPatterns:
     def numbers(self) -> list[int]:
         """The numbers of the patterns in use."""
         return [pattern.number for pattern in self.used]
+
+    @property
+    def arrangement(self) -> list[tuple[int, float]]:
+        """The numbers of the patterns in use, and what is typical of each."""
+        return [(pattern.number, pattern.typical) for pattern in self.used]
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from elmgrove.algebra import Array, Guess
+from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.mixture.pattern import Pattern
-from elmgrove.detector.model import Answer, Autoencoder
+from elmgrove.detector.model import Answer
 
 
 class Panel:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Evidence, Packed, pack_part, typical_loss, unpack_part
-from elmgrove.detector.model import MOST_PARTS, Autoencoder, Part
+from elmgrove.detector.autoencoder import Autoencoder
+from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.errors import BadInput, require_whole
 
 AUTO = "auto"

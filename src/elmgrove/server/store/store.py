@@ -12,7 +12,7 @@ from typing import Any
 
 from elmgrove.errors import BadInput
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.federations import Federations, reads, require_federation
+from elmgrove.server.store.enrolment import Federations, reads, require_federation
 from elmgrove.server.store.records import Change, Snapshot, StoredEntry
 from elmgrove.server.store.sqlite import open_sqlite
 

@@ -1,0 +1,163 @@
+"""The plain model: one autoencoder for all that is normal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra import (
+    OSELM,
+    Array,
+    Basis,
+    Evidence,
+    Packed,
+    one_thread,
+    pack_evidence,
+    unpack_evidence,
+)
+from elmgrove.detector.model import Answer, Part
+from elmgrove.errors import require_whole
+
+
+class Autoencoder(OSELM):
+    """One OS-ELM for all normal rows, each of which is its own target (Ito 2021, §3.4).
+
+    What others know is one sum on which the model rests. It works where one model can explain all
+    that is normal; where normal has several patterns far apart, ``Mixture`` is better.
+    """
+
+    #: There are no patterns to tell apart, and no foreign ones to weigh.
+    rows_undecided = 0
+    unsettled = False
+
+    def __init__(
+        self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
+    ) -> None:
+        super().__init__(
+            basis.layer, basis.outputs, ridge=ridge, forgetting=forgetting, dtype=dtype, basis=basis
+        )
+        self.version = 0
+        #: Rows learned here since the start, forgotten or not.
+        self.learned = 0
+
+    @property
+    def models(self) -> tuple["Autoencoder", ...]:
+        """The autoencoders that answer: this one."""
+        return (self,)
+
+    # Answering
+
+    def answer(self, x: Array) -> Answer:
+        """Reconstructs one row; ``keep`` learns it with the work that was done for that."""
+        guess = self.guess(x)
+        return Answer(guess.y, (guess,))
+
+    def loss_one(self, x: Array) -> float:
+        """Σ (x − y)² of one row."""
+        r = x - self.predict_one(x)
+        return float(self._blas.dot(r, r))
+
+    def losses(self, X: Array) -> Array:
+        """Σ (x − y)² of each row."""
+        R = X - self.predict_many(X)
+        squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
+        return squares
+
+    def plain_losses(self, X: Array) -> Array:
+        """Σ (x − y)² of each row, in proportion to nothing: with one model these are the losses."""
+        return self.losses(X)
+
+    def left_out(self, X: Array) -> Array:
+        """Σ (x − y)² of each of the last rows learned, by the model without that row."""
+        return self.leave_one_out(X, X)
+
+    def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
+        """The pattern that explains a row best, and its model."""
+        return 0, self
+
+    def settle(self, X: Array) -> None:
+        """Nothing is left to settle where there is one model."""
+
+    # Learning
+
+    def keep(self, answer: Answer, x: Array, energy: float) -> None:
+        """Learns the row that was answered, with the work that was done for that."""
+        (guess,) = answer.guesses
+        self.absorb(guess.h, guess.w, x, energy)
+        self.learned += 1
+
+    def learn(self, x: Array, energy: float) -> None:
+        """Learns one row, whose energy is Σ x²."""
+        with one_thread:
+            h = self.hidden_one(x)
+            self.absorb(h, self.solve_one(h), x, energy)
+        self._changed(1)
+
+    def learn_all(self, X: Array) -> None:
+        """Learns rows in their order."""
+        self.absorb_many(X, X)
+        self._changed(len(X))
+
+    def adopt(self, X: Array) -> None:
+        """Learns rows that were strange and are a new normal: like any others."""
+        self.learn_all(X)
+
+    def trial(self, rows: Array) -> "Autoencoder":
+        """A model of these rows alone that rests on all that is known here; this one stays."""
+        made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made.learn_all(rows)
+        made.use_prior(self.total)
+        return made
+
+    # Cooperation
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What was learned here: one part."""
+        return (Part(0, self.learned, self.evidence),)
+
+    @property
+    def received(self) -> Evidence | None:
+        """All that was received from others, as one sum."""
+        return self.prior
+
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
+        """Lets the sum of these take the place of all that was received from others."""
+        self.prior = Evidence.sum(parts) if parts else None
+        self._changed(0)
+
+    def add_received(self, evidence: Evidence) -> None:
+        """Adds evidence of others to the sum that was received."""
+        self.basis.require(evidence.basis)
+        # The sum could hide what the part is not.
+        evidence.require_admissible("this evidence can't be merged")
+        self._use(evidence if self.prior is None else self.prior + evidence)
+
+    def remove_received(self, evidence: Evidence) -> None:
+        """Takes evidence of others out of the sum; ``NotAdmissible`` if it was never in it."""
+        self.basis.require(evidence.basis)
+        held = Evidence.zero(self.basis) if self.prior is None else self.prior
+        self._use(held.without(evidence))
+
+    def _use(self, received: Evidence | None) -> None:
+        self.use_prior(received)
+        self._changed(0)
+
+    def _changed(self, rows: int) -> None:
+        self.learned += rows
+        self.version += 1
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Its own evidence as fields and arrays; what was received is kept elsewhere."""
+        numbers, arrays = pack_evidence(self.evidence)
+        return {"evidence": numbers}, arrays
+
+    def restore(
+        self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
+    ) -> None:
+        """Takes the place of a model that was packed."""
+        self.merge(unpack_evidence(self.basis, fields["evidence"], dict(arrays)))
+        self.learned = require_whole("learned", fields["learned"], 0)
+        self.rest_on(received)
