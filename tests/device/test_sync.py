@@ -12,8 +12,8 @@ import pytest
 from elmgrove.device import sync as module
 from elmgrove.device.sync import BackgroundSync, Backoff
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import Unreachable
-from elmgrove.exchange.session import Incoming, SyncReport
+from elmgrove.exchange import SyncReport, Unreachable
+from elmgrove.exchange.session import Incoming
 from elmgrove.federation import Outdated
 from support.serving import wait_until
 

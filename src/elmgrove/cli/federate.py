@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.cli.demo.digits import PIXELS, Digits
+from elmgrove.cli.demo import PIXELS, Digits
 from elmgrove.cli.options import bar, notes, read
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation import EVIDENCE, Merged

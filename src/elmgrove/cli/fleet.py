@@ -257,9 +257,8 @@ def _draw_groups(found: Grouping, ridge: float, path: Path) -> None:
     rectangle = require_extra("matplotlib.patches", "demo").Rectangle
     start = 0
     for number in found.numbers:
-        size = len(found.members(number))
-        corner = (start - 0.5, start - 0.5)
-        axes.add_patch(rectangle(corner, size, size, fill=False, color="red", linewidth=2))
+        size, corner = len(found.members(number)), start - 0.5
+        axes.add_patch(rectangle((corner, corner), size, size, fill=False, color="red", lw=2))
         start += size
     _write(figure, path)
 
@@ -279,8 +278,8 @@ def _matrix(found: Grouping, models: list[LocalPattern], ridge: float) -> tuple[
     # What overflows is clipped: it is only drawn.
     with np.errstate(over="ignore"):
         worse = np.log10(np.clip(errors / own, 1e-300, 1e300))
-    label = "log₁₀ of how many times worse than its own model"
-    return worse, label, "Each model (row) on each pattern's rows (column)"
+    title = "Each model (row) on each pattern's rows (column)"
+    return worse, "log₁₀ of how many times worse than its own model", title
 
 
 def _matrix_picture(values: Array, names: list[str], side: float, label: str) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from elmgrove.federation import (
     Cost,
     Entry,
     Ledger,
+    Member,
     Merged,
     StandingGroups,
     Version,
@@ -81,6 +82,38 @@ class Exchange(Protocol):
     def close(self) -> None:
         """Lets go of connections."""
         ...
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What a sync did, for people and logs.
+
+    ``sent`` is how many rows are in what others may know of this device, None if there is nothing
+    yet; ``missing`` how many more it must learn before it sends something new; ``updated`` whether
+    what it uses of others changed.
+    """
+
+    sent: int | None
+    missing: int
+    devices: int
+    updated: bool
+    refusal: str | None
+
+    @classmethod
+    def of(
+        cls, member: Member, *, guarded: bool, devices: int, updated: bool, refusal: str | None
+    ) -> "SyncReport":
+        """Tells what a member has sent and uses now."""
+        sent = None if member.published is None else member.published.learned
+        return cls(sent, member.rows_missing(guarded=guarded), devices, updated, refusal)
+
+    def __str__(self) -> str:
+        mine = "nothing sent yet" if self.sent is None else f"sums of {self.sent:,} rows sent"
+        if self.sent is None and self.missing:
+            mine += f" ({self.missing:,} more row{'s' * (self.missing != 1)} needed)"
+        others = f"uses {self.devices:,} other device{'s' * (self.devices != 1)}"
+        reason = f"; refused: {self.refusal}" if self.refusal else ""
+        return f"{mine}, {others}{' (updated)' * self.updated}{reason}"
 
 
 def version_of(blob: bytes) -> Version:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import Unreachable
+from elmgrove.exchange.base import SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.session import SyncReport, offered
+from elmgrove.exchange.session import offered
 from elmgrove.federation import (
     SUM,
     Cost,

@@ -23,8 +23,13 @@ class Content(Protocol):
     """Something that can be saved: its bytes, and whether only their owner may read them."""
 
     @property
-    def private(self) -> bool: ...
-    def to_bytes(self) -> bytes: ...
+    def private(self) -> bool:
+        """Whether a new file is for its owner's eyes only."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """Gives all of it as the bytes of a file."""
+        ...
 
 
 def save(path: Path, content: Content) -> None:

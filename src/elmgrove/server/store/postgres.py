@@ -34,6 +34,7 @@ class Postgres:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def write(self, federation: str, operation: Operation[T]) -> T:
+        """Runs an operation alone among the writes to a federation; see ``Database``."""
         return await self._apart(self._write(federation, operation))
 
     async def _write(self, federation: str, operation: Operation[T]) -> T:
@@ -46,6 +47,7 @@ class Postgres:
             return await _drive(connection, operation)
 
     async def read(self, operation: Operation[T]) -> T:
+        """Runs an operation on one unchanging state; see ``Database``."""
         return await self._apart(self._read(operation))
 
     async def _read(self, operation: Operation[T]) -> T:
@@ -67,6 +69,7 @@ class Postgres:
     async def stream(
         self, operation: Operation[T], statement: Statement
     ) -> AsyncIterator[tuple[T, AsyncIterator[Any]]]:
+        """Gives the rows of one unchanging state, few at a time; see ``Database``."""
         # In turn: the end waits for the fetch that a cancelled caller left behind.
         turn, held = asyncio.Lock(), AsyncExitStack()
 
@@ -96,6 +99,7 @@ class Postgres:
             await self._apart(end())
 
     async def close(self) -> None:
+        """Lets what was begun end, then closes the data base."""
         await asyncio.gather(*self._running, return_exceptions=True)
         await self._pool.close()
 

@@ -48,6 +48,7 @@ class Sqlite:
         self._readers = ThreadPoolExecutor(READERS, "elmgrove-store-reader")
 
     async def write(self, federation: str, operation: Operation[T]) -> T:
+        """Runs an operation alone among the writes to a federation; see ``Database``."""
         future: Future[T] = Future()
         self._waiting.append((operation, future))
         # One flush for each: those that find nothing left have nothing to do.
@@ -91,6 +92,7 @@ class Sqlite:
         return answer
 
     async def read(self, operation: Operation[T]) -> T:
+        """Runs an operation on one unchanging state; see ``Database``."""
         return await asyncio.get_running_loop().run_in_executor(
             self._readers, self._read, operation
         )
@@ -111,6 +113,7 @@ class Sqlite:
     async def stream(
         self, operation: Operation[T], statement: Statement
     ) -> AsyncIterator[tuple[T, AsyncIterator[Any]]]:
+        """Gives the rows of one unchanging state, few at a time; see ``Database``."""
         # A thread of its own: a slow reader of blobs keeps nobody waiting, and the connection is
         # closed only after the fetch that a cancelled caller left behind.
         loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "elmgrove-store-stream")
@@ -139,6 +142,7 @@ class Sqlite:
             thread.shutdown()
 
     async def close(self) -> None:
+        """Lets what was begun end, then closes the data base."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
