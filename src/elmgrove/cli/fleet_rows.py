@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.cli.demo.digits import PIXELS, Digits
+from elmgrove.cli.demo import PIXELS, Digits
 from elmgrove.cli.options import read
 from elmgrove.errors import BadInput
 from elmgrove.rounds import Plan

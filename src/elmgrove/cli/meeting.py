@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
+from elmgrove.cli.demo import DemoProcesses, DemoServer
 from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, client, request
 from elmgrove.federation import Charter
