@@ -241,7 +241,7 @@ def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> 
         if entry is None:
             grid.add_row(device["name"], key, "", "", "never")
             continue
-        heard = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
+        uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
         rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, str(entry["epoch"]), rows, heard)
+        grid.add_row(device["name"], key, str(entry["epoch"]), rows, uploaded)
     return grid

@@ -32,9 +32,7 @@ fleet = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-#: Contributions that are fetched at once.
 _AT_ONCE = 20
-
 Where = Annotated[
     list[str],
     typer.Argument(help="A server's URL with the federation, a shared folder, or files."),

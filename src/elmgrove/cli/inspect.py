@@ -94,8 +94,8 @@ def _member_facts(member: Member) -> dict[str, Any]:
 def _sum_facts(member: Member) -> str:
     if member.merged is None:
         return "its own rows" + (" and those received" if len(member.ledger) else "")
-    others = "1 other device" if member.merged.devices == 1 else f"{member.merged.devices} others"
-    return f"its own rows and those of {others} of {member.merged.federation!r}"
+    others = "1 other" if member.merged.devices == 1 else f"{member.merged.devices} others"
+    return f"its own rows and {others} of {member.merged.federation!r}"
 
 
 def _contribution_facts(contribution: Contribution) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class TextFile(Text):
             yield from self.feed(data)
 
     def position(self, line: Line) -> dict[str, Any]:
-        """Tells how to find the place after a line again, in this file."""
+        """Gives the bookmark after this line."""
         return {
             "file": self._path.name,
             "inode": self.inode,
