@@ -134,7 +134,7 @@ def test_who_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None
 def lie(origin: str, **changes: float | np.ndarray) -> Entry:
     honest = said(origin)
     assert isinstance(honest, Contribution)
-    return replace(honest, evidence=replace(honest.evidence, **changes))
+    return replace(honest, parts=(replace(honest.evidence, **changes),))
 
 
 @pytest.mark.parametrize(
