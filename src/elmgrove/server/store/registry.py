@@ -10,7 +10,7 @@ from elmgrove.server.store.database import Database, Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 
 P = ParamSpec("P")
-S = TypeVar("S", bound="Federations")
+S = TypeVar("S", bound="Registry")
 T = TypeVar("T")
 
 FEDERATION = "SELECT name, basis, ridge, members, token_hash, created FROM federation"
@@ -45,7 +45,7 @@ def writes(
     return run
 
 
-class Federations:
+class Registry:
     """Federations and their devices, by name. See ``Store`` for what holds for all methods."""
 
     def __init__(self, database: Database) -> None:
