@@ -21,7 +21,7 @@ import elmgrove.exchange
 import elmgrove.federation
 import elmgrove.rounds
 import elmgrove.rounds.compact
-from elmgrove.cli.app import app
+from elmgrove.cli.app import application
 from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings, help_of, type_of
 from elmgrove.server.problems import KINDS
@@ -41,7 +41,7 @@ def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from _walk(below, f"{name} {part}")
 
 
-COMMANDS = dict(_walk(typer.main.get_command(app), "elmgrove"))
+COMMANDS = dict(_walk(typer.main.get_command(application()), "elmgrove"))
 #: The agent's options are its settings, which have a table of their own.
 LISTED = sorted(COMMANDS.keys() - {"elmgrove", "elmgrove device run"})
 

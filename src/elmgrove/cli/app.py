@@ -15,36 +15,25 @@ from elmgrove.cli import (
     fleet,
     inspect,
     learn,
-    papers,
+    plug_ins,
     score,
     serve,
 )
 from elmgrove.cli.demo import demo
 from elmgrove.errors import ElmgroveError
 
-app = typer.Typer(
-    name="elmgrove",
-    help="Learn what normal looks like, flag what is not, and learn from others without raw data.",
-    epilog="Exit codes: 0 done, 1 bad data or files (nothing was changed), 2 wrong usage, "
-    "3 anomalies found (with score --check).",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+COMMANDS = (
+    learn.learn,
+    score.score,
+    exchange.share,
+    exchange.merge,
+    exchange.forget,
+    inspect.inspect,
+    demo,
+    federate.federate,
+    serve.serve,
 )
-app.command()(learn.learn)
-app.command()(score.score)
-app.command()(exchange.share)
-app.command()(exchange.merge)
-app.command()(exchange.forget)
-app.command()(inspect.inspect)
-app.command()(demo)
-app.command()(federate.federate)
-app.command()(serve.serve)
-app.add_typer(federation.federation)
-app.add_typer(fleet.fleet)
-app.add_typer(device.device)
-app.add_typer(papers.papers)
+GROUPS = (federation.federation, fleet.fleet, device.device)
 
 
 def _version(wanted: bool) -> None:
@@ -53,7 +42,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(
         False, "--version", help="Print the version and stop.", callback=_version, is_eager=True
@@ -62,10 +50,32 @@ def _options(
     """Options before the command."""
 
 
+def application() -> typer.Typer:
+    """Makes the whole command: what this distribution has, and what others add."""
+    app = typer.Typer(
+        name="elmgrove",
+        help="Learn what normal looks like, flag what is not, and learn from others without raw "
+        "data.",
+        epilog="Exit codes: 0 done, 1 bad data or files (nothing was changed), 2 wrong usage, "
+        "3 anomalies found (with score --check).",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_options)
+    for command in COMMANDS:
+        app.command()(command)
+    for group in GROUPS:
+        app.add_typer(group)
+    plug_ins.add_to(app)
+    return app
+
+
 def main() -> None:
     """Runs the command line."""
     try:
-        app()
+        application()()
     except (ElmgroveError, OSError, MemoryError) as error:
         console = Console(stderr=True, emoji=False)
         console.print(f"[bold red]Error:[/] {escape(_text(error))}", soft_wrap=True)

@@ -1,0 +1,3 @@
+"""The papers' figures and tables, run again on the published data."""
+
+__version__ = "0.1.0"
