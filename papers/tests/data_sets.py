@@ -1,21 +1,21 @@
 """Small data sets in the layouts in which the real ones are published."""
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.io import wavfile
 
-from elmgrove.errors import require_extra
+from elmgrove_papers import require_package
 
 rng = np.random.default_rng(0)
-
-
 IMAGES = rng.integers(0, 256, (22, 28, 28), np.uint8)
-
-
 LABELS = (np.arange(22) % 10).astype(np.uint8)
+FOLDER = "UAH-DRIVESET-v1"
+#: Mean speed of a way to drive, and how far it goes up and down.
+SPEEDS = {"NORMAL1": (70.0, 10.0), "AGGRESSIVE": (110.0, 25.0), "DROWSY": (50.0, 5.0)}
 ARCHIVES = {"mnist": "mnist.npz", "har": "uci_har_time265.npz"}
 
 
@@ -76,7 +76,7 @@ def write_faces(folder: Path, clients: int = 1) -> None:
     """CelebA as LEAF keeps it: each client has six pictures and smiles in all but two."""
     raw = folder / "celeba/data/raw"
     (raw / "img_align_celeba").mkdir(parents=True)
-    image = require_extra("PIL.Image", "papers")
+    image = require_package("PIL.Image")
     attributes, identities = [], []
     for number in range(1, 6 * clients + 1):
         name = f"{number:06}.jpg"
@@ -104,3 +104,29 @@ def write_sounds(folder: Path, machines: tuple[str, ...] = ("ToyCar", "pump")) -
                 pitch = 440 if state == "normal" else 3000
                 wave = np.sin(2 * np.pi * pitch * time) + 0.1 * rng.normal(size=len(time))
                 wavfile.write(path, 16000, (wave * 8000).astype(np.int16))
+
+
+def write_drive(
+    folder: Path, driver: str, pattern: str, speeds: Sequence[float], road: str = "SECONDARY"
+) -> Path:
+    """A drive as published: nine columns a second, of which only time and speed count."""
+    name = f"20151110175712-16km-{driver}-{pattern}-{road}"
+    path = folder / FOLDER / driver / name / "RAW_GPS.txt"
+    path.parent.mkdir(parents=True)
+    rest = "40.51 -3.35 700.2 5 8 120.5 0.1"
+    lines = [f"{time + 5.23:.2f} {speed:.1f} {rest} \n" for time, speed in enumerate(speeds)]
+    path.write_text("".join(lines))
+    return path
+
+
+def write_driveset(
+    folder: Path, drivers: int = 2, seconds: int = 900, road: str = "SECONDARY"
+) -> None:
+    """Drivers whose speed wanders about a mean that is their way to drive."""
+    rng = np.random.default_rng(0)
+    for number in range(1, drivers + 1):
+        for pattern, (mean, spread) in SPEEDS.items():
+            steps = rng.normal(size=(seconds, 8)).mean(axis=1) * np.sqrt(8)
+            wave = np.sin(np.arange(seconds) / 20.0)
+            speeds = np.clip(mean + spread * wave + 3.0 * steps, 0.0, None)
+            write_drive(folder, f"D{number}", pattern, speeds.tolist(), road)

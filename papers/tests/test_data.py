@@ -22,8 +22,7 @@ from data_sets import (
 from elmgrove import BadFile
 from elmgrove_papers.data import celebrities, har, har_scaled, machines, mnist, recordings
 from elmgrove_papers.data.celeba import PIXELS, picture
-from elmgrove_papers.data.dcase import sound
-from elmgrove_papers.data.mel import BANDS, FRAMES, filters, stacked_log_mel
+from elmgrove_papers.data.dcase import BANDS, FRAMES, filters, sound, stacked_log_mel
 
 
 @pytest.mark.parametrize("ending", ["-ubyte", "-ubyte.gz"])

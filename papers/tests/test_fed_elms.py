@@ -75,8 +75,8 @@ def test_too_few_rows_for_the_clients_are_refused() -> None:
 
 
 def test_rounds_share_a_clients_rows_among_them(digits: Digits) -> None:
-    parts = [digits.turn("client-00", number, 7)[0] for number in range(1, 8)]
-    np.testing.assert_array_equal(np.vstack(parts), digits.X[digits.clients["client-00"]])
+    parts = [digits.turn("client-00", number, 7) for number in range(1, 8)]
+    np.testing.assert_array_equal(np.concatenate(parts), digits.clients["client-00"])
 
 
 def test_the_sizes_of_table_1_follow_from_equation_14() -> None:
@@ -92,7 +92,7 @@ def test_fed_elms_is_its_rules_round_by_round(digits: Digits) -> None:
     made = layer(digits.X.shape[1], 60)
     state = first_model(made, digits.X[digits.initial], digits.T[digits.initial])
     for number in (1, 2):
-        turns = [digits.turn(name, number, 2) for name in digits.clients]
+        turns = [digits.rows(digits.turn(name, number, 2)) for name in digits.clients]
         state = fedavg(trained(state, made, *turn) for turn in turns)
     expected = digits.accuracy(made(digits.test) @ state.beta)
     assert fed_elms(digits, made, 2).accuracy == expected
@@ -109,7 +109,7 @@ def test_8_bits_cost_little_accuracy_and_a_round_costs_the_same_both_ways(digits
 
 def test_fed_nn_learns_and_sends_a_byte_a_weight(digits: Digits) -> None:
     if find_spec("torch") is None:
-        unavailable("needs PyTorch: pip install 'elmgrove[papers]'")
+        unavailable("needs PyTorch: pip install elmgrove-papers")
     torch = import_module("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -150,7 +150,7 @@ def test_a_missing_torch_is_said_at_once_with_the_install_line(
     assert "table1" in elmgrove("paper", "fed-elms").out
     # Even where there is no data.
     said = one_clear_line(elmgrove("paper", "fed-elms", "table1", "--data", tmp_path))
-    assert "torch: pip install 'elmgrove[papers]'" in said
+    assert "torch: pip install elmgrove-papers" in said
 
 
 def _run(elmgrove: Elmgrove, name: str, folder: Path) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_figure_5_has_the_spread_over_its_seeds(
 
 def test_table_1_runs(elmgrove: Elmgrove, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("torch") is None:
-        unavailable("needs PyTorch: pip install 'elmgrove[papers]'")
+        unavailable("needs PyTorch: pip install elmgrove-papers")
     monkeypatch.setattr(figures, "QUICK_CLIENTS", 3)
     found = _run(elmgrove, "table1", folder)
     for name, row in found["accuracy"].items():

@@ -15,14 +15,20 @@ from elmgrove.algebra.fed_elms import weighted_mean
 from elmgrove.federation.sealed import unseal
 from elmgrove_papers.data import har
 from elmgrove_papers.figure import Run
-from elmgrove_papers.ito2021.activities import activities
-from elmgrove_papers.ito2021.communication import communication
-from elmgrove_papers.ito2021.latency import IN_NUMPY, PAPER
-from elmgrove_papers.ito2021.losses import MERGED, A, B, before_and_after, two_devices
-from elmgrove_papers.ito2021.networks import Task, batches, begin, fitted, losses
-from elmgrove_papers.ito2021.online import KIND, Online, packed, unpacked
-from elmgrove_papers.ito2021.sequential import figure18, first_at
-from elmgrove_papers.ito2021.settings import HAR, ROUNDS, Training
+from elmgrove_papers.ito2021.costs import IN_NUMPY, PAPER, communication
+from elmgrove_papers.ito2021.losses import (
+    MERGED,
+    A,
+    B,
+    activities,
+    before_and_after,
+    figure18,
+    first_at,
+    two_devices,
+)
+from elmgrove_papers.ito2021.online import FORMAT, OnlineNetwork, packed, unpacked
+from elmgrove_papers.ito2021.settings import HAR, ROUNDS
+from elmgrove_papers.networks import Task, Training, batches, begin, fitted, losses
 from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
 
 __all__ = ["elmgrove_fixture"]
@@ -126,7 +132,7 @@ def test_a_network_one_row_at_a_time_is_the_one_that_is_trained_in_batches_of_on
     X = np.random.default_rng(1).uniform(size=(20, 12)).astype(np.float32)
     training = Training((5,), 1, 2)
     task = Task(begin(12, training, (4,)), np.arange(20), (9,))
-    online = Online(12, training, seed=4)
+    online = OnlineNetwork(12, training, seed=4)
     for (row,) in batches(task, training):
         online.learn_one(X[row])
     (expected,) = fitted(X, [task], training)
@@ -138,7 +144,7 @@ def test_a_network_one_row_at_a_time_is_the_one_that_is_trained_in_batches_of_on
 @backpropagation
 def test_a_merge_of_networks_is_their_mean_by_rows() -> None:
     training = Training((5,), 1, 1)
-    one, other = (Online(12, training, seed) for seed in (1, 2))
+    one, other = (OnlineNetwork(12, training, seed) for seed in (1, 2))
     blobs = [packed(10, one.weights()), packed(30, other.weights())]
     expected = [0.25 * a + 0.75 * b for a, b in zip(one.weights(), other.weights(), strict=True)]
     one.replace(weighted_mean(map(unpacked, blobs)))
@@ -164,7 +170,7 @@ def test_bytes_are_those_of_what_is_sent() -> None:
 def test_a_message_of_a_network_holds_its_weights_in_float32() -> None:
     weights = begin(12, Training((5,), 1, 1), (1,))
     blob = packed(7, weights)
-    fields, arrays = unseal(KIND, blob)
+    fields, arrays = unseal(FORMAT, blob)
     assert fields == {"rows": 7}
     assert all(array.dtype == np.float32 for array in arrays.values())
     rows, back = unpacked(blob)

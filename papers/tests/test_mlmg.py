@@ -20,8 +20,7 @@ from elmgrove_papers.figure import Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg import rules
-from elmgrove_papers.mlmg.clients import CASES, Client, digits
-from elmgrove_papers.mlmg.settings import RULE, basis
+from elmgrove_papers.mlmg.clients import CASES, RULE, Client, basis, digits
 from elmgrove_papers.mlmg.table2 import federation_rows
 from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
 

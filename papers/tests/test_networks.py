@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from elmgrove_papers.ito2021.federated import averaged
-from elmgrove_papers.ito2021.networks import Task, batches, begin, fitted, losses
-from elmgrove_papers.ito2021.settings import Training
-from elmgrove_papers.ito2021.stack import Weights
+from elmgrove_papers.backpropagation import Weights
+from elmgrove_papers.federated import averaged
+from elmgrove_papers.networks import Task, Training, batches, begin, fitted, losses
 
 torch: Any = pytest.importorskip("torch")
 Array = NDArray[Any]

@@ -17,22 +17,29 @@ from numpy.typing import NDArray
 
 from elmgrove.errors import BadFile
 from elmgrove_papers.data import Labelled
+from elmgrove_papers.federated import averaged
 from elmgrove_papers.figure import Run
+from elmgrove_papers.fleet import meeting
 from elmgrove_papers.ito2021 import round_by_round
 from elmgrove_papers.ito2021.baselines import a_pattern_each, bp_nn3, task
-from elmgrove_papers.ito2021.cache import digest, kept
 from elmgrove_papers.ito2021.comparison import best, difference, mean
+from elmgrove_papers.ito2021.drawing import maps as drawn
 from elmgrove_papers.ito2021.drawing import rounds as draw_rounds
-from elmgrove_papers.ito2021.federated import averaged
-from elmgrove_papers.ito2021.heat_maps import FIVE, har_data, har_maps
-from elmgrove_papers.ito2021.map_drawing import maps as drawn
-from elmgrove_papers.ito2021.networks import losses
+from elmgrove_papers.ito2021.heat_maps import FIVE, digest, har_data, har_maps, kept
 from elmgrove_papers.ito2021.os_elm import os_elm, three_patterns
-from elmgrove_papers.ito2021.pair import Pair
 from elmgrove_papers.ito2021.round_by_round import CHOICES, Choice, half_of_both
-from elmgrove_papers.ito2021.settings import HAR, MNIST, Training
-from elmgrove_papers.ito2021.trial import AFTER, BEFORE, OURS, PATTERNS, THREE_PATTERNS, Maps, Trial
-from elmgrove_papers.meeting import meeting
+from elmgrove_papers.ito2021.settings import HAR, MNIST
+from elmgrove_papers.ito2021.trial import (
+    AFTER,
+    BEFORE,
+    OURS,
+    PATTERNS,
+    THREE_PATTERNS,
+    Maps,
+    PairsTrial,
+)
+from elmgrove_papers.networks import Training, losses
+from elmgrove_papers.pairs import Pair
 from support.commands import Elmgrove, elmgrove_fixture
 
 __all__ = ["elmgrove_fixture"]
@@ -57,9 +64,9 @@ def _labelled(count: int = LABELS) -> Labelled:
     return Labelled(rows[::2], labels[::2], rows[1::2], labels[1::2], names)
 
 
-def _trial(number: int = 0, labels: int = LABELS) -> Trial:
+def _trial(number: int = 0, labels: int = LABELS) -> PairsTrial:
     small = replace(HAR, units=6, bp_nn3=replace(HAR.bp_nn3, hidden=(8,), epochs=2))
-    return Trial.of(_labelled().first(labels).rescaled(-1.0, 1.0), small, number, 10**6)
+    return PairsTrial.of(_labelled().first(labels).rescaled(-1.0, 1.0), small, number, 10**6)
 
 
 @given(a=st.integers(0, LABELS - 1), b=st.integers(0, LABELS - 1))
@@ -101,7 +108,7 @@ def test_after_the_update_the_other_pattern_is_normal() -> None:
 
 
 @pytest.mark.parametrize("models", [os_elm, three_patterns])
-def test_on_a_real_server_it_is_the_same(models: Callable[[Trial, Run], Maps]) -> None:
+def test_on_a_real_server_it_is_the_same(models: Callable[[PairsTrial, Run], Maps]) -> None:
     with meeting(server=True) as where:
         served = models(_trial(labels=3), Run(Path(), meeting=where))
     for model, one in models(_trial(labels=3), Run(Path())).items():
@@ -114,12 +121,12 @@ def test_three_patterns_tell_a_pattern_of_three_parts_better() -> None:
     assert mean(three) > mean(one) + 0.1
 
 
-def _three_parts() -> Trial:
+def _three_parts() -> PairsTrial:
     """Each label is three patterns: of nine, 0 to 2 are the first."""
     whole = _labelled(9)
     train_label, test_label = whole.train_label // 3, whole.test_label // 3
     parts = replace(whole, train_label=train_label, test_label=test_label, names=whole.names[:3])
-    return Trial.of(parts.rescaled(-1.0, 1.0), replace(HAR, units=2), 0, 10**6)
+    return PairsTrial.of(parts.rescaled(-1.0, 1.0), replace(HAR, units=2), 0, 10**6)
 
 
 def test_networks_know_both_patterns() -> None:
@@ -186,7 +193,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         har_maps(replace(run, track=_Bars("BP-NN5")))
     bars = _Bars()
     found = har_maps(replace(run, track=bars))
-    first, second = (f"Trial {number} of 2: " for number in (1, 2))
+    first, second = (f"PairsTrial {number} of 2: " for number in (1, 2))
     networks = [f"{first}BP-NN5", f"{first}BP-NN3-FL"]
     assert bars.seen == [*networks, f"{second}OS-ELM", f"{second}{THREE_PATTERNS}"]
     uncached = har_maps(replace(run, cache=None))
@@ -289,7 +296,7 @@ def test_round_by_round_has_what_the_rounds_of_each_pair_have(
     assert list(found["mean auc"]) == ["each", "both"]
     assert list(found["mean auc"]["each"]) == [f"round {n}" for n in (1, 2, 5, 10, 20)]
     data, most = har_data(run)
-    trial = Trial.of(data, HAR, 0, most)
+    trial = PairsTrial.of(data, HAR, 0, most)
     aucs = [_after_two_rounds(trial, small, pair) for pair in trial.pairs if pair.a != pair.b]
     assert found["mean auc"]["each"]["round 2"] == pytest.approx(np.mean(aucs), abs=1e-6)
     canvas = Canvas()
@@ -297,7 +304,7 @@ def test_round_by_round_has_what_the_rounds_of_each_pair_have(
     assert len(canvas.axes[0].lines) == 4
 
 
-def _after_two_rounds(trial: Trial, training: Training, pair: Pair) -> float:
+def _after_two_rounds(trial: PairsTrial, training: Training, pair: Pair) -> float:
     rows = pair.learned(trial.data, trial.most)
     tasks = {name: [task(trial, training, pair, rows[n], n)] for n, name in enumerate("AB")}
     (weights,) = averaged(trial.single, tasks, training, 2)

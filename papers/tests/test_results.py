@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from data_sets import write_digits, write_faces, write_fans, write_har, write_sounds
-from drives import write_driveset
+from data_sets import write_digits, write_driveset, write_faces, write_fans, write_har, write_sounds
 from elmgrove_papers.catalogue import PAPERS, figure
 from elmgrove_papers.figure import Run
 from elmgrove_papers.remarks import REMARKS, TITLES

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from drives import write_drive, write_driveset
+from data_sets import write_drive, write_driveset
 from elmgrove import BadFile
 from elmgrove_papers.data import drives
 from elmgrove_papers.data.uah import LEVELS, STEP, WINDOW, tables

@@ -3,8 +3,8 @@
 from elmgrove.errors import BadInput
 from elmgrove_papers.fed_elms import FIGURES as FED_ELMS
 from elmgrove_papers.figure import Figure
-from elmgrove_papers.ito2020 import FIGURES as ITO2020
 from elmgrove_papers.ito2021 import FIGURES as ITO2021
+from elmgrove_papers.ito2021 import FIGURES_2020 as ITO2020
 from elmgrove_papers.mlmg import FIGURES as MLMG
 
 PAPERS: dict[str, tuple[Figure, ...]] = {
@@ -16,7 +16,7 @@ PAPERS: dict[str, tuple[Figure, ...]] = {
 
 
 def figure(paper: str, name: str) -> Figure:
-    """A figure by its names; ``BadInput`` with those that there are."""
+    """Finds a figure by its names, or raises ``BadInput`` with those that there are."""
     if paper not in PAPERS:
         raise BadInput(f"no paper {paper!r}; there are: {', '.join(PAPERS)}")
     for found in PAPERS[paper]:

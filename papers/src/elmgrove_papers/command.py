@@ -13,7 +13,7 @@ from elmgrove_papers.catalogue import PAPERS
 from elmgrove_papers.data.holdings import holdings, ways
 from elmgrove_papers.data.source import NotThere
 from elmgrove_papers.figure import Figure, Run
-from elmgrove_papers.meeting import meeting
+from elmgrove_papers.fleet import meeting
 from elmgrove_papers.results import publish
 from elmgrove_papers.run import (
     FOLDER,

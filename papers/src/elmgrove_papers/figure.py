@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from elmgrove.errors import require_extra
 from elmgrove.storage import write
+from elmgrove_papers import require_package
 from elmgrove_papers.fleet import Meeting, in_memory
 
 Numbers = dict[str, Any]
@@ -77,7 +77,7 @@ class Figure:
         Trials that were found in the cache cost no time: the seconds are this run's.
         """
         # Said before minutes of work are lost.
-        require_extra("matplotlib", "papers")
+        require_package("matplotlib")
         date, started = datetime.now(UTC), time.perf_counter()
         found = self.numbers(run)
         return found | {
@@ -103,10 +103,10 @@ class Figure:
 
     def write(self, found: Numbers, output: Path) -> list[Path]:
         """NAME.png and NAME.json in a folder that is made if need be; the numbers come last."""
-        require_extra("matplotlib", "papers").use("Agg")
+        require_package("matplotlib").use("Agg")
         output.mkdir(parents=True, exist_ok=True)
         paths = [output / f"{self.name}.{kind}" for kind in ("png", "json")]
-        pyplot = require_extra("matplotlib.pyplot", "papers")
+        pyplot = require_package("matplotlib.pyplot")
         canvas = pyplot.figure(figsize=self.size, layout="constrained")
         self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
         small = " (quick run)" if found["made"]["quick"] else ""

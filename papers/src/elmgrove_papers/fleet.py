@@ -1,11 +1,18 @@
-"""A fleet in one process: real members and sessions, and an exchange between them."""
+"""A fleet in one process: real members and sessions, and where they meet: here or on a server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from elmgrove.algebra import Array, Basis
+from elmgrove.cli import DemoProcesses, Server
 from elmgrove.detector import PatternRule, Watcher
-from elmgrove.exchange import Exchange, MemoryExchange, Session
+from elmgrove.errors import require_extra
+from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session, client, request
 from elmgrove.federation import Charter, Contribution, Member
 
 #: Founds a federation, and gives each device, by its name, its way there.
@@ -13,9 +20,36 @@ Meeting = Callable[[Charter], Callable[[str], Exchange]]
 
 
 def in_memory(charter: Charter) -> Callable[[str], Exchange]:
-    """All devices meet in this process."""
+    """Lets all devices meet in this process."""
     exchange = MemoryExchange(charter)
     return lambda name: exchange
+
+
+@contextmanager
+def meeting(server: bool) -> Iterator[Meeting]:
+    """Gives devices a place to meet: memory, or an ``elmgrove serve`` that ends with the figure."""
+    if not server:
+        yield in_memory
+        return
+    require_extra("uvicorn", "server")
+    with (
+        TemporaryDirectory(prefix="elmgrove-paper-") as scratch,
+        DemoProcesses(Path(scratch)) as processes,
+    ):
+        yield _on(Server(processes))
+
+
+def _on(server: Server) -> Meeting:
+    """Each fleet has a federation of its own there, and each device its own key and connection."""
+    numbers = count(1)
+
+    def founded(charter: Charter) -> Callable[[str], Exchange]:
+        named = replace(charter, name=f"{charter.name}-{next(numbers)}")
+        with client(server.url, server.admin_token) as opened:
+            token = request(opened, "POST", "", json=named.fields).json()["token"]
+        return lambda device: HttpExchange(f"{server.url}/{named.name}", device, token=token)
+
+    return founded
 
 
 class Fleet:
@@ -44,7 +78,7 @@ class Fleet:
         self._sessions[member.name] = Session(member, self._exchange_of(member.name), guarded=False)
 
     def sync(self) -> None:
-        """Everybody publishes, then everybody takes in what the others published."""
+        """Lets every device publish, then every device take in what the others published."""
         for session in self._sessions.values():
             for entry in session.prepare().entries:
                 session.exchange.publish(entry)
@@ -56,11 +90,11 @@ class Fleet:
         self._sessions.pop(name).leave()
 
     def detector(self, name: str) -> Watcher[Any]:
-        """The detector of a device."""
+        """Gives the detector of a device."""
         return self._sessions[name].detector
 
     def contribution(self, name: str) -> Contribution:
-        """What a device learned itself, by pattern."""
+        """Gives what a device learned itself, by pattern."""
         return self._sessions[name].member.contribution()
 
     def close(self) -> None:

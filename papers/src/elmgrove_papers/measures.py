@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.errors import require_extra
+from elmgrove_papers import require_package
 
 
 def auc(normal: Array, anomalous: Array) -> float:
     """The share of pairs in which the anomaly has the higher score (ROC-AUC); 0.5 is chance."""
     strange = np.repeat([False, True], [len(normal), len(anomalous)])
     scores = np.concatenate([normal, anomalous])
-    return float(require_extra("sklearn.metrics", "papers").roc_auc_score(strange, scores))
+    return float(require_package("sklearn.metrics").roc_auc_score(strange, scores))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from elmgrove.cli import notes, tracked
 from elmgrove.errors import BadInput
 from elmgrove_papers.catalogue import PAPERS, figure
 from elmgrove_papers.figure import Run
-from elmgrove_papers.meeting import meeting
+from elmgrove_papers.fleet import meeting
 from elmgrove_papers.tables import grids, text
 
 TRIALS = 10

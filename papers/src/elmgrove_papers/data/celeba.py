@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.errors import require_extra
+from elmgrove_papers import require_package
 from elmgrove_papers.data.source import Source
 
 FOLDER = "celeba/data/raw"
@@ -70,7 +70,7 @@ def _smiles(path: Path) -> dict[str, bool]:
 
 def picture(path: Path) -> Array:
     """A picture as a row of grey values in [0, 1]."""
-    image = require_extra("PIL.Image", "papers")
+    image = require_package("PIL.Image")
     with SOURCE.reading(path), image.open(path) as opened:
         width, height = opened.size
         side = min(width, height)

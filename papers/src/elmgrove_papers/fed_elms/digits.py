@@ -12,7 +12,7 @@ from elmgrove_papers.fed_elms.settings import BLOCK, INITIAL, VARIANCE
 
 @dataclass(frozen=True)
 class Digits:
-    """Rows and one-hot targets to learn from; who has which of them; rows to test with."""
+    """Rows and one-hot targets to learn from; which of them a client has; rows to test with."""
 
     X: Array
     T: Array
@@ -23,7 +23,7 @@ class Digits:
 
     @property
     def outputs(self) -> int:
-        """Classes."""
+        """The number of classes."""
         return int(self.T.shape[1])
 
     @property
@@ -31,18 +31,21 @@ class Digits:
         """The numbers of all clients' rows."""
         return np.concatenate(list(self.clients.values()))
 
-    def turn(self, name: str, number: int, rounds: int) -> tuple[Array, Array]:
-        """A client's new rows in a round: its data are split evenly over the rounds."""
-        rows = np.array_split(self.clients[name], rounds)[number - 1]
-        return self.X[rows], self.T[rows]
+    def turn(self, name: str, number: int, rounds: int) -> Array:
+        """Gives the numbers of a client's new rows in a round; all are split over the rounds."""
+        return np.array_split(self.clients[name], rounds)[number - 1]
+
+    def rows(self, numbers: Array) -> tuple[Array, Array]:
+        """Gives rows and their targets, by their numbers."""
+        return self.X[numbers], self.T[numbers]
 
     def accuracy(self, outputs: Array) -> float:
-        """Of the test rows, those whose own class has the largest output, in %."""
+        """Gives the share of test rows whose own class has the largest output, in %."""
         return 100.0 * float((outputs.argmax(axis=1) == self.test_label).mean())
 
 
 def divided(data: Labelled, clients: int, seed: int) -> Digits:
-    """The setting of IV-A: no row is in two places. A client's rows are in random order."""
+    """Divides the rows as IV-A does: none is in two places. A client's are in random order."""
     rng = np.random.default_rng(seed)
     initial, blocks, digits = list[Array](), list[Array](), list[int]()
     for digit in range(len(data.names)):
@@ -67,7 +70,7 @@ def divided(data: Labelled, clients: int, seed: int) -> Digits:
 
 
 def _pairs(digits: Array, clients: int, rng: np.random.Generator) -> Array:
-    """Blocks two by two, of different digits; drawn anew until all are."""
+    """Blocks two by two, of different digits; drawn again until all are."""
     if len(digits) < 2 * clients or len(set(digits.tolist())) < 2:
         raise BadInput(f"{len(digits)} blocks of {BLOCK} rows are too few for {clients} clients")
     while True:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import HiddenLayer
-from elmgrove.errors import require_extra
+from elmgrove_papers import require_package
 from elmgrove_papers.data import mnist
 from elmgrove_papers.fed_elms.digits import Digits, divided
 from elmgrove_papers.fed_elms.fed_nn import fed_nn
@@ -26,8 +26,14 @@ from elmgrove_papers.fed_elms.settings import (
     formula_bits,
     layer,
 )
-from elmgrove_papers.fed_elms.trial import Tried, centralized, compact, exact, fed_elms
-from elmgrove_papers.fed_elms.whole_numbers import whole_numbers
+from elmgrove_papers.fed_elms.trial import (
+    Tried,
+    centralized,
+    compact,
+    exact,
+    fed_elms,
+    whole_numbers,
+)
 from elmgrove_papers.figure import Numbers, Run
 
 FREQUENCIES = (1, 2, 5, 10)
@@ -37,7 +43,7 @@ QUICK_CLIENTS, QUICK_UNITS = 14, 200
 
 
 def figure4(run: Run) -> Numbers:
-    """Accuracy for each number of rounds that the clients' rows are split into."""
+    """Gives the accuracy for each number of rounds that the clients' rows are split into."""
     digits = _digits(run)
     inputs = digits.X.shape[1]
     return {
@@ -54,7 +60,7 @@ def figure4(run: Run) -> Numbers:
 
 
 def figure5(run: Run) -> Numbers:
-    """Fed-ELMS and exact merging beside one model of the same rows, and of all of MNIST's.
+    """Compares Fed-ELMS and exact merging with one model of the same rows, and of all of MNIST's.
 
     Over several seeds of division and layer: the mean, the lowest and the highest of each.
     """
@@ -99,14 +105,14 @@ def _compared(digits: Digits, made: HiddenLayer) -> dict[str, float]:
 def _row(
     units: int, rows: Sequence[dict[str, float]], over: Callable[[list[float]], float]
 ) -> dict[str, Any]:
-    kinds = {kind: over([row[kind] for row in rows]) for kind in rows[0]}
-    return {"units": units} | kinds
+    ways = {way: over([row[way] for row in rows]) for way in rows[0]}
+    return {"units": units} | ways
 
 
 def table1(run: Run) -> Numbers:
-    """Fed-ELMS in float64 and in 8 bits, Fed-NN of the same stated cost, and exact merging."""
+    """Compares Fed-ELMS in float64 and in 8 bits, exact merging, and Fed-NN of the same cost."""
     # Said before minutes of work are lost.
-    require_extra("torch", "papers")
+    require_package("torch")
     digits = _digits(run)
     inputs, outputs = digits.X.shape[1], digits.outputs
     accuracy, seconds, sent, whole = {}, {}, {}, {}
@@ -122,10 +128,10 @@ def table1(run: Run) -> Numbers:
         # Of other data than MNIST the paper says nothing.
         known = FED_NN.get(hidden, (None, None))
         printed = {"Fed-ELMS, paper": FED_ELMS[units], "Fed-NN, paper": known}
-        found = {kind: one.accuracy for kind, one in tried.items()}
-        times = {kind: one.seconds for kind, one in tried.items()}
-        accuracy[name] = sizes | found | {kind: pair[0] for kind, pair in printed.items()}
-        seconds[name] = sizes | times | {kind: pair[1] for kind, pair in printed.items()}
+        found = {way: one.accuracy for way, one in tried.items()}
+        times = {way: one.seconds for way, one in tried.items()}
+        accuracy[name] = sizes | found | {way: pair[0] for way, pair in printed.items()}
+        seconds[name] = sizes | times | {way: pair[1] for way, pair in printed.items()}
         # A model is sent once each way in each round.
         formula = formula_bits(units, inputs, outputs) / 8 * ROUNDS
         sent[name] = sizes | _bytes(tried) | {"(14), each way": formula}
@@ -142,9 +148,9 @@ def table1(run: Run) -> Numbers:
 
 def _bytes(tried: dict[str, Tried]) -> dict[str, Any]:
     return {
-        f"{kind}, {way}": round(count)
-        for kind, one in tried.items()
-        for way, count in (("up", one.bytes_up), ("down", one.bytes_down))
+        f"{way}, {direction}": round(count)
+        for way, one in tried.items()
+        for direction, count in (("up", one.bytes_up), ("down", one.bytes_down))
         if count is not None
     }
 

@@ -1,8 +1,7 @@
 """Fed-ELMS, exact merging and one model of all rows, in the same setting."""
 
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,16 +19,16 @@ from elmgrove.algebra import (
     trained,
 )
 from elmgrove.federation import Contribution, Merged
-from elmgrove.rounds import Ask, CompactClassifier, CompactModel, Round, run_rounds
+from elmgrove.rounds import Ask, CompactClassifier, CompactModel
 from elmgrove_papers.fed_elms.digits import Digits
-from elmgrove_papers.fed_elms.settings import FRACTION, SEED
+from elmgrove_papers.federated import federated
 
 
 class Tried(NamedTuple):
     """Accuracy in %, updating time in s, and bytes sent for each client in each direction.
 
-    The time is the processor's, of all clients and the server together, on one thread: the same
-    whether the machine is idle or not.
+    The time is the processor's, of all clients and the server together, on one thread: it does
+    not depend on what else the machine does.
     """
 
     accuracy: float
@@ -45,7 +44,7 @@ class Wire:
         self.up = self.down = 0
 
     def between(self, client: Ask[bytes, bytes]) -> Ask[bytes, bytes]:
-        """The same client at the other end of this wire."""
+        """Puts a client at the other end of this wire."""
 
         def counted(state: bytes, number: int) -> bytes | None:
             self.down += len(state)
@@ -56,39 +55,20 @@ class Wire:
         return counted
 
 
-def federated(
-    state: Any,
-    clients: dict[str, Ask[Any, Any]],
-    rule: Callable[[Any], Any],
-    rounds: int,
-    note: Callable[[int, Any], None] = lambda number, state: None,
-) -> Any:
-    """The rounds, with everybody in each; whoever fails here is a mistake of ours.
-
-    ``note`` is told of the state after each round.
-    """
-
-    def complete(happened: Round, state: Any) -> None:
-        if happened.left_out:
-            raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
-        note(happened.number, state)
-
-    return run_rounds(
-        state, clients, rule, rounds=rounds, fraction=FRACTION, seed=SEED, on_round=complete
-    )
-
-
 def on_one_thread() -> threadpool_limits:
-    """For what is timed: also NumPy's BLAS, where ``blas.one_thread`` knows SciPy's alone."""
+    """Keeps every BLAS, NumPy's as well, to one thread while something is timed."""
     return threadpool_limits(1, "blas")
 
 
 def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
-    """As the equations have it, in float64 and without messages."""
-    X0, T0 = digits.X[digits.initial], digits.T[digits.initial]
+    """Tries Fed-ELMS as the equations have it, in float64 and without messages."""
+    X0, T0 = digits.rows(digits.initial)
 
     def client(name: str) -> Ask[RoundModel, RoundUpdate]:
-        return lambda state, number: trained(state, layer, *digits.turn(name, number, rounds))
+        def reply(state: RoundModel, number: int) -> RoundUpdate:
+            return trained(state, layer, *digits.rows(digits.turn(name, number, rounds)))
+
+        return reply
 
     clients = {name: client(name) for name in digits.clients}
     with on_one_thread():
@@ -100,14 +80,14 @@ def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
 
 
 def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
-    """With 8-bit messages both ways, and tested with the classifier in whole numbers."""
+    """Tries Fed-ELMS with 8-bit messages both ways, tested with the classifier in whole numbers."""
     basis, wire = Basis(layer, digits.outputs), Wire()
-    X0, T0 = digits.X[digits.initial], digits.T[digits.initial]
+    X0, T0 = digits.rows(digits.initial)
 
     def client(name: str) -> Ask[bytes, bytes]:
         def reply(blob: bytes, number: int) -> bytes:
             state = CompactModel.from_bytes(blob).state
-            update = trained(state, layer, *digits.turn(name, number, rounds))
+            update = trained(state, layer, *digits.rows(digits.turn(name, number, rounds)))
             return CompactModel.of(basis, update).to_bytes()
 
         return wire.between(reply)
@@ -130,7 +110,7 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
 
 
 def exact(digits: Digits, layer: HiddenLayer) -> Tried:
-    """E²LM: one message a client, one sum; neither initial batch nor rounds."""
+    """Tries E²LM: one message a client, one sum; neither initial batch nor rounds."""
     with on_one_thread():
         started = time.process_time()
         blobs = [
@@ -146,14 +126,42 @@ def exact(digits: Digits, layer: HiddenLayer) -> Tried:
 
 
 def centralized(digits: Digits, layer: HiddenLayer, rows: Array) -> float:
-    """The accuracy of one model that learned these rows in one place."""
+    """Gives the accuracy of one model that learned these rows in one place."""
     with on_one_thread():
         model = OSELM(layer, digits.outputs)
-        model.learn_many(digits.X[rows], digits.T[rows])
+        model.learn_many(*digits.rows(rows))
         return digits.accuracy(model.predict_many(digits.test))
 
 
 def _evidence(digits: Digits, layer: HiddenLayer, rows: Array) -> Evidence:
     model = OSELM(layer, digits.outputs)
-    model.learn_many(digits.X[rows], digits.T[rows])
+    model.learn_many(*digits.rows(rows))
     return model.evidence
+
+
+def whole_numbers(digits: Digits, layer: HiddenLayer) -> dict[str, float]:
+    """Says how far the classifier in whole numbers is from the float model of all clients' rows.
+
+    Errors are those of outputs, on the test rows within the range that the initial batch has.
+    """
+    with on_one_thread():
+        # By merging it would be the same.
+        model = OSELM(layer, digits.outputs)
+        model.learn_many(*digits.rows(digits.learned))
+        largest = float(np.abs(digits.X[digits.initial]).max())
+        small = CompactClassifier.of(model.basis, model.beta, largest)
+        exact, found = layer(digits.test) @ model.beta, small.outputs(digits.test)
+        inside = np.abs(digits.test).max(axis=1) <= largest
+        off = np.abs(found - exact)[inside]
+        deviation = small.deviation(digits.test[inside])
+        return {
+            "accuracy, %": digits.accuracy(found),
+            "float, %": digits.accuracy(exact),
+            "agreement, %": 100.0 * float((found.argmax(axis=1) == exact.argmax(axis=1)).mean()),
+            "rows within the range, %": 100.0 * float(inside.mean()),
+            "largest error": float(off.max()),
+            "error, root mean square": float(np.sqrt(np.mean(off**2))),
+            "deviation, root mean square": float(np.sqrt(np.mean(deviation**2))),
+            "largest error, in deviations": float((off / deviation).max()),
+            "tolerance, mean": float(small.tolerance(digits.test[inside]).mean()),
+        }

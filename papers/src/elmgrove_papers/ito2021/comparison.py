@@ -13,12 +13,12 @@ Trials = Mapping[str, Sequence[Array]]
 
 
 def mean(maps: ArrayLike) -> float:
-    """Of a map, or of several, over all pairs of different patterns."""
+    """Averages a map, or several, over all pairs of different patterns."""
     return float(_different(np.array(maps)).mean())
 
 
 def means(trials: Trials, models: Sequence[str]) -> dict[str, Numbers]:
-    """Of each model; "same trials": those that all models have."""
+    """Gives each model's means; "same trials" are those that all models have."""
     same = min(map(len, trials.values()))
     return {
         model: {
@@ -32,7 +32,7 @@ def means(trials: Trials, models: Sequence[str]) -> dict[str, Numbers]:
 
 
 def difference(trials: Trials, above: str, below: str) -> Numbers:
-    """How far one model is above another, on the trials that both have.
+    """Says how far one model is above another, on the trials that both have.
 
     The error is that of the mean over these trials, from how much it differs between them; they
     share most of their rows, so it is rather too small. Pairs are of different patterns, and each
@@ -50,7 +50,7 @@ def difference(trials: Trials, above: str, below: str) -> Numbers:
 
 
 def best(maps: Mapping[str, Array], names: Sequence[str]) -> dict[str, Numbers]:
-    """The models that no other is above, in each cell."""
+    """Names the models that no other is above, in each cell."""
     highest = np.max(list(maps.values()), axis=0)
     found = np.empty(highest.shape, object)
     for cell in np.ndindex(found.shape):
@@ -59,7 +59,7 @@ def best(maps: Mapping[str, Array], names: Sequence[str]) -> dict[str, Numbers]:
 
 
 def named(matrix: Array, names: Sequence[str]) -> dict[str, Numbers]:
-    """Rows are device A's patterns, columns device B's."""
+    """Names rows by device A's patterns, and columns by device B's."""
     return {
         name: dict(zip(names, row, strict=True))
         for name, row in zip(names, matrix.tolist(), strict=True)

@@ -1,12 +1,14 @@
-"""The pictures of Ito's losses, latencies, sequential updates and bytes, from their numbers."""
+"""The pictures of Ito's figures and tables, from their numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from elmgrove.algebra import Array
 from elmgrove_papers.figure import Numbers
 from elmgrove_papers.ito2021.losses import MERGED, A, B
+from elmgrove_papers.ito2021.trial import OURS
 
 #: The colours of the paper's Figures 6 and 7.
 _COLOURS = {A: "tab:green", B: "tab:blue", MERGED: "tab:red", "BP-NN3": "tab:gray"}
@@ -16,37 +18,41 @@ _AT_THE_TOP = {
     **{"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "xytext": (-9, -4)},
     **{"rotation": 90, "va": "top", "fontsize": 7},
 }
+#: Maps side by side.
+_COLUMNS = 4
+#: Where colours begin: few cells are worse than chance.
+_LOWEST = 0.4
 
 
 def losses(found: Numbers, canvas: Any) -> None:
-    """A group of bars for each pattern; BP-NN3's have a scale of their own, as in the paper."""
+    """Draws a group of bars for each pattern; BP-NN3's have their own scale, as in the paper."""
     axis, rows = canvas.subplots(), found["loss"]
-    kinds = list(next(iter(rows.values())))
-    _bars(axis, rows, kinds, [kind for kind in kinds if kind != "BP-NN3"])
+    models = list(next(iter(rows.values())))
+    _bars(axis, rows, models, [model for model in models if model != "BP-NN3"])
     axis.set_ylabel("mean loss")
-    if "BP-NN3" in kinds:
+    if "BP-NN3" in models:
         right = axis.twinx()
-        _bars(right, rows, kinds, ["BP-NN3"])
+        _bars(right, rows, models, ["BP-NN3"])
         right.set_ylabel("mean loss of BP-NN3")
         right.get_legend().set_loc("upper left")
 
 
 def latencies(found: Numbers, canvas: Any) -> None:
-    """A group of bars for each step, beside the paper's, for each number of hidden units."""
+    """Draws a group of bars for each step, beside the paper's, for each number of hidden units."""
     axes = canvas.subplots(1, len(found["milliseconds"]), sharey=True, squeeze=False)[0]
-    kinds = ["OS-ELM", "BP-NN3-FL", "OS-ELM, paper", "BP-NN3-FL, paper"]
+    models = ["OS-ELM", "BP-NN3-FL", "OS-ELM, paper", "BP-NN3-FL, paper"]
     for axis, (units, rows) in zip(axes, found["milliseconds"].items(), strict=True):
-        _bars(axis, rows, kinds, kinds)
+        _bars(axis, rows, models, models)
         axis.set_title(units)
     axes[0].set_ylabel("ms")
 
 
 def sequential(found: Numbers, canvas: Any) -> None:
-    """The loss over the number of sequential updates, and the merged model's as a line."""
+    """Draws the loss over the number of sequential updates, and the merged model's as a line."""
     axis = canvas.subplots()
-    for kind, colour in (("sequential", "tab:blue"), ("merged", "tab:red")):
-        points = [(row["updates"], row[kind]) for row in found["loss"]]
-        axis.plot(*zip(*points, strict=True), color=colour, label=kind)
+    for model, colour in (("sequential", "tab:blue"), ("merged", "tab:red")):
+        points = [(row["updates"], row[model]) for row in found["loss"]]
+        axis.plot(*zip(*points, strict=True), color=colour, label=model)
     reached = {row["updates"]: text for text, row in found["crossing"].items()}
     # Where two are reached at once, the nearer one is named.
     for updates, text in reached.items():
@@ -60,7 +66,7 @@ def sequential(found: Numbers, canvas: Any) -> None:
 
 
 def rounds(found: Numbers, canvas: Any) -> None:
-    """A line for each choice; what needs no rounds is level."""
+    """Draws a line for each choice; what needs no rounds is level."""
     axis = canvas.subplots()
     for text, row in found["mean auc"].items():
         marks = [int(name.removeprefix("round ")) for name in row]
@@ -73,7 +79,7 @@ def rounds(found: Numbers, canvas: Any) -> None:
 
 
 def communication(found: Numbers, canvas: Any) -> None:
-    """Bytes in all, up and down, for each data set."""
+    """Draws the bytes in all, up and down, for each data set."""
     axes = canvas.subplots(1, len(found["bytes a device"]), sharey=True, squeeze=False)[0]
     for axis, (name, rows) in zip(axes, found["bytes a device"].items(), strict=True):
         _bars(axis, rows, ["up", "down"], ["up", "down"])
@@ -82,14 +88,57 @@ def communication(found: Numbers, canvas: Any) -> None:
 
 
 def _bars(
-    axis: Any, rows: Mapping[str, Numbers], kinds: Sequence[str], drawn: Sequence[str]
+    axis: Any, rows: Mapping[str, Numbers], models: Sequence[str], drawn: Sequence[str]
 ) -> None:
-    """A place for each kind in each row's group, a bar for those that are drawn."""
-    width = 0.8 / len(kinds)
-    for kind in drawn:
-        places = np.arange(len(rows)) + (kinds.index(kind) - (len(kinds) - 1) / 2) * width
-        heights = [row[kind] for row in rows.values()]
-        axis.bar(places, heights, width, label=kind, color=_COLOURS.get(kind))
+    """A place for each model in each row's group, a bar for those that are drawn."""
+    width = 0.8 / len(models)
+    for model in drawn:
+        places = np.arange(len(rows)) + (models.index(model) - (len(models) - 1) / 2) * width
+        heights = [row[model] for row in rows.values()]
+        axis.bar(places, heights, width, label=model, color=_COLOURS.get(model))
     axis.set_xticks(range(len(rows)), list(rows), fontsize=8)
     axis.set_yscale("log")
     axis.legend(fontsize=8)
+
+
+def maps(found: Numbers, canvas: Any) -> None:
+    """Draws a map for each model. Bold: the best of the paper's five, and what of ours is above."""
+    shown, best = found["auc"], _rows(found["best of the five"])
+    columns = min(_COLUMNS, len(shown))
+    axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
+    for axis in axes[len(shown) :]:
+        axis.remove()
+    highest = np.max([_rows(rows) for model, rows in shown.items() if model not in OURS], axis=0)
+    for axis, (model, rows) in zip(axes, shown.items(), strict=False):
+        values = np.array(_rows(rows))
+        chosen = np.array([[model in cell for cell in row] for row in best])
+        bold = values > highest if model in OURS else chosen
+        _map(axis, list(rows), values, bold, 6 if len(shown) > 1 else 8)
+        mean = found["mean"][model]
+        axis.set_title(
+            f"{model}\nmean beside the diagonal {mean['auc']:.3f}, trials: {mean['trials']}",
+            fontsize=8,
+        )
+    canvas.colorbar(axis.images[0], ax=canvas.axes, label="ROC-AUC", shrink=0.6, extend="min")
+    ours = "; of ours: above all five" if len(shown) > 1 else ""
+    canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{ours}", size=8)
+
+
+def _rows(table: Numbers) -> list[list[Any]]:
+    return [list(row.values()) for row in table.values()]
+
+
+def _map(axis: Any, names: list[str], values: Array, bold: Array, size: int) -> None:
+    axis.imshow(values, vmin=_LOWEST, vmax=1.0, cmap="YlGnBu")
+    for (row, column), value in np.ndenumerate(values):
+        axis.text(
+            *(column, row, f"{value:.3f}"),
+            **{"ha": "center", "va": "center", "fontsize": size},
+            weight="bold" if bold[row, column] else "normal",
+            color="white" if value > 0.75 else "black",
+        )
+    short = [name.replace("_", "\n").lower() for name in names]
+    axis.set_xticks(range(len(names)), short, fontsize=size)
+    axis.set_yticks(range(len(names)), short, fontsize=size)
+    axis.set_xlabel("device B", fontsize=size + 1)
+    axis.set_ylabel("device A", fontsize=size + 1)

@@ -25,12 +25,12 @@ BASIS = Basis(HiddenLayer(LEVELS**2, DRIVING_UNITS, DRIVING_ACTIVATION, seed=SEE
 
 
 def figure6(run: Run) -> Numbers:
-    """Device-A drives normally, Device-B aggressively; the quick run is the full one."""
+    """Gives the losses where Device-A drives normally; the quick run is the full one."""
     return _losses(drives(run.data), "normal", "aggressive")
 
 
 def figure5_of_2020(run: Run) -> Numbers:
-    """The same with the devices' parts exchanged, as the paper of 2020 has it."""
+    """Gives the losses where Device-A drives aggressively, as the paper of 2020 has it."""
     return _losses(drives(run.data), "aggressive", "normal")
 
 

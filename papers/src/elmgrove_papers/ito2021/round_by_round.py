@@ -12,25 +12,25 @@ from functools import partial
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.errors import require_extra
+from elmgrove_papers import require_package
+from elmgrove_papers.backpropagation import Weights
+from elmgrove_papers.federated import averaged
 from elmgrove_papers.figure import SEED, Numbers, Run
 from elmgrove_papers.ito2021.baselines import Shares, a_pattern_each, bp_nn3, in_groups, tasks
 from elmgrove_papers.ito2021.comparison import mean
-from elmgrove_papers.ito2021.federated import averaged
 from elmgrove_papers.ito2021.heat_maps import har_data
-from elmgrove_papers.ito2021.networks import losses
 from elmgrove_papers.ito2021.os_elm import os_elm
-from elmgrove_papers.ito2021.pair import Pair
-from elmgrove_papers.ito2021.settings import HAR, ROUND_EPOCHS, ROUNDS, Training
-from elmgrove_papers.ito2021.stack import Weights
-from elmgrove_papers.ito2021.trial import AFTER, BP_NN3, BP_NN3_FL, Trial
+from elmgrove_papers.ito2021.settings import HAR, ROUND_EPOCHS, ROUNDS
+from elmgrove_papers.ito2021.trial import AFTER, BP_NN3, BP_NN3_FL, PairsTrial
+from elmgrove_papers.networks import Training, losses
+from elmgrove_papers.pairs import Pair
 
 #: After which a network is tested.
 MARKS = (1, 2, 5, 10, 20, ROUNDS)
 
 
-def half_of_both(trial: Trial, pair: Pair) -> Sequence[Array]:
-    """The same rows, dealt out."""
+def half_of_both(trial: PairsTrial, pair: Pair) -> Sequence[Array]:
+    """Deals out the rows of both patterns to both devices."""
     rows = np.random.default_rng((SEED, *pair)).permutation(
         np.concatenate(a_pattern_each(trial, pair))
     )
@@ -39,7 +39,7 @@ def half_of_both(trial: Trial, pair: Pair) -> Sequence[Array]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Who has which rows, and how a device trains in a round."""
+    """Which rows each device has, and how it trains in a round."""
 
     shares: Shares
     training: Training
@@ -57,10 +57,10 @@ CHOICES = {
 
 
 def rounds(run: Run) -> Numbers:
-    """Mean ROC-AUC after some rounds; quick: 20, on the data of ``har-pairs``. Needs PyTorch."""
-    require_extra("torch", "papers")
+    """Gives the mean ROC-AUC after some rounds; quick: 20, on the data of ``har-pairs``."""
+    require_package("torch")
     data, most = har_data(run)
-    run, trial = replace(run, trials=1), Trial.of(data, HAR, 0, most)
+    run, trial = replace(run, trials=1), PairsTrial.of(data, HAR, 0, most)
     return {
         "mean auc": {text: _marks(trial, run, text, choice) for text, choice in CHOICES.items()},
         "without rounds": {
@@ -71,7 +71,7 @@ def rounds(run: Run) -> Numbers:
     }
 
 
-def _marks(trial: Trial, run: Run, text: str, choice: Choice) -> dict[str, float]:
+def _marks(trial: PairsTrial, run: Run, text: str, choice: Choice) -> dict[str, float]:
     pairs = [pair for pair in trial.pairs if pair.a != pair.b]
     groups, many = in_groups(pairs), run.at_most(ROUNDS, 20)
     found = dict[int, list[float]]()
@@ -93,7 +93,7 @@ def _marks(trial: Trial, run: Run, text: str, choice: Choice) -> dict[str, float
     return {f"round {number}": float(np.mean(aucs)) for number, aucs in found.items()}
 
 
-def _aucs(trial: Trial, pairs: Sequence[Pair], states: Sequence[Weights]) -> list[float]:
+def _aucs(trial: PairsTrial, pairs: Sequence[Pair], states: Sequence[Weights]) -> list[float]:
     return [
         pair.tested(trial.data).auc(partial(losses, weights))
         for pair, weights in zip(pairs, states, strict=True)

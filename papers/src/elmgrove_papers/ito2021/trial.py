@@ -9,8 +9,8 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.figure import SEED, Run
-from elmgrove_papers.ito2021.pair import Pair
-from elmgrove_papers.ito2021.settings import TRAINING_SHARE, Setting
+from elmgrove_papers.ito2021.settings import PairsSetting
+from elmgrove_papers.pairs import TRAINING_SHARE, Pair
 
 BEFORE, AFTER, BP_NN3, BP_NN5, BP_NN3_FL = "before", "after", "BP-NN3", "BP-NN5", "BP-NN3-FL"
 #: What the paper does not have.
@@ -21,27 +21,27 @@ Maps = dict[str, list[list[float]]]
 
 
 @dataclass(frozen=True)
-class Trial:
-    """All models of a trial learn the same rows, at most so many a pattern; they share the test."""
+class PairsTrial:
+    """A split of the data; all its models learn the same rows, at most so many a pattern."""
 
     data: Labelled
-    setting: Setting
+    setting: PairsSetting
     number: int
     most: int
 
     @classmethod
-    def of(cls, data: Labelled, setting: Setting, number: int, most: int) -> "Trial":
-        """With 80 % of the rows, at random, to learn from."""
+    def of(cls, data: Labelled, setting: PairsSetting, number: int, most: int) -> "PairsTrial":
+        """Takes 80 % of the rows, at random, to learn from."""
         split = data.shuffled(TRAINING_SHARE, np.random.default_rng((SEED, number)))
         return cls(split, setting, number, most)
 
     @property
     def pairs(self) -> list[Pair]:
-        """All of them; one pattern on both devices is the diagonal."""
+        """All pairs of patterns; one pattern on both devices is the diagonal."""
         return list(starmap(Pair, combinations_with_replacement(range(len(self.data.names)), 2)))
 
     def empty(self) -> Array:
-        """A map to fill in."""
+        """Makes a map to fill in."""
         return np.full((len(self.data.names),) * 2, np.nan)
 
     @cached_property
@@ -50,5 +50,5 @@ class Trial:
         return self.data.train.astype(np.float32)
 
     def text(self, model: str, run: Run) -> str:
-        """What a progress bar says."""
+        """Says what a progress bar shows."""
         return f"Trial {self.number + 1} of {run.trials}: {model}"

@@ -17,8 +17,7 @@ from elmgrove.federation import (
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
-from elmgrove_papers.mlmg.clients import Client, digits
-from elmgrove_papers.mlmg.settings import RIDGE, basis
+from elmgrove_papers.mlmg.clients import RIDGE, Client, basis, digits
 from elmgrove_papers.mlmg.trial import lowest_loss, tried
 
 #: LocalPattern models of a client, by case: as many as it has classes.

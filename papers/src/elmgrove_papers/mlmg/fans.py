@@ -7,8 +7,7 @@ from typing import Any
 from elmgrove_papers.data import recordings
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
-from elmgrove_papers.mlmg.clients import Client, fans
-from elmgrove_papers.mlmg.settings import RULE, basis
+from elmgrove_papers.mlmg.clients import RULE, Client, basis, fans
 from elmgrove_papers.mlmg.table2 import federation_rows
 from elmgrove_papers.mlmg.trial import tried_fleet
 

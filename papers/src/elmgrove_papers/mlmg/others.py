@@ -11,8 +11,7 @@ from elmgrove_papers.data import Celebrity, Machine, celebrities, machines
 from elmgrove_papers.data.celeba import picture
 from elmgrove_papers.data.dcase import sound
 from elmgrove_papers.figure import SEED, Numbers, Run
-from elmgrove_papers.mlmg.clients import Client
-from elmgrove_papers.mlmg.settings import RULE, basis
+from elmgrove_papers.mlmg.clients import RULE, Client, basis
 from elmgrove_papers.mlmg.table2 import beside_the_paper, federation_rows
 
 Array = NDArray[np.float64]

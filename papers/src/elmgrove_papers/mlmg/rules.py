@@ -8,8 +8,7 @@ from elmgrove.detector import ASSIGNMENTS, PatternRule
 from elmgrove_papers.data import har, mnist, recordings
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
-from elmgrove_papers.mlmg.clients import Client, activities, digits, fans
-from elmgrove_papers.mlmg.settings import RULE, basis
+from elmgrove_papers.mlmg.clients import RULE, Client, activities, basis, digits, fans
 from elmgrove_papers.mlmg.trial import tried_fleet
 
 HANDICAPS = (0.0, 0.3, 0.6, 0.8, 1.0, 1.5)

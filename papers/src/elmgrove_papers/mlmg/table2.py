@@ -12,8 +12,7 @@ from elmgrove.federation import averaged
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
-from elmgrove_papers.mlmg.clients import Client, digits
-from elmgrove_papers.mlmg.settings import RIDGE, RULE, basis
+from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits
 from elmgrove_papers.mlmg.trial import Model, lowest_loss, never_alarms, tried, tried_fleet
 
 #: Precision, recall, F-score and accuracy as the paper prints them.

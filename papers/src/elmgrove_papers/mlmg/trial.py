@@ -10,8 +10,7 @@ from elmgrove.algebra import Array, Basis
 from elmgrove.detector import Watcher
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
-from elmgrove_papers.mlmg.clients import Client
-from elmgrove_papers.mlmg.settings import QUANTILE
+from elmgrove_papers.mlmg.clients import QUANTILE, Client
 
 #: Rows of a client whose losses tell where strange begins.
 _CALIBRATING = 5000
@@ -33,14 +32,14 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial:
+class FleetTrial:
     """The decisions of all clients together, and each client's ROC-AUC on both kinds of rows."""
 
     decisions: Decisions
     own: tuple[float, ...]
     peers: tuple[float, ...]
 
-    def numbers(self, alone: "Trial | None" = None) -> dict[str, Any]:
+    def numbers(self, alone: "FleetTrial | None" = None) -> dict[str, Any]:
         """For a table; with ``alone``, by how much the client that lost most lost."""
         found: dict[str, Any] = self.decisions.numbers
         found |= {"auc_own": float(np.mean(self.own)), "auc_peers": float(np.mean(self.peers))}
@@ -50,7 +49,7 @@ class Trial:
         return found
 
 
-def tried(clients: Sequence[Client], models: Sequence[Model]) -> Trial:
+def tried(clients: Sequence[Client], models: Sequence[Model]) -> FleetTrial:
     """Tests each client with its model."""
     decisions, own, peers = [], [], []
     for client, model in zip(clients, models, strict=True):
@@ -62,7 +61,7 @@ def tried(clients: Sequence[Client], models: Sequence[Model]) -> Trial:
         decisions.append(Decisions.of(normal, rare, _threshold(client, model)))
         own.append(auc(normal, strange))
         peers.append(auc(foreign, strange))
-    return Trial(Decisions.sum(decisions), tuple(own), tuple(peers))
+    return FleetTrial(Decisions.sum(decisions), tuple(own), tuple(peers))
 
 
 def _threshold(client: Client, model: Model) -> float:
@@ -98,6 +97,6 @@ def _items(scores: Array, item: int) -> Array:
     return means
 
 
-def tried_fleet(fleet: Fleet, clients: Sequence[Client]) -> Trial:
+def tried_fleet(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
     """Tests each client with its detector as it is now."""
     return tried(clients, [Model.of(fleet.detector(client.name)) for client in clients])

@@ -1,16 +1,35 @@
-"""BP-NN3-FL: networks averaged in rounds (FedAvg), on the loop that Fed-ELMS runs on."""
+"""Federations in rounds, for Fed-ELMS, Fed-NN and BP-NN3-FL: every device takes part in each."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from elmgrove.algebra import Array, weighted_mean
-from elmgrove.rounds import Ask
-from elmgrove_papers.fed_elms.trial import federated
-from elmgrove_papers.ito2021.networks import Task, fitted
-from elmgrove_papers.ito2021.settings import Training
-from elmgrove_papers.ito2021.stack import Weights
+from elmgrove.rounds import Ask, Round, run_rounds
+from elmgrove_papers.backpropagation import Weights
+from elmgrove_papers.networks import Task, Training, fitted
 
 #: Of each federation the rows that a device has, and what it learned.
 Replies = list[tuple[int, Weights]]
+
+
+def federated(
+    state: Any,
+    clients: Mapping[str, Ask[Any, Any]],
+    rule: Callable[[Any], Any],
+    rounds: int,
+    note: Callable[[int, Any], None] = lambda number, state: None,
+) -> Any:
+    """Runs rounds with every client in each; a client that fails is a mistake of ours.
+
+    ``note`` is told of the state after each round.
+    """
+
+    def complete(happened: Round, state: Any) -> None:
+        if happened.left_out:
+            raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
+        note(happened.number, state)
+
+    return run_rounds(state, clients, rule, rounds=rounds, fraction=1.0, seed=0, on_round=complete)
 
 
 def averaged(
@@ -20,7 +39,7 @@ def averaged(
     rounds: int,
     note: Callable[[int, list[Weights]], None] = lambda number, state: None,
 ) -> list[Weights]:
-    """The global weights of several federations, all of which have these devices.
+    """Trains the global networks of several federations, all of which have these devices.
 
     ``tasks`` are each device's, one for each federation; its beginning is the first device's. In
     a round each device trains all its networks as one computation, from the global weights and
@@ -42,9 +61,9 @@ def averaged(
 
     first = next(iter(tasks.values()))
     clients = {name: client(mine) for name, mine in tasks.items()}
-    state: list[Weights] = federated([task.weights for task in first], clients, _rule, rounds, note)
+    state: list[Weights] = federated([task.weights for task in first], clients, _mean, rounds, note)
     return state
 
 
-def _rule(replies: Sequence[Replies]) -> list[Weights]:
+def _mean(replies: Sequence[Replies]) -> list[Weights]:
     return [weighted_mean(parts) for parts in zip(*replies, strict=True)]
