@@ -127,18 +127,18 @@ def test_fed_nn_learns_and_sends_a_byte_a_weight(digits: Digits) -> None:
 
 @pytest.fixture(name="folder", scope="module")
 def folder_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pictures in MNIST's layout, enough for a quick run."""
+    """Small pictures in MNIST's layout, enough for four clients."""
     rng = np.random.default_rng(1)
-    labels = np.tile(np.arange(10, dtype=np.uint8), 1800)
-    pictures = rng.integers(0, 120, (10, 28, 28))[labels] + rng.integers(0, 120, (18000, 28, 28))
+    labels = np.tile(np.arange(10, dtype=np.uint8), 700)
+    pictures = rng.integers(0, 120, (10, 10, 10))[labels] + rng.integers(0, 120, (7000, 10, 10))
     pixels = pictures.astype(np.uint8)
     folder = tmp_path_factory.mktemp("data")
     np.savez(
         folder / "mnist.npz",
-        x_train=pixels[:17500],
-        y_train=labels[:17500],
-        x_test=pixels[17500:],
-        y_test=labels[17500:],
+        x_train=pixels[:6500],
+        y_train=labels[:6500],
+        x_test=pixels[6500:],
+        y_test=labels[6500:],
     )
     return folder
 
@@ -153,6 +153,12 @@ def test_a_missing_torch_is_said_at_once_with_the_install_line(
     assert "torch: pip install elmgrove-papers" in said
 
 
+@pytest.fixture(name="few_clients")
+def few_clients_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "CLIENTS", 4)
+    monkeypatch.setattr(figures, "QUICK_CLIENTS", 4)
+
+
 def _run(elmgrove: Elmgrove, name: str, folder: Path) -> dict[str, Any]:
     ran = elmgrove("paper", "fed-elms", name, "--data", folder, "--output", "out", "--quick")
     assert ran.code == 0, ran.err
@@ -162,20 +168,22 @@ def _run(elmgrove: Elmgrove, name: str, folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("few_clients")
 def test_figure_4_runs(elmgrove: Elmgrove, folder: Path) -> None:
     for row in _run(elmgrove, "figure4", folder)["accuracy"].values():
         assert all(row[f"rounds: {rounds}"] > 90.0 for rounds in FREQUENCIES)
 
 
+@pytest.mark.usefixtures("few_clients")
 def test_figure_5_runs(elmgrove: Elmgrove, folder: Path) -> None:
     for row in _run(elmgrove, "figure5", folder)["accuracy"].values():
         assert row["exact"] == row["centralized, clients' rows"]
 
 
+@pytest.mark.usefixtures("few_clients")
 def test_figure_5_has_the_spread_over_its_seeds(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "CLIENTS", 14)
     monkeypatch.setattr(figures, "UNITS", (20,))
     monkeypatch.setattr(figures, "SEEDS", 3)
     found = figures.figure5(Run(folder))
@@ -185,10 +193,10 @@ def test_figure_5_has_the_spread_over_its_seeds(
     assert low["exact − clients' rows"] == high["exact − clients' rows"] == 0.0
 
 
-def test_table_1_runs(elmgrove: Elmgrove, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few_clients")
+def test_table_1_runs(elmgrove: Elmgrove, folder: Path) -> None:
     if find_spec("torch") is None:
         unavailable("needs PyTorch: pip install elmgrove-papers")
-    monkeypatch.setattr(figures, "QUICK_CLIENTS", 3)
     found = _run(elmgrove, "table1", folder)
     for name, row in found["accuracy"].items():
         assert min(row[kind] for kind in ("Fed-ELMS", "Fed-ELMS, 8 bit")) > 90.0

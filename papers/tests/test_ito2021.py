@@ -15,6 +15,7 @@ from elmgrove.algebra.fed_elms import weighted_mean
 from elmgrove.federation.sealed import unseal
 from elmgrove_papers.data import har
 from elmgrove_papers.figure import Run
+from elmgrove_papers.ito2021 import costs
 from elmgrove_papers.ito2021.costs import IN_NUMPY, PAPER, communication
 from elmgrove_papers.ito2021.losses import (
     MERGED,
@@ -180,7 +181,10 @@ def test_a_message_of_a_network_holds_its_weights_in_float32() -> None:
 
 
 @backpropagation
-def test_table4_has_both_sizes_beside_the_papers(elmgrove: Elmgrove, tmp_path: Path) -> None:
+def test_table4_has_both_sizes_beside_the_papers(
+    elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "TURNS", 2)
     done = elmgrove(
         *("paper", "ito2021", "table4", "--quick", "--data", tmp_path, "--output", tmp_path)
     )

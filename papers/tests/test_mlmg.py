@@ -152,7 +152,7 @@ def test_a_pair_that_cooperates_knows_both_patterns(monkeypatch: pytest.MonkeyPa
 def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     # The package has a function of the same name.
     module = import_module("elmgrove_papers.mlmg.comparison")
-    monkeypatch.setattr(module, "mnist", lambda folder: _labelled(600))
+    monkeypatch.setattr(module, "mnist", lambda folder: _labelled(250))
     monkeypatch.setattr(module, "MOST_GROUPS", 3)
     chosen = figure("mlmg", "comparison")
     found = chosen.numbers(Run(Path()))

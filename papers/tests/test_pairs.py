@@ -19,8 +19,8 @@ from elmgrove.errors import BadFile
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.federated import averaged
 from elmgrove_papers.figure import Run
-from elmgrove_papers.fleet import meeting
-from elmgrove_papers.ito2021 import round_by_round
+from elmgrove_papers.fleet import Meeting, meeting
+from elmgrove_papers.ito2021 import baselines, heat_maps, round_by_round
 from elmgrove_papers.ito2021.baselines import a_pattern_each, bp_nn3, task
 from elmgrove_papers.ito2021.comparison import best, difference, mean
 from elmgrove_papers.ito2021.drawing import maps as drawn
@@ -64,9 +64,19 @@ def _labelled(count: int = LABELS) -> Labelled:
     return Labelled(rows[::2], labels[::2], rows[1::2], labels[1::2], names)
 
 
+#: Networks so small that a test does not wait for them.
+SMALL = replace(HAR, units=6, bp_nn3=Training((8,), 8, 2), bp_nn5=Training((6, 4, 6), 8, 2))
+
+
+@pytest.fixture(name="small_networks")
+def small_networks_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heat_maps, "HAR", SMALL)
+    monkeypatch.setattr(round_by_round, "HAR", SMALL)
+    monkeypatch.setattr(baselines, "ROUNDS", 3)
+
+
 def _trial(number: int = 0, labels: int = LABELS) -> PairsTrial:
-    small = replace(HAR, units=6, bp_nn3=replace(HAR.bp_nn3, hidden=(8,), epochs=2))
-    return PairsTrial.of(_labelled().first(labels).rescaled(-1.0, 1.0), small, number, 10**6)
+    return PairsTrial.of(_labelled().first(labels).rescaled(-1.0, 1.0), SMALL, number, 10**6)
 
 
 @given(a=st.integers(0, LABELS - 1), b=st.integers(0, LABELS - 1))
@@ -107,10 +117,17 @@ def test_after_the_update_the_other_pattern_is_normal() -> None:
     assert (found[BEFORE] != found[BEFORE].T).any()
 
 
-@pytest.mark.parametrize("models", [os_elm, three_patterns])
-def test_on_a_real_server_it_is_the_same(models: Callable[[PairsTrial, Run], Maps]) -> None:
+@pytest.fixture(name="server", scope="module")
+def server_fixture() -> Iterator[Meeting]:
     with meeting(server=True) as where:
-        served = models(_trial(labels=3), Run(Path(), meeting=where))
+        yield where
+
+
+@pytest.mark.parametrize("models", [os_elm, three_patterns])
+def test_on_a_real_server_it_is_the_same(
+    models: Callable[[PairsTrial, Run], Maps], server: Meeting
+) -> None:
+    served = models(_trial(labels=3), Run(Path(), meeting=server))
     for model, one in models(_trial(labels=3), Run(Path())).items():
         np.testing.assert_allclose(served[model], one, atol=1e-9)
 
@@ -185,6 +202,7 @@ def write_har(folder: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("small_networks")
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_har(tmp_path)
@@ -193,7 +211,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         har_maps(replace(run, track=_Bars("BP-NN5")))
     bars = _Bars()
     found = har_maps(replace(run, track=bars))
-    first, second = (f"PairsTrial {number} of 2: " for number in (1, 2))
+    first, second = (f"Trial {number} of 2: " for number in (1, 2))
     networks = [f"{first}BP-NN5", f"{first}BP-NN3-FL"]
     assert bars.seen == [*networks, f"{second}OS-ELM", f"{second}{THREE_PATTERNS}"]
     uncached = har_maps(replace(run, cache=None))
@@ -201,6 +219,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [found["mean"][model]["trials"] for model in (AFTER, "BP-NN3")] == [2, 1]
 
 
+@pytest.mark.usefixtures("small_networks")
 def test_each_figure_is_drawn_from_the_same_trials(elmgrove: Elmgrove, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_har(tmp_path)
@@ -283,6 +302,7 @@ def test_choices_differ_from_what_the_maps_have_in_one_thing_each() -> None:
     assert all(one.training.hidden == HAR.bp_nn3.hidden for one in CHOICES.values())
 
 
+@pytest.mark.usefixtures("small_networks")
 def test_round_by_round_has_what_the_rounds_of_each_pair_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +316,7 @@ def test_round_by_round_has_what_the_rounds_of_each_pair_have(
     assert list(found["mean auc"]) == ["each", "both"]
     assert list(found["mean auc"]["each"]) == [f"round {n}" for n in (1, 2, 5, 10, 20)]
     data, most = har_data(run)
-    trial = PairsTrial.of(data, HAR, 0, most)
+    trial = PairsTrial.of(data, SMALL, 0, most)
     aucs = [_after_two_rounds(trial, small, pair) for pair in trial.pairs if pair.a != pair.b]
     assert found["mean auc"]["each"]["round 2"] == pytest.approx(np.mean(aucs), abs=1e-6)
     canvas = Canvas()
