@@ -201,7 +201,7 @@ def test_agents_that_listen_end_as_with_a_server(
     assert len(refused.log.splitlines()) == 1
     pulled = start("device", "pull", url, "--state", "d.elm", "--token", "sesame")
     assert pulled.end() == 0, pulled.log
-    assert "d now rests on its own rows and those of a, b, c." in pulled.log
+    assert "d now uses its own rows and those of a, b, c." in pulled.log
     found = load(Path("d.elm"), Member.from_bytes).detector
     assert found.received is not None
     assert found.received.close_to(evidence(np.vstack(list(X.values()))), 1e-9)
