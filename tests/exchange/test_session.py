@@ -144,7 +144,7 @@ def test_a_refusal_is_reported_and_the_device_goes_on(exchange: MemoryExchange) 
     session = device("pump-1", exchange)
     report = session.sync()
     assert report.refusal is not None
-    assert "'pump-1' is not among those who may join 'fans'" in report.refusal
+    assert "'pump-1' is not among the devices that may join 'fans'" in report.refusal
     assert (report.devices, report.updated) == (2, True)
     assert session.detector.model.total.count == 3 * LEAST
     assert report.refusal in str(report)

@@ -93,4 +93,5 @@ def _switch(library: LibController) -> tuple[Callable[[], int], Callable[[int], 
     return library.get_num_threads, library.set_num_threads
 
 
+#: Lets BLAS use one thread inside ``with``.
 one_thread = OneThread()

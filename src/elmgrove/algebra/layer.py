@@ -80,6 +80,7 @@ def lfsr_bits(seed: int, size: int) -> NDArray[np.uint8]:
     return bits[:size]
 
 
+#: The ways to draw a layer's weights, by name.
 DISTRIBUTIONS: dict[str, Callable[[int, int], Vector]] = {
     "uniform": uniform,
     "normal": normal,
@@ -96,13 +97,14 @@ def _sigmoid(H: Array) -> Array:
     return H
 
 
-# Each works in place. The bound is g in diag U <= count * g^2; None where G is unbounded.
+#: The activations G by name; each works in place.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "identity": lambda H: H,
     "sigmoid": _sigmoid,
     "relu": lambda H: np.maximum(H, 0.0, out=H),
     "tanh": lambda H: np.tanh(H, out=H),
 }
+# g in diag U <= count * g^2; None where G is unbounded.
 BOUNDS: dict[str, float | None] = {"identity": None, "sigmoid": 1.0, "relu": None, "tanh": 1.0}
 
 

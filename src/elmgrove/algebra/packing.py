@@ -13,6 +13,7 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
+#: Something as fields that JSON holds, and arrays by name.
 Packed = tuple[dict[str, Any], dict[str, Array]]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
+#: The ways to scale columns, by name.
 SCALINGS = ("none", "minmax", "standard")
 
 

@@ -17,8 +17,10 @@ from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Blame, Cause, Verdict
 from elmgrove.errors import require_whole
 
-#: The two states of a detector: no alarms before it knows what its own scores look like.
-LEARNING, WATCHING = "learning", "watching"
+#: The state of a detector that raises no alarms yet: it does not know its own scores well enough.
+LEARNING = "learning"
+#: The state of a detector that raises alarms.
+WATCHING = "watching"
 
 
 class Detector:

@@ -94,6 +94,7 @@ class MeanSigma:
         return float(scores.mean() + self.k * scores.std())
 
 
+#: Any of the ways to say where strange begins.
 Threshold = FalseAlarmRate | FixedThreshold | MeanSigma
 _KINDS: dict[str, type[Threshold]] = {
     made.kind: made for made in (FalseAlarmRate, FixedThreshold, MeanSigma)

@@ -61,17 +61,17 @@ class Exchange(Protocol):
         ...
 
     def listings(self) -> list[Listing]:
-        """Of every origin what is held, departures as well, in the order of the names."""
+        """Lists what is held of every origin, departures as well, in the order of the names."""
         ...
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """The entries of these origins; those that are not there (any more) are left out."""
+        """Gives the entries of these origins; those that are not there (any more) are left out."""
         ...
 
     def merged(
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
-        """The sum over all devices but one; None if ``known`` is still what it would be.
+        """Adds up all devices but one; None if ``known`` is still what it would be.
 
         ``grouped`` by a distance (of ``federation.DISTANCES``): instead, the sums of the groups
         that come back to this device, without its own part (``StandingGroups.returned``). MUST be
@@ -117,20 +117,20 @@ class SyncReport:
 
 
 def version_of(blob: bytes) -> Version:
-    """What the rule of succession needs to know of an entry."""
+    """Reads of an entry what ``follows`` needs to know."""
     entry = entry_from_bytes(blob)
     count = entry.evidence.count if isinstance(entry, Contribution) else None
     return Version(entry.epoch, count, hashlib.sha256(blob).hexdigest())
 
 
 def listing_of(entry: Entry, size: int, seconds: float = 0.0) -> Listing:
-    """An entry as a listing shows it."""
+    """Shows an entry as a listing has it."""
     left = not isinstance(entry, Contribution)
     return Listing(entry.origin, entry.epoch, left, Cost(seconds, size))
 
 
 def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Merged:
-    """The sum over entries, in the order of their names."""
+    """Adds up entries, in the order of their names."""
     ledger = Ledger(entries)
     total = ledger.total()
     evidence = Evidence.zero(charter.basis) if total is None else total

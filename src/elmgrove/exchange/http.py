@@ -35,7 +35,7 @@ class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
     A device has a key of its own. The first time it asks for one, with the federation's
-    ``token``, and keeps it in ``keyfile``. ``ca`` is a file with the certificate of whoever signed
+    ``token``, and keeps it in ``keyfile``. ``ca`` is a file with the certificate that signed
     the server's, if that is nobody this machine trusts anyway. Nothing is sent before it is needed.
     """
 
@@ -115,7 +115,7 @@ class HttpExchange:
         return found
 
     def groups(self, distance: str) -> dict[str, Any]:
-        """The groups that the server keeps by this distance, as it tells them."""
+        """Asks for the groups that the server keeps by this distance."""
         return _fields(self._request("GET", "/groups", params={"distance": distance}))
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ def client(
     timeout: float = 30.0,
     root: str = "/v1/federations",
 ) -> httpx.Client:
-    """A connection to one federation, to all of a server's, or to another ``root``."""
+    """Opens a connection to one federation, to all of a server's, or to another ``root``."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise BadInput(f"not the URL of an exchange (http://host:port/federation): {url!r}")
@@ -172,7 +172,7 @@ def client(
 
 
 def request(opened: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
-    """An answer that is one; everything else as the error it stands for."""
+    """Asks and gives the answer; what is no answer is raised as the error it stands for."""
     try:
         # httpx appends a slash to its base for an empty path.
         url = str(opened.base_url).rstrip("/") + path
@@ -193,7 +193,7 @@ def request(opened: httpx.Client, method: str, path: str, **options: Any) -> htt
 
 
 def _fields(answer: httpx.Response) -> dict[str, Any]:
-    """What an exchange says; a page to log in to some network is the word of somebody else."""
+    """Reads what an exchange says; a page to log in to some network is no exchange's word."""
     try:
         return dict(answer.json())
     except (TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ class MemoryExchange:
     def __init__(self, charter: Charter) -> None:
         self.charter = charter
         self._held: dict[str, bytes] = {}
-        # Each change is numbered, and who made it, so that one's own are no news to oneself.
+        # Each change is numbered, with the device that made it, to which it is no news.
         self._changes: list[str] = []
 
     def publish(self, entry: Entry) -> None:

@@ -23,12 +23,12 @@ from elmgrove.federation import (
 
 log = logging.getLogger("elmgrove.exchange")
 
-#: Where an agent that listens gives away what it published and what it heard.
+#: Where an agent that listens gives away what it published and what it received.
 PATH = "/ledger"
 
 
 def pull(url: str, *, token: str | None = None, timeout: float = 30.0) -> list[Entry]:
-    """All that the agent at ``url`` has to tell: its own entry and those that it heard."""
+    """Fetches all that the agent at ``url`` has to tell: its own entry and those it received."""
     with client(url, token, timeout=timeout, root="") as opened:
         return [entry_from_bytes(blob) for blob in unbundle(request(opened, "GET", PATH).content)]
 
@@ -44,7 +44,7 @@ class PulledEntries:
 class PeerSession:
     """Keeps a member in step with other agents; the steps are those of ``Session``.
 
-    Entries travel on through those who heard them, so not everybody needs to reach everybody.
+    Entries travel on through the agents that received them, so not every one needs to reach all.
     With a budget, the peers that took the least time and bytes the last time are asked first.
     """
 

@@ -108,10 +108,10 @@ class Session:
             self.exchange.publish(self.member.depart())
         self._save(self.member)
 
-    # The steps of a sync, for those who carry outgoing entries in a thread of their own
+    # The steps of a sync, for programs that transfer in a thread of its own
 
     def prepare(self) -> Outgoing:
-        """What to carry now."""
+        """Gathers what to send now; called in the device's own thread."""
         offer = offered(self.member, self._guarded, self._save)
         if self._departures:
             self._save(self.member)
@@ -195,7 +195,7 @@ class Session:
 
 
 def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Contribution | None:
-    """What a member gives away now, saved before anybody can have it."""
+    """Lets a member offer what it may give away, and saves it before anybody can have it."""
     before = member.published
     offer = member.offer(guarded=guarded)
     if member.published is not before:
@@ -216,7 +216,7 @@ def connect(
     guarded: bool = True,
     **settings: Any,
 ) -> Session:
-    """A session with the exchange at ``url``, for the device of this name.
+    """Opens a session with the exchange at ``url``, for the device of this name.
 
     ``url`` is a server's with the federation's name at its end (``https://host:8470/fans``) or a
     folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
@@ -243,7 +243,7 @@ def connect(
 
 
 def keyfile(state: Path | None) -> Path | None:
-    """Where a device keeps its key."""
+    """Names the file in which a device keeps its key, beside its state."""
     if state is None:
         return None
     return state.with_name(f"{state.name if state.suffix == '.key' else state.stem}.key")
@@ -258,7 +258,7 @@ def open_exchange(
     keyfile: Path | None = None,
     ca: str | None = None,
 ) -> Exchange:
-    """The exchange behind a URL or a path. It is not spoken to before it is needed."""
+    """Opens the exchange behind a URL or a path. It is not spoken to before it is needed."""
     if not url.startswith(("http://", "https://")):
         return FolderExchange(Path(url.removeprefix("folder:")))
     # httpx takes a while to load, and a folder needs none of it.

@@ -1,4 +1,4 @@
-"""Who is merged with whom: pure rules, without files, clocks or networks."""
+"""Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
 from elmgrove.federation.charter import Charter, address_of, basis_of, require_addable
 from elmgrove.federation.entries import (

@@ -17,16 +17,16 @@ from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import STATE_FORMAT, Member
 from elmgrove.federation.sealed import format_of
 
-#: Sums over a whole fleet stay finite below this, whoever takes part.
+#: Sums over a whole fleet stay finite below this, whatever takes part.
 LARGEST = 1e200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
 class Charter:
-    """The layer, feature names and scaling (the basis), the ridge, and who may join.
+    """The layer, feature names and scaling (the basis), the ridge, and which devices may join.
 
-    Whoever joins gets this first, so a device needs to know where the federation is, and no
+    Every device that joins gets this first, so it needs to know where the federation is, and no
     settings. ``members`` are patterns of device names (``fan-*``); None lets any name in.
     """
 
@@ -81,7 +81,7 @@ class Charter:
         return made
 
     def admits(self, device: str) -> bool:
-        """Whether a device of this name may join."""
+        """Says whether a device of this name may join."""
         return self.members is None or any(fnmatchcase(device, pattern) for pattern in self.members)
 
     def require(self, entry: Entry) -> None:
@@ -91,7 +91,7 @@ class Charter:
         no rows can have produced or that is too large to be added up.
         """
         if not self.admits(entry.origin):
-            raise Refused(f"{entry.origin!r} is not among those who may join {self.name!r}")
+            raise Refused(f"{entry.origin!r} is not among the devices that may join {self.name!r}")
         if isinstance(entry, Contribution):
             for part in entry.parts:
                 require_addable(self.basis, part, f"the evidence of {entry.origin!r}")
@@ -130,7 +130,7 @@ def _patterns(members: Any) -> tuple[str, ...]:
 
 
 def address_of(device: str) -> str:
-    """A device's name as part of a URL or of a file's name; ``BadInput`` if it can't be one."""
+    """Writes a device's name as part of a URL or a file's name; ``BadInput`` if it can't be one."""
     address = quote(device, safe="") if device.isprintable() else ""
     if not 0 < len(address) <= 200 or device.startswith("."):
         raise BadInput(
@@ -141,7 +141,7 @@ def address_of(device: str) -> str:
 
 
 def basis_of(blob: bytes) -> Basis:
-    """The basis of a device's state or of evidence: what another device needs in order to merge.
+    """Reads the basis of a device's state or of evidence, which another needs in order to merge.
 
     ``BadFile`` for anything else, such as a compact model, with which nothing can be merged.
     """

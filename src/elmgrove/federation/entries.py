@@ -19,7 +19,9 @@ from elmgrove.detector import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.sealed import format_of, require_written_as, seal, unpacking, unseal
 
-EVIDENCE_FORMAT, DEPARTURE_FORMAT = "elmgrove.evidence", "elmgrove.departure"
+#: The format of a contribution's bytes.
+EVIDENCE_FORMAT = "elmgrove.evidence"
+DEPARTURE_FORMAT = "elmgrove.departure"
 #: The last epoch there is, since data bases hold 63 bits. Nothing can follow it.
 HIGHEST_EPOCH = 2**63 - 1
 #: From here on no number of rows explains an epoch; below, there is room to go on for ever.

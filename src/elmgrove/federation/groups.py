@@ -33,7 +33,7 @@ class LocalPattern(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which local model belongs to which group, and why.
+    """The group of each local model, and why.
 
     ``labels`` has the group of each of ``models``; new groups are numbered in the order of
     their first member. By ``parameters``: ``silhouettes`` of each number of groups that was tried.
@@ -50,7 +50,7 @@ class Grouping:
 
     @property
     def numbers(self) -> list[int]:
-        """The groups that there are; of standing ones, some numbers may be nobody's."""
+        """The groups that there are; of standing ones, some numbers may be unused."""
         return sorted(set(self.labels))
 
     @property
@@ -59,12 +59,12 @@ class Grouping:
         return len(self.numbers)
 
     def members(self, group: int) -> tuple[LocalPattern, ...]:
-        """The local models of a group."""
+        """Lists the local models of a group."""
         pairs = zip(self.models, self.labels, strict=True)
         return tuple(model for model, label in pairs if label == group)
 
     def loss_within(self, group: int) -> float:
-        """The largest loss at which a part of this group was joined; 0 for one that is alone."""
+        """Finds the largest loss at which a part of this group was joined; 0 if it is alone."""
         inside = [s.loss for s in self.steps if self.labels[s.first[0]] == group]
         return max(inside, default=0.0)
 
@@ -86,7 +86,7 @@ class Grouping:
 
 
 def local_models(contributions: Iterable[Contribution]) -> list[LocalPattern]:
-    """All patterns with rows, in the order of the devices' names."""
+    """Lists all patterns with rows, in the order of the devices' names."""
     ordered = sorted(contributions, key=lambda contribution: contribution.origin)
     models = [
         LocalPattern(held.origin, pattern, evidence)
@@ -145,8 +145,9 @@ def by_parameters(
     return Grouping("parameters", tuple(models), _ordered(found.labels), found.scores)
 
 
-#: The way to tell groups apart unless another is asked for, and all ways, by name.
+#: The distance by which groups are told apart unless another is asked for.
 EVIDENCE = "evidence"
+#: All distances by name, each with what makes groups by it.
 DISTANCES: dict[str, Callable[..., Grouping]] = {
     EVIDENCE: by_evidence,
     "parameters": by_parameters,
@@ -165,13 +166,13 @@ def group(
 
 
 def require_distance(distance: object) -> None:
-    """Raises ``BadInput`` unless it is the name of one."""
+    """Raises ``BadInput`` unless ``distance`` is the name of one."""
     if not isinstance(distance, str) or distance not in DISTANCES:
         raise BadInput(f"distance must be one of {', '.join(DISTANCES)}, not {distance!r:.40}")
 
 
 def parameters(evidence: Evidence, ridge: float) -> Array:
-    """β as one vector: what the paper compares models by."""
+    """Solves for β as one vector, which the paper compares models by."""
     beta: Array = np.asarray(evidence.solve(ridge), np.float64).ravel()
     return beta
 
@@ -191,7 +192,7 @@ def _coordinates(X: Array) -> Array:
 
 
 def _ordered(labels: Array) -> tuple[int, ...]:
-    """The same groups, numbered in the order in which they first occur."""
+    """Numbers groups in the order in which they first occur."""
     names: dict[int, int] = {}
     return tuple(names.setdefault(int(label), len(names)) for label in labels)
 
@@ -237,7 +238,7 @@ def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
 def matched(
     grouping: Grouping, ridge: float, aggregation: Aggregation = summed
 ) -> dict[str, list[Array]]:
-    """The models of each client after one exchange: Algorithm 3 as a whole.
+    """Gives each client its models after one exchange: Algorithm 3 as a whole.
 
     One group and one local model each is ordinary federated learning; several groups and one
     local model each is multi-global; several of both is MLMG.

@@ -1,4 +1,4 @@
-"""Who explains whom: how well each device's model fits each other's rows, without the rows."""
+"""Judgement: how well each device's model explains the others' rows, without the rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Judgement:
 
     @property
     def strangeness(self) -> Matrix:
-        """For each model: how many times worse it explains the others than they do themselves.
+        """How many times worse each model explains the others than they do themselves.
 
         The median over the others, so that a single strange device makes only itself strange.
         """

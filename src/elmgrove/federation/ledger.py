@@ -90,7 +90,7 @@ class Ledger:
         return [entry for entry in self.entries if isinstance(entry, Departure)]
 
     def get(self, origin: str) -> Entry | None:
-        """What is known of a device."""
+        """Finds what is known of a device."""
         return self._newest.get(origin)
 
     def join(self, entry: Entry) -> bool:
@@ -123,7 +123,7 @@ class Ledger:
         return [part for held in self for part in held.parts]
 
     def total(self) -> Evidence | None:
-        """The sum of all contributions; None when there are none."""
+        """Adds up all contributions; None when there are none."""
         return Evidence.sum(held.evidence for held in self) if len(self) else None
 
 

@@ -26,6 +26,7 @@ from elmgrove.federation.member_state import (
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
+#: The format of a member's state.
 STATE_FORMAT = "elmgrove.state"
 
 
@@ -42,7 +43,7 @@ def least_new_rows(basis: Basis) -> int:
 
 
 class Member:
-    """One device of a federation.
+    """A device of a federation: a detector with what it received and what it gave away.
 
     Its model is always its own evidence plus what it received: either the newest of each origin,
     or one sum over the others, never both, since the sum may hold an origin's rows already. It

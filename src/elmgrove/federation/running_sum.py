@@ -42,15 +42,15 @@ class RunningSum:
         self.devices = 0
 
     def add(self, evidence: Evidence) -> None:
-        """A device came."""
+        """Adds what a device contributed."""
         self._step(evidence, 1)
 
     def remove(self, evidence: Evidence) -> None:
-        """A device that was added goes."""
+        """Takes out what a device contributed."""
         self._step(evidence, -1)
 
     def change(self, before: Evidence | None, now: Evidence | None) -> None:
-        """What a device said before, if anything, gives way to what it says now, if anything."""
+        """Replaces what a device contributed before, if anything, by what it contributes now."""
         # First what comes, so that a single device's replacement does not empty the sum.
         if now is not None:
             self.add(now)
@@ -74,7 +74,7 @@ class RunningSum:
         return bool((lost > TOLERANCE * size).any())
 
     def evidence(self, without: Evidence | None = None) -> Evidence:
-        """The sum now, but for one device that is in it."""
+        """Gives the sum now, without one device that is in it."""
         high, devices, coarse = self._high, self.devices, self._coarse
         if without is not None:
             high = _added(self._high, self._low, -self._vector(without))[0]

@@ -22,7 +22,7 @@ _LONGEST = 2**20
 
 
 def seal(format_: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """One blob from which ``unseal`` gives back the same; the same bytes for the same content."""
+    """Makes one blob that ``unseal`` opens; equal content gives equal bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header = {"format": format_, "version": VERSION, "fields": fields}
     text = _canonical({**header, "sha256": _checksum(header, arrays)})
@@ -30,7 +30,7 @@ def seal(format_: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -
 
 
 def unseal(format_: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Fields and arrays of a blob that is whole and unaltered; anything else is ``BadFile``."""
+    """Opens a blob that is whole and unaltered; ``BadFile`` for anything else."""
     header = _header(blob)
     if header["format"] != format_:
         raise BadFile(f"this holds {header['format']!r}, not {format_!r}")
@@ -51,19 +51,19 @@ def unseal(format_: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
 
 
 def format_of(blob: bytes) -> str:
-    """What a blob says it holds."""
+    """Reads what a blob says it holds."""
     return str(_header(blob)["format"])
 
 
 def head_of(file: BinaryIO) -> bytes:
-    """The beginning of a sealed file, which differs where the content does: a checksum is in it."""
+    """Reads the beginning of a sealed file, which differs where the content does."""
     length = file.read(_LENGTH)
     return length + file.read(min(int.from_bytes(length, "little"), _LONGEST))
 
 
 @contextmanager
 def unpacking(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside is the blob's fault: sealed, but not made by the rules."""
+    """Turns any error inside ``with`` into ``BadFile``: sealed, but not made by the rules."""
     try:
         yield
     except Exception as error:

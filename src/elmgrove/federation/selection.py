@@ -15,8 +15,12 @@ from elmgrove.federation.groups import EVIDENCE, group, require_distance
 from elmgrove.federation.judgement import judge
 from elmgrove.federation.standing import StandingGroups
 
-#: What a rule must be given of the others: their sum, the sums of groups, or each one's parts.
-SUM, GROUPS, PARTS = "sum", "groups", "parts"
+#: A rule's need: the sum over all others.
+SUM = "sum"
+#: A rule's need: the sums of the groups that come back to the device.
+GROUPS = "groups"
+#: A rule's need: each contribution, with its parts.
+PARTS = "parts"
 
 
 class Rule(ABC):
@@ -169,12 +173,12 @@ class Cost:
         return Cost(self.seconds + other.seconds, self.bytes + other.bytes)
 
     def share(self, budget: "Cost") -> float:
-        """The larger part that this is of its budget; at most 1 if it can be afforded."""
+        """Says how large a part of a budget this is, at most 1 if it can be afforded."""
         return max(_share(self.seconds, budget.seconds), _share(self.bytes, budget.bytes))
 
 
 def within(budget: Cost, costs: Mapping[str, Cost]) -> list[str]:
-    """The most devices that can be had within a time and a number of bytes.
+    """Chooses the most devices that can be had within a time and a number of bytes.
 
     After FedCS (Nishio and Yonetani 2019): cheapest first while the budget lasts. Where one of
     the two limits decides, no choice has more devices; where both do, it is a good one.

@@ -22,18 +22,18 @@ from elmgrove.federation.running_sum import RunningSum
 
 
 class Nearest(Protocol):
-    """Finds a pattern's group, and is told of all who join and leave one."""
+    """Finds a pattern's group, and hears of every pattern that joins or leaves one."""
 
     def group_for(self, model: LocalPattern) -> int | None:
-        """The group that this belongs to; None if it is of none of those there are."""
+        """Finds the group that a pattern belongs to; None if it belongs to none of them."""
         ...
 
     def joined(self, model: LocalPattern, group: int) -> None:
-        """A pattern is in this group now."""
+        """Hears that a pattern is in this group now."""
         ...
 
     def left(self, model: LocalPattern, group: int) -> None:
-        """A pattern is in this group no more."""
+        """Hears that a pattern is in this group no more."""
         ...
 
 
@@ -120,7 +120,7 @@ class StandingGroups:
     which nobody is in any more may be given to a new one.
 
     The order in which devices come matters, as it does in the paper: make new groups when much has
-    changed. Sums are ``RunningSum``, so who leaves leaves no trace. Everything is held in memory.
+    changed. Sums are ``RunningSum``, so a device that leaves leaves no trace. Everything is held in memory.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class StandingGroups:
 
     @property
     def grouping(self) -> Grouping:
-        """Who is where now, without reasons."""
+        """The group of each pattern now, without reasons."""
         places = [self._places[name] for name in sorted(self._places)]
         models, labels = (tuple(side) for side in zip(*places, strict=True)) if places else ((), ())
         return Grouping(self._distance, models, labels)
@@ -170,7 +170,7 @@ class StandingGroups:
             self._nearest.left(model, group)
 
     def returned(self, origin: str) -> tuple[Evidence, ...]:
-        """What comes back to a device (Algorithm 3): the sum of each such group.
+        """Gives what comes back to a device (Algorithm 3): the sum of each such group.
 
         All groups if it has as many patterns, else those that its patterns belong to; each without
         the device's own part, and those that nobody else is in left out. Nothing for a
@@ -187,13 +187,13 @@ class StandingGroups:
         return tuple(sums)
 
     def partners(self, origin: str) -> frozenset[str]:
-        """The other devices that have a part in what comes back to this one."""
+        """Names the other devices that have a part in what comes back to this one."""
         back = self._coming_back(origin)
         found = {model.origin for model, group in self._places.values() if group in back}
         return frozenset(found - {origin})
 
     def merged(self, federation: str, revision: int, origin: str) -> Merged:
-        """What comes back to a device, as an exchange hands it out."""
+        """Gives what comes back to a device, as an exchange hands it out."""
         groups = self.returned(origin)
         return Merged(
             federation,

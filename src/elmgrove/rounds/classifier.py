@@ -13,6 +13,7 @@ from elmgrove.federation import require_written_as, seal, unpacking, unseal
 from elmgrove.rounds.compact import LARGEST, Quantized
 
 Integers = NDArray[np.int32]
+#: The format of a compact classifier's bytes.
 CLASSIFIER_FORMAT = "elmgrove.classifier"
 _MOST = 2**31 - 1
 #: Rounding does not move a hidden value that is so many deviations from 0 to the other side.

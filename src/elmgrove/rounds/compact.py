@@ -10,6 +10,7 @@ from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.federation import require_written_as, seal, unpacking, unseal
 
+#: The format of a compact model's bytes.
 COMPACT_FORMAT = "elmgrove.compact"
 #: The largest value; −128 is not used, so that a matrix and its negative are alike.
 LARGEST = 127

@@ -12,6 +12,7 @@ from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.errors import BadInput, require_whole
 
 AUTO = "auto"
+#: What decides which pattern a row belongs to.
 ASSIGNMENTS = ("centroid", "loss")
 
 
