@@ -37,8 +37,8 @@ class FolderExchange:
     """One file a device, which only that device writes, and ``federation.json``.
 
     Files are replaced as a whole, so a reader sees the old entry or the new one. Any program that
-    may write in the folder may write in any device's name: a folder is for devices that trust each other.
-    A file that is damaged or does not belong is left out, with a warning.
+    may write in the folder may write in any device's name: a folder is for devices that trust each
+    other. A file that is damaged or does not belong is left out, with a warning.
     """
 
     def __init__(self, folder: Path) -> None:
