@@ -120,7 +120,7 @@ class StandingGroups:
     which nobody is in any more may be given to a new one.
 
     The order in which devices come matters, as it does in the paper: make new groups when much has
-    changed. Sums are ``RunningSum``, so a device that leaves leaves no trace. All is held in memory.
+    changed. Sums are ``RunningSum``, so a device that left leaves no trace. All is held in memory.
     """
 
     def __init__(
