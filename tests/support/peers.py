@@ -38,7 +38,7 @@ def sync(session: PeerSession) -> Any:
     return session.apply(session.transfer(session.prepare()))
 
 
-def heard(url: str, token: str = "") -> list[Any]:
+def heard(url: str, token: str | None = None) -> list[Any]:
     """What an agent that listens gives away; nothing before it does."""
     try:
         return list(pull(url, token=token))
