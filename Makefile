@@ -21,7 +21,7 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --doctest-modules src/elmgrove --ignore src/elmgrove/rounds/flower
+	$(BIN)/python -m pytest --doctest-modules src/elmgrove papers/src --ignore src/elmgrove/rounds/flower
 
 test-flower: ## Run Flower's tests and its example, in an environment of its own (.venv-flower)
 	.ci/flower
@@ -47,7 +47,10 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Elmgrove needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/%.done: pyproject.toml | $(BIN)/python
+# The tests and the checks are the appendix's as well.
+$(VENV)/dev.done: APPENDIX := --editable ./papers
+
+$(VENV)/%.done: pyproject.toml papers/pyproject.toml | $(BIN)/python
 	@echo "Installing what 'make $*' needs (once, a minute or two)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' $(APPENDIX)
 	@touch $@

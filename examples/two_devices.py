@@ -1,11 +1,11 @@
-"""Two devices, two kinds of normal: after one exchange each knows both."""
+"""Two devices, two normal patterns: after one exchange each knows both."""
 
 import numpy as np
 
 from elmgrove import Detector, HiddenLayer
 
 rng = np.random.default_rng(0)
-patterns = rng.normal(size=(2, 3, 20))  # two kinds of normal, seen by 20 sensors
+patterns = rng.normal(size=(2, 3, 20))  # two normal patterns, seen by 20 sensors
 sitting, laying = (rng.normal(size=(500, 3)) @ pattern for pattern in patterns)
 
 layer = HiddenLayer(inputs=20, units=8, seed=7)  # the same on every device

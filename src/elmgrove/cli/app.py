@@ -10,6 +10,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from elmgrove import __version__
+from elmgrove.cli import plug_ins
 from elmgrove.errors import ElmgroveError
 
 #: Where each command is, a function or a group of commands. Each is loaded when it is asked for:
@@ -27,7 +28,6 @@ COMMANDS = {
     "federation": "elmgrove.cli.federation:federation",
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",
-    "paper": "elmgrove.cli.papers:papers",
 }
 
 
@@ -36,16 +36,17 @@ class OnDemand(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Gives the names of all commands, in the order of the help."""
-        return list(COMMANDS)
+        return [*COMMANDS, *plug_ins.names()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Loads a command; None if there is none of this name."""
-        return _loaded(cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name].partition(":")
+            return _made(cmd_name, getattr(import_module(module), attribute))
+        return _made(cmd_name, plug_ins.load(cmd_name)) if cmd_name in plug_ins.names() else None
 
 
-def _loaded(name: str) -> Any:
-    module, _, attribute = COMMANDS[name].partition(":")
-    found = getattr(import_module(module), attribute)
+def _made(name: str, found: Any) -> Any:
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")

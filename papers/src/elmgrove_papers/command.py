@@ -1,0 +1,138 @@
+"""``elmgrove paper``: runs figures (``paper.py``), says what data there is, and writes the page."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from elmgrove.cli import notes, tracked
+from elmgrove.errors import ElmgroveError
+from elmgrove_papers.catalogue import PAPERS
+from elmgrove_papers.data.holdings import holdings, ways
+from elmgrove_papers.data.source import NotThere
+from elmgrove_papers.figure import Figure, Run
+from elmgrove_papers.fleet import meeting
+from elmgrove_papers.results import publish
+from elmgrove_papers.run import (
+    FOLDER,
+    KEPT,
+    DataFolder,
+    OnServer,
+    Output,
+    Quick,
+    Trials,
+    folder_for,
+    often,
+    paper,
+    require_folder,
+)
+
+RUN = "run"
+
+
+class _Papers(TyperGroup):
+    """What begins with no command's name is ``run``: a paper and a figure are enough."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = args and args[0] in {*self.commands, "--help"}
+        return super().parse_args(ctx, args if known else [RUN, *args])
+
+
+papers = typer.Typer(
+    cls=_Papers,
+    name="paper",
+    help="The papers' figures and tables, run again. The word [bold]run[/] may be left out.",
+    rich_markup_mode="rich",
+)
+papers.command(RUN)(paper)
+
+
+@papers.command()
+def data(data: DataFolder = None) -> None:
+    """Say which data sets are in the folder, and where to get those that are not.
+
+    What is there is read, so that damaged files come to light; then the exit code is 1. Without
+    a folder, all data sets are listed with where to get them.
+
+    Example: [bold]elmgrove paper data --data data[/]
+    """
+    out = Console(soft_wrap=True, highlight=False, markup=False)
+    if data is None:
+        out.print("--data or ELMGROVE_DATA names the folder with the data sets. Into it belong:")
+        for line in ways():
+            out.print(line)
+        return
+    damaged = False
+    for holding in holdings(data):
+        out.print(holding.text)
+        damaged = damaged or holding.damaged
+    if damaged:
+        raise typer.Exit(1)
+
+
+@papers.command("all")
+def every(
+    data: DataFolder = None,
+    output: Output = None,
+    quick: Quick = False,
+    trials: Trials = None,
+    server: OnServer = False,
+) -> None:
+    """Run all figures of all papers, then write the page with their numbers and pictures.
+
+    What the folder has from a run of the same size is not run again, so an interrupted run goes
+    on; remove the folder for a new one. A figure whose data are missing is named and left out;
+    if anything else was in the way, the exit code is 1.
+
+    Example: [bold]elmgrove paper all --data data --quick[/]
+    """
+    folder, where_to, failed = require_folder(data), folder_for(output, quick), False
+    with meeting(server) as where:
+        for paper, figures in PAPERS.items():
+            place = where_to / paper
+            run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where)
+            for figure in figures:
+                try:
+                    came_of_it = _written(figure, place, run)
+                except ElmgroveError as error:
+                    came_of_it = f"left out: {error}"
+                    failed = failed or not isinstance(error, NotThere)
+                notes.print(f"{paper} {figure.name}: {came_of_it}")
+    _publish(where_to, where_to / "results.md")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _written(figure: Figure, place: Path, run: Run) -> str:
+    """Runs a figure unless it is there; says which, in words."""
+    if figure.is_in(place, run):
+        return "is there already"
+    found = figure.made(run)
+    figure.write(found, place)
+    return f"{found['made']['seconds']:g} s"
+
+
+@papers.command()
+def results(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="What --output of the figures named.", exists=True, file_okay=False),
+    ] = FOLDER,
+    output: Annotated[Path, typer.Option(help="The page to write.", dir_okay=False)] = Path(
+        "results.md"
+    ),
+) -> None:
+    """Write a page with all figures' numbers, beside the papers' and with what differs.
+
+    The pictures go into a folder beside the page, which has its name without ".md".
+
+    Example: [bold]elmgrove paper results papers --output docs/results.md[/]
+    """
+    _publish(folder, output)
+
+
+def _publish(folder: Path, page: Path) -> None:
+    publish(folder, page)
+    notes.print(f"Wrote {page}.")

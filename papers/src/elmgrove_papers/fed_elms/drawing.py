@@ -1,0 +1,61 @@
+"""The pictures of Fed-ELMS, from their numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from elmgrove_papers.figure import Numbers
+
+
+def figure4(found: Numbers, canvas: Any) -> None:
+    """Draws a line for each number of hidden units, over the number of rounds."""
+    axis = canvas.subplots()
+    for name, row in found["accuracy"].items():
+        points = {key: value for key, value in row.items() if key.startswith("rounds")}
+        axis.plot(list(points), list(points.values()), marker="o", label=name)
+    axis.set_ylabel("accuracy, %")
+    axis.legend()
+
+
+def figure5(found: Numbers, canvas: Any) -> None:
+    """Draws a line for each way to learn, over hidden units, in a band from lowest to highest."""
+    axis = canvas.subplots()
+    _over_units(axis, list(found["accuracy"].values()), "units")
+    low, high = (list(found[key].values()) for key in ("lowest", "highest"))
+    for way in _ways(low):
+        edges = [[row[way] for row in rows] for rows in (low, high)]
+        axis.fill_between([row["units"] for row in low], *edges, alpha=0.2)
+
+
+def figure6(found: Numbers, canvas: Any) -> None:
+    """Draws Table I: accuracy over the stated cost as hidden units, and over the time it took."""
+    left, right = canvas.subplots(1, 2, sharey=True)
+    rows, times = (list(found[key].values()) for key in ("accuracy", "seconds"))
+    _over_units(left, rows, "units")
+    for way in _ways(rows):
+        pairs = [(t[way], row[way]) for t, row in zip(times, rows, strict=True)]
+        _line(right, way, pairs)
+    right.set_xscale("log")
+    right.set_xlabel("updating time, s")
+
+
+def _over_units(axis: Any, rows: Sequence[dict[str, Any]], key: str) -> None:
+    for way in _ways(rows):
+        _line(axis, way, [(row[key], row[way]) for row in rows])
+    axis.set_xlabel("hidden units of the ELM")
+    axis.set_ylabel("accuracy, %")
+    axis.legend()
+
+
+def _line(axis: Any, way: str, pairs: Sequence[tuple[Any, Any]]) -> None:
+    points = [pair for pair in pairs if None not in pair]
+    if points:
+        axis.plot(*zip(*points, strict=True), **_style(way), label=way)
+
+
+def _ways(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The accuracies: neither sizes nor differences."""
+    return [key for key in rows[0] if key not in ("units", "L_NN") and "−" not in key]
+
+
+def _style(way: str) -> dict[str, str]:
+    return {"marker": "x" if "paper" in way else "o", "linestyle": ":" if "paper" in way else "-"}

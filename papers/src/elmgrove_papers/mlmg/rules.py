@@ -1,0 +1,74 @@
+"""What the settings of the pattern rule do, on all data at hand: the handicap, the assignment."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from elmgrove.detector import ASSIGNMENTS, PatternRule
+from elmgrove_papers.data import har, mnist, recordings
+from elmgrove_papers.figure import Numbers, Run
+from elmgrove_papers.fleet import Fleet
+from elmgrove_papers.mlmg.clients import RULE, Client, activities, basis, digits, fans
+from elmgrove_papers.mlmg.trial import tried_fleet
+
+HANDICAPS = (0.0, 0.3, 0.6, 0.8, 1.0, 1.5)
+
+
+def handicap(run: Run) -> Numbers:
+    """Own and peers' ROC-AUC for several handicaps; quick: none, and the default."""
+    chosen = (0.0, RULE.handicap) if run.quick else HANDICAPS
+    found: Numbers = {}
+    for name, clients in _data(run).items():
+        found[name] = [
+            {"handicap": value} | _before_and_after(name, clients, replace(RULE, handicap=value))
+            for value in run.track(chosen, f"Handicaps on {name}")
+        ]
+    return found
+
+
+def assignment(run: Run) -> Numbers:
+    """Who learns a row: the nearest centroid's pattern, or the one with the lowest loss.
+
+    Quick: with as many patterns as are found, not with five as well.
+    """
+    counts = ("auto",) if run.quick else ("auto", 5)
+    settings = [(assign, patterns) for patterns in counts for assign in ASSIGNMENTS]
+    found: Numbers = {}
+    for name, clients in _data(run).items():
+        found[name] = [
+            {"assign": assign, "patterns": patterns}
+            | _before_and_after(name, clients, replace(RULE, assign=assign, patterns=patterns))
+            for assign, patterns in run.track(settings, f"Assignment on {name}")
+        ]
+    return found
+
+
+def _data(run: Run) -> dict[str, list[Client]]:
+    # As many rows as in a quick run: assignment by loss takes them one by one.
+    small = replace(run, quick=True)
+    pixels = mnist(run.data)
+    return {
+        "mnist case 1": digits(pixels, 1, small),
+        "mnist case 2": digits(pixels, 2, small),
+        "har": activities(har(run.data), small),
+        "fans": fans(recordings(run.data)),
+    }
+
+
+def _before_and_after(name: str, clients: Sequence[Client], rule: PatternRule) -> dict[str, Any]:
+    """ROC-AUC alone and cooperating, and by how much the client that lost most lost."""
+    fleet = Fleet(basis(name.split()[0], clients[0].train.shape[1]), rule)
+    for client in clients:
+        fleet.learn(client.name, client.train)
+    before = tried_fleet(fleet, clients)
+    counts = [len(fleet.detector(client.name).parts) for client in clients]
+    fleet.sync()
+    alone, after = before.numbers(), tried_fleet(fleet, clients).numbers(before)
+    return {
+        "patterns found": counts,
+        "auc_own_alone": alone["auc_own"],
+        "auc_peers_alone": alone["auc_peers"],
+        "auc_own": after["auc_own"],
+        "auc_peers": after["auc_peers"],
+        "worst_change_own": after["worst_change_own"],
+    }

@@ -1,0 +1,102 @@
+"""A trial: what each client's model makes of its own rows, its peers' and anomalies."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis
+from elmgrove.detector import Detector
+from elmgrove_papers.fleet import Fleet
+from elmgrove_papers.measures import Decisions, auc
+from elmgrove_papers.mlmg.clients import QUANTILE, Client
+
+#: Rows of a client whose losses tell where strange begins.
+_CALIBRATING = 5000
+
+
+class Model(NamedTuple):
+    """What a client has: scores of rows, and where strange begins.
+
+    None lets a quantile of the losses on the client's own rows decide.
+    """
+
+    score: Callable[[Array], Array]
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, detector: Detector) -> "Model":
+        """A detector with the threshold that it found itself, if it judges row by row."""
+        return cls(detector.score_many, detector.threshold)
+
+
+@dataclass(frozen=True)
+class FleetTrial:
+    """The decisions of all clients together, and each client's ROC-AUC on both kinds of rows."""
+
+    decisions: Decisions
+    own: tuple[float, ...]
+    peers: tuple[float, ...]
+
+    def numbers(self, alone: "FleetTrial | None" = None) -> dict[str, Any]:
+        """For a table; with ``alone``, by how much the client that lost most lost."""
+        found: dict[str, Any] = self.decisions.numbers
+        found |= {"auc_own": float(np.mean(self.own)), "auc_peers": float(np.mean(self.peers))}
+        found["clients"] = {"auc_own": list(self.own), "auc_peers": list(self.peers)}
+        if alone is not None:
+            found["worst_change_own"] = float(np.min(np.subtract(self.own, alone.own)))
+        return found
+
+
+def tried(clients: Sequence[Client], models: Sequence[Model]) -> FleetTrial:
+    """Tests each client with its model."""
+    decisions, own, peers = [], [], []
+    for client, model in zip(clients, models, strict=True):
+        normal, foreign, strange = (
+            _items(model.score(rows), client.item)
+            for rows in (client.own, client.peers, client.anomalies)
+        )
+        rare = strange[: len(client.rare) // client.item]
+        decisions.append(Decisions.of(normal, rare, _threshold(client, model)))
+        own.append(auc(normal, strange))
+        peers.append(auc(foreign, strange))
+    return FleetTrial(Decisions.sum(decisions), tuple(own), tuple(peers))
+
+
+def _threshold(client: Client, model: Model) -> float:
+    # A detector's own is infinite while it has too few rows, and for rows, not for means of them.
+    if model.threshold is not None and model.threshold < np.inf and client.item == 1:
+        return model.threshold
+    most = _CALIBRATING // client.item * client.item
+    return float(np.quantile(_items(model.score(client.train[-most:]), client.item), QUANTILE))
+
+
+def never_alarms(clients: Sequence[Client]) -> Decisions:
+    """What a detector reaches that takes everything for normal."""
+    return Decisions.sum(
+        Decisions(len(client.own) // client.item, 0, len(client.rare) // client.item, 0)
+        for client in clients
+    )
+
+
+def lowest_loss(basis: Basis, betas: Sequence[Array]) -> Model:
+    """A model of several output weights: the lowest mean squared error of any."""
+
+    def score(rows: Array) -> Array:
+        H = basis.layer(rows)
+        losses = [((rows - H @ beta) ** 2).mean(axis=1) for beta in betas]
+        lowest: Array = np.min(losses, axis=0)
+        return lowest
+
+    return Model(score)
+
+
+def _items(scores: Array, item: int) -> Array:
+    means: Array = scores.reshape(-1, item).mean(axis=1)
+    return means
+
+
+def tried_fleet(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
+    """Tests each client with its detector as it is now."""
+    return tried(clients, [Model.of(fleet.detector(client.name)) for client in clients])

@@ -1,0 +1,104 @@
+"""A page with the numbers and pictures of all figures, from the files their commands wrote."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import fill
+
+from elmgrove.errors import BadFile
+from elmgrove.storage import write
+from elmgrove_papers.catalogue import PAPERS
+from elmgrove_papers.figure import Figure, Numbers
+from elmgrove_papers.remarks import REMARKS, TITLES
+from elmgrove_papers.tables import Grid, Row, grids, text
+
+WIDTH = 100
+#: A table's title, and a row of it with its name.
+Line = tuple[str, str, Row]
+_HEAD = """\
+# Results
+
+Made by `elmgrove paper results`, from what the commands below wrote: change those, not this page.
+Each figure has its numbers, the paper's where it prints them ("paper"; most of its figures are
+pictures without numbers), and what differs from the paper. Lines of a table that stand above are
+not repeated. The seconds are those of the command; trials that were kept from an earlier one are
+not in them, but in "processor seconds". What may be concluded is said in `docs/papers.md`.
+"""
+
+
+def publish(folder: Path, page: Path) -> None:
+    """Writes the page, from PAPER/FIGURE.json; figures without a file are not run.
+
+    Its pictures are copied to a folder beside it, which is called as the page is: PAGE/PAPER.
+    Nothing is written if a file can't be read.
+    """
+    blocks, pictures = [_HEAD], dict[Path, bytes]()
+    for paper, figures in PAPERS.items():
+        blocks.append(f"## {TITLES[paper]}\n")
+        shown: list[Line] = []
+        for figure in figures:
+            path = folder / paper / f"{figure.name}.json"
+            blocks += _figure(paper, figure, path, shown)
+            picture = path.with_suffix(".png")
+            if path.exists() and picture.exists():
+                place = Path(page.stem, paper, picture.name)
+                blocks.append(f"![{figure.title}]({place.as_posix()})\n")
+                pictures[page.parent / place] = picture.read_bytes()
+    for place, content in pictures.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write(place, content)
+    write(page, "\n".join(blocks).encode())
+
+
+def _figure(paper: str, figure: Figure, path: Path, shown: list[Line]) -> Iterator[str]:
+    yield f"### {figure.title}\n"
+    command = f"elmgrove paper {paper} {figure.name}"
+    remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
+    if not path.exists():
+        yield f"`{command}`: not run.\n\n{remark}"
+        return
+    found = _read(path)
+    made = found.pop("made", {})
+    trials = f" --trials {made['trials']}" if "trials" in made else ""
+    yield f"`{command}{trials}`, {_made(made)}\n\n{remark}"
+    for grid in grids(found):
+        if not grid.title:
+            yield fill(_values(grid.rows[""]), WIDTH) + "\n"
+            continue
+        # Some figures are one part of the same numbers each.
+        lines = [(grid.title, name, row) for name, row in grid.rows.items()]
+        new = {name: row for name, row in grid.rows.items() if (grid.title, name, row) not in shown}
+        if new:
+            yield "\n".join(_table(Grid(grid.title, new))) + "\n"
+        shown += lines
+
+
+def _read(path: Path) -> Numbers:
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BadFile(f"{path} holds no numbers of a figure ({error})") from error
+    if not isinstance(found, dict):
+        raise BadFile(f"{path} holds no numbers of a figure")
+    return found
+
+
+def _made(made: Numbers) -> str:
+    """When, how long, from which seed and where."""
+    if not made:
+        return "run before figures said when."
+    small = "**quick run**, " if made["quick"] else ""
+    took = f"{text(made['seconds'])} s, seed {made['seed']}"
+    where = "; ".join(made[key] for key in ("machine", "software") if key in made)
+    return f"{small}{made['date']}, {took}; {where}."
+
+
+def _values(row: Row) -> str:
+    return "; ".join(f"{text(name)}: {text(value)}" for name, value in row.items())
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield f"| {' | '.join([grid.title, *map(text, grid.columns)])} |"
+    yield "|---" * (len(grid.columns) + 1) + "|"
+    for line in grid.lines():
+        yield f"| {' | '.join(line)} |"

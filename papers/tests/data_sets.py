@@ -1,0 +1,132 @@
+"""Small data sets in the layouts in which the real ones are published."""
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import wavfile
+
+from elmgrove_papers import require_package
+
+rng = np.random.default_rng(0)
+IMAGES = rng.integers(0, 256, (22, 28, 28), np.uint8)
+LABELS = (np.arange(22) % 10).astype(np.uint8)
+FOLDER = "UAH-DRIVESET-v1"
+#: Mean speed of a way to drive, and how far it goes up and down.
+SPEEDS = {"NORMAL1": (70.0, 10.0), "AGGRESSIVE": (110.0, 25.0), "DROWSY": (50.0, 5.0)}
+ARCHIVES = {"mnist": "mnist.npz", "har": "uci_har_time265.npz"}
+
+
+def write_idx(path: Path, array: Any) -> None:
+    """An idx file of bytes, as LeCun publishes them."""
+    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    blob = head + array.tobytes()
+    path.write_bytes(gzip.compress(blob) if path.suffix == ".gz" else blob)
+
+
+def write_digits(folder: Path, ending: str = "-ubyte") -> None:
+    """The four files with 12 and 10 pictures."""
+    for part, rows in (("train", slice(0, 12)), ("t10k", slice(12, 22))):
+        write_idx(folder / f"{part}-images-idx3{ending}", IMAGES[rows])
+        write_idx(folder / f"{part}-labels-idx1{ending}", LABELS[rows])
+
+
+def write_archive(folder: Path, name: str, **changed: Any) -> None:
+    """An archive of a data set, with some of its arrays changed."""
+    if name == "mnist":
+        parts = {"x_train": IMAGES[:12], "x_test": IMAGES[12:]}
+        parts |= {"y_train": LABELS[:12], "y_test": LABELS[12:]}
+    else:
+        X, labels = rng.normal(size=(14, 265)).astype(np.float32), np.arange(14) % 6 + 1
+        parts = {"X_train": X[:8], "X_test": X[8:], "activity_names": np.array(["", *"abcdef"])}
+        parts |= {"y_train": labels[:8].astype(np.uint8), "y_test": labels[8:].astype(np.uint8)}
+    np.savez(folder / ARCHIVES[name], **{**parts, **changed})
+
+
+def write_har(folder: Path) -> Any:
+    """The official folder with 14 rows of 561 features."""
+    X = rng.normal(size=(14, 561)).round(6)
+    folder = folder / "UCI HAR Dataset"
+    for part, rows in (("train", slice(0, 8)), ("test", slice(8, 14))):
+        (folder / part).mkdir(parents=True)
+        np.savetxt(folder / part / f"X_{part}.txt", X[rows], " %.7e")
+        np.savetxt(folder / part / f"y_{part}.txt", np.arange(14)[rows] % 6 + 1, "%d")
+    (folder / "activity_labels.txt").write_text("1 WALKING\n2 UP\n3 DOWN\n4 SIT\n5 STAND\n6 LAY\n")
+    return X
+
+
+def write_fans(folder: Path, **changed: Any) -> None:
+    """Three recordings: at high speed, through all speeds, and off."""
+    lengths = [5, 235, 3]
+    parts = {
+        "X": np.arange(sum(lengths) * 4).reshape(-1, 4).astype(np.float16),
+        "rec_id": np.repeat([0, 1, 2], lengths).astype(np.uint8),
+        "rec_name": ["12cm_h", "12cm_hmlo", "12cm_o"],
+        "rec_size": ["12cm"] * 3,
+        "rec_speed": ["h", "hmlo", "o"],
+        "rec_type": ["normal", "damage1", "normal"],
+        "rec_env": ["noisy"] * 3,
+    }
+    np.savez(folder / "cooling_fan.npz", **{**parts, **changed})
+
+
+def write_faces(folder: Path, clients: int = 1) -> None:
+    """CelebA as LEAF keeps it: each client has six pictures and smiles in all but two."""
+    raw = folder / "celeba/data/raw"
+    (raw / "img_align_celeba").mkdir(parents=True)
+    image = require_package("PIL.Image")
+    attributes, identities = [], []
+    for number in range(1, 6 * clients + 1):
+        name = f"{number:06}.jpg"
+        pixels = rng.integers(0, 256, (218, 178, 3), np.uint8)
+        image.fromarray(pixels).save(raw / "img_align_celeba" / name)
+        attributes.append(f"{name} -1 {'-1' if number % 3 == 0 else ' 1'}")
+        identities.append(f"{name} {(number - 1) // 6 + 40}")
+    head = [str(len(attributes)), "Young Smiling"]
+    (raw / "list_attr_celeba.txt").write_text("\n".join([*head, *attributes, ""]))
+    (raw / "identity_CelebA.txt").write_text("\n".join([*identities, ""]))
+
+
+def write_sounds(folder: Path, machines: tuple[str, ...] = ("ToyCar", "pump")) -> None:
+    """DCASE's layout: half a second each, a tone with noise; anomalies have another tone."""
+    time = np.arange(8000) / 16000
+    for kind in machines:
+        for part, state, count in (
+            ("train", "normal", 12),
+            ("test", "normal", 9),
+            ("test", "anomaly", 3),
+        ):
+            for number in range(count):
+                path = folder / "dev_data" / kind / part / f"{state}_id_01_{number:08}.wav"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                pitch = 440 if state == "normal" else 3000
+                wave = np.sin(2 * np.pi * pitch * time) + 0.1 * rng.normal(size=len(time))
+                wavfile.write(path, 16000, (wave * 8000).astype(np.int16))
+
+
+def write_drive(
+    folder: Path, driver: str, pattern: str, speeds: Sequence[float], road: str = "SECONDARY"
+) -> Path:
+    """A drive as published: nine columns a second, of which only time and speed count."""
+    name = f"20151110175712-16km-{driver}-{pattern}-{road}"
+    path = folder / FOLDER / driver / name / "RAW_GPS.txt"
+    path.parent.mkdir(parents=True)
+    rest = "40.51 -3.35 700.2 5 8 120.5 0.1"
+    lines = [f"{time + 5.23:.2f} {speed:.1f} {rest} \n" for time, speed in enumerate(speeds)]
+    path.write_text("".join(lines))
+    return path
+
+
+def write_driveset(
+    folder: Path, drivers: int = 2, seconds: int = 900, road: str = "SECONDARY"
+) -> None:
+    """Drivers whose speed wanders about a mean that is their way to drive."""
+    rng = np.random.default_rng(0)
+    for number in range(1, drivers + 1):
+        for pattern, (mean, spread) in SPEEDS.items():
+            steps = rng.normal(size=(seconds, 8)).mean(axis=1) * np.sqrt(8)
+            wave = np.sin(np.arange(seconds) / 20.0)
+            speeds = np.clip(mean + spread * wave + 3.0 * steps, 0.0, None)
+            write_drive(folder, f"D{number}", pattern, speeds.tolist(), road)

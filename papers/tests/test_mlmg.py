@@ -1,0 +1,220 @@
+"""MLMG's figures: what they measure is right, and they hold on the real data where it is."""
+
+import json
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure as Canvas
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+from data_sets import write_faces, write_sounds
+from elmgrove import BadInput
+from elmgrove.detector.mixture.pattern import ASSIGNMENTS
+from elmgrove_papers.catalogue import PAPERS, figure
+from elmgrove_papers.data import Labelled
+from elmgrove_papers.figure import Run
+from elmgrove_papers.fleet import Fleet
+from elmgrove_papers.measures import Decisions, auc
+from elmgrove_papers.mlmg import rules
+from elmgrove_papers.mlmg.clients import CASES, RULE, Client, basis, digits
+from elmgrove_papers.mlmg.table2 import federation_rows
+from support.commands import Elmgrove, one_clear_line
+
+DATA = os.environ.get("ELMGROVE_DATA")
+real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
+
+
+def test_decisions_are_those_of_scikit_learn_with_normal_as_the_positive_class() -> None:
+    rng = np.random.default_rng(0)
+    normal, strange = rng.normal(size=90), rng.normal(1.0, size=10)
+    made = Decisions.of(normal, strange, 1.0)
+    truth = np.repeat([1, 0], [90, 10])
+    taken = (np.concatenate([normal, strange]) <= 1.0).astype(int)
+    expected = [score(truth, taken) for score in (precision_score, recall_score, f1_score)]
+    assert [made.precision, made.recall, made.f_score] == pytest.approx(expected)
+    assert made.accuracy == pytest.approx((truth == taken).mean())
+
+
+def test_a_detector_that_never_alarms_reaches_what_the_paper_is_compared_with() -> None:
+    silent = Decisions.of(np.zeros(9000), np.zeros(1000), 1.0)
+    assert silent.f_score == pytest.approx(0.947, abs=5e-4)
+    assert (silent.precision, silent.recall) == (0.9, 1.0)
+
+
+def test_auc_counts_pairs() -> None:
+    assert auc(np.array([1.0, 3.0]), np.array([2.0, 4.0])) == 0.75
+
+
+def _labelled(count: int = 120) -> Labelled:
+    """Ten kinds of rows on planes of their own, two thirds to learn; 9 is known to nobody."""
+    rng = np.random.default_rng(1)
+    planes = rng.normal(size=(10, 2, 20))
+    labels = np.tile(np.arange(10), count)
+    rows = np.stack([rng.normal(size=2) @ planes[k] + 4 * planes[k, 0] for k in labels])
+    rows += 0.05 * rng.normal(size=rows.shape)
+    names = tuple(str(k) for k in range(10))
+    part = len(rows) * 2 // 3
+    return Labelled(rows[:part], labels[:part], rows[part:], labels[part:], names)
+
+
+def test_clients_get_their_digits_and_a_tenth_of_anomalies() -> None:
+    data = _labelled()
+    for case, kinds in CASES.items():
+        clients = digits(data, case, Run(Path()))
+        assert [len(client.train) for client in clients] == [80 * len(k) for k in kinds]
+        for client in clients:
+            total = len(client.own) + len(client.rare)
+            assert len(client.rare) / total == pytest.approx(0.1, abs=0.02)
+            assert len(client.own) + len(client.peers) == 9 * 40
+
+
+def test_the_split_is_another_one_of_the_same_rows() -> None:
+    data = _labelled()
+    split = data.shuffled(0.8, np.random.default_rng(0))
+    assert (len(split.train), len(split.test)) == (960, 240)
+    both = np.vstack([split.train, split.test])
+    whole = np.vstack([data.train, data.test])
+    np.testing.assert_array_equal(np.sort(both, axis=0), np.sort(whole, axis=0))
+
+
+@pytest.fixture(name="clients", scope="module")
+def clients_fixture() -> list[Client]:
+    return digits(_labelled(), 1, Run(Path()))
+
+
+def test_e2lm_is_the_centralized_model(clients: list[Client]) -> None:
+    made = basis("mnist", 20)
+    rows = federation_rows(clients, made, (RULE,))
+    assert rows["E²LM"]["auc_own"] == pytest.approx(rows["Centralized"]["auc_own"], abs=1e-9)
+    assert rows["Never alarms"]["recall"] == 1.0
+    assert "worst_change_own" not in rows["Alone"]
+
+
+def test_a_fleet_knows_what_its_members_know_until_they_leave(clients: list[Client]) -> None:
+    fleet = Fleet(basis("mnist", 20))
+    for client in clients[:3]:
+        fleet.learn(client.name, client.train)
+    fleet.sync()
+    first = fleet.detector(clients[0].name)
+    assert first.received is not None
+    assert first.received.count == len(clients[1].train) + len(clients[2].train)
+    fleet.leave(clients[2].name)
+    fleet.sync()
+    assert first.received.count == len(clients[1].train)
+
+
+@pytest.mark.parametrize(
+    ("name", "quick", "key", "tried"),
+    [
+        ("handicap", True, "handicap", (0.0, RULE.handicap)),
+        ("handicap", False, "handicap", rules.HANDICAPS),
+        ("assignment", True, "assign", ASSIGNMENTS),
+        ("assignment", False, "assign", 2 * ASSIGNMENTS),
+    ],
+)
+def test_settings_of_the_rule_are_tried_on_the_same_clients(
+    *,
+    clients: list[Client],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    quick: bool,
+    key: str,
+    tried: tuple[Any, ...],
+) -> None:
+    monkeypatch.setattr(rules, "_data", lambda run: {"mnist case 1": clients})
+    chosen = figure("mlmg", name)
+    found = chosen.numbers(Run(Path(), quick=quick))
+    (rows,) = found.values()
+    assert tuple(row[key] for row in rows) == tuple(tried)
+    for row in rows:
+        assert row["auc_peers"] > row["auc_peers_alone"] + 0.1
+        assert row["worst_change_own"] >= -0.01
+    chosen.draw(found, Canvas())
+
+
+def test_a_pair_that_cooperates_knows_both_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmgrove_papers.mlmg.pairs.mnist", lambda folder: _labelled())
+    chosen = figure("mlmg", "mnist-pairs")
+    found = chosen.numbers(Run(Path(), quick=True))
+    assert len(found["pairs"]) == 5
+    before = found["mean"].pop("before")
+    assert before["auc_own"] > before["auc"] > before["auc_peers"]
+    for mean in found["mean"].values():
+        assert mean["auc"] > before["auc"] + 0.1
+    chosen.draw(found | {"mean": found["mean"] | {"before": before}}, Canvas())
+
+
+def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package has a function of the same name.
+    module = import_module("elmgrove_papers.mlmg.comparison")
+    monkeypatch.setattr(module, "mnist", lambda folder: _labelled(250))
+    monkeypatch.setattr(module, "MOST_GROUPS", 3)
+    chosen = figure("mlmg", "comparison")
+    found = chosen.numbers(Run(Path()))
+    for case in found.values():
+        assert list(case["single"]["groups"]) == ["1"]
+        assert list(case["multi-global"]["groups"]) == ["2", "3", "4", "5"]
+        assert list(case["MLMG"]["groups"]) == ["2", "3"]
+        # Each alone: there is nothing to average or to add.
+        alone = case["multi-global"]["groups"]["5"]
+        assert alone["FedAvg"]["auc_own"] == pytest.approx(alone["E²LM"]["auc_own"], abs=1e-9)
+    chosen.draw(found, Canvas())
+
+
+def test_the_command_lists_what_there_is(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("paper")
+    assert ran.code == 0
+    assert all(one.name in ran.out for figures in PAPERS.values() for one in figures)
+    one = elmgrove("paper", "mlmg").out
+    assert "table2" in one
+    assert "fed-elms" not in one
+
+
+def test_unknown_names_and_no_data_are_one_clear_line(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ELMGROVE_DATA", raising=False)
+    assert "there are: ito2020, ito2021, fed-elms, mlmg" in one_clear_line(
+        elmgrove("paper", "nobody")
+    )
+    assert "table2" in one_clear_line(elmgrove("paper", "mlmg", "table9"))
+    assert "ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "mlmg", "table2"))
+    ran = elmgrove("paper", "mlmg", "table2", "--data", tmp_path)
+    assert "MNIST is not in" in one_clear_line(ran)
+    with pytest.raises(BadInput, match="no paper"):
+        figure("nobody", "table2")
+
+
+def test_faces_run(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_faces(tmp_path, clients=3)
+    assert elmgrove("paper", "mlmg", "celeba", "--data", tmp_path, "--output", "out").code == 0
+    rows = json.loads((tmp_path / "out/mlmg/celeba.json").read_text())["celeba"]
+    assert rows["E²LM"]["paper"]["f_score"] == 0.87
+    assert (tmp_path / "out/mlmg/celeba.png").stat().st_size > 1000
+
+
+def test_sounds_run_and_another_tone_is_found(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_sounds(tmp_path)
+    ran = elmgrove("paper", "mlmg", "dcase", "--data", tmp_path, "--output", "out", "--quick")
+    assert ran.code == 0
+    rows = json.loads((tmp_path / "out/mlmg/dcase.json").read_text())["dcase"]
+    assert rows["Alone"]["auc_own"] == 1.0
+    assert (tmp_path / "out/mlmg/dcase.png").exists()
+
+
+@real
+@pytest.mark.parametrize("name", ["fans", "har-pairs"])
+def test_real_data_keep_what_is_promised(elmgrove: Elmgrove, tmp_path: Path, name: str) -> None:
+    assert elmgrove("paper", "mlmg", name, "--quick", "--output", tmp_path).code == 0
+    found = json.loads((tmp_path / f"mlmg/{name}.json").read_text())
+    if name == "fans":
+        row = found["table"]["Patterns (3), cooperating"]
+        assert row["worst_change_own"] > -0.01
+        assert row["auc_peers"] > found["table"]["Patterns (3), alone"]["auc_peers"] + 0.2
+        assert found["rows left out because the fan is off"] > 0
+    else:
+        assert found["mean"]["patterns"]["auc"] > found["mean"]["merged"]["auc"]

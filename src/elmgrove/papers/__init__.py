@@ -1,1 +1,0 @@
-"""The papers' figures and tables, run again on the published data."""
