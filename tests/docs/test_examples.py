@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmgrove.device.settings import Settings, read_settings
-from elmgrove.federation import everyone
+from elmgrove.federation import Everyone
 from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -17,7 +17,7 @@ def test_the_example_of_a_configuration_is_one() -> None:
     assert settings != Settings()
     assert settings.follow
     assert settings.exchange.endswith("/fans")
-    assert settings.rule is everyone
+    assert settings.rule == Everyone()
     assert not settings.token
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +12,12 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.peer_server import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
-from elmgrove.exchange.peers import PeerSession, pull
+from elmgrove.exchange.peers import PeerSession
 from elmgrove.federation import Contribution, Cost, Member, Named, bundle
 from elmgrove.storage.disk import load, save
 from support.agents import Start, address, append_rows, verdicts, write_rows
 from support.commands import Elmgrove, one_clear_line
-from support.peers import answering, sync
+from support.peers import answering, heard, sync
 from support.serving import LAYER, Federation, charter, evidence, free_port, rows, said
 
 CHARTER = charter("fans")
@@ -208,7 +207,7 @@ def test_agents_that_listen_end_as_with_a_server(
     # A restart without new rows has as much to tell as before.
     listen = urls["c"].removeprefix("http://")
     again = device("c", listen=listen, peer_token="sesame", follow=True)
-    again.until(lambda: len(heard(urls["c"])) == 3)
+    again.until(lambda: len(heard(urls["c"], "sesame")) == 3)
 
 
 def total(name: str) -> float:
@@ -216,13 +215,6 @@ def total(name: str) -> float:
     path = Path(f"{name}.elm")
     received = load(path, Member.from_bytes).detector.received if path.exists() else None
     return 0 if received is None else received.count
-
-
-def heard(url: str) -> list[Any]:
-    try:
-        return list(pull(url, token="sesame"))
-    except Unreachable:
-        return []
 
 
 def test_a_listening_agent_keeps_the_guard(device: Start, tmp_path: Path) -> None:
@@ -234,14 +226,14 @@ def test_a_listening_agent_keeps_the_guard(device: Start, tmp_path: Path) -> Non
     settings |= {"listen": f"127.0.0.1:{port}", "peer_token": "sesame"}
     fan = device("fan", **settings)
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 20)
-    fan.until(lambda: bool(heard(url)) and heard(url)[0].evidence.count >= 17)
+    fan.until(lambda: bool(heard(url, "sesame")) and heard(url, "sesame")[0].evidence.count >= 17)
     for _ in range(10):
         seen = len(verdicts(Path("fan.jsonl")))
-        before = heard(url)[0].evidence.count
+        before = heard(url, "sesame")[0].evidence.count
         append_rows(Path("fan.csv"), X[20:21])
         X = np.delete(X, 20, axis=0)
         fan.until(lambda seen=seen: len(verdicts(Path("fan.jsonl"))) > seen)
-        after = heard(url)[0].evidence.count
+        after = heard(url, "sesame")[0].evidence.count
         assert after == before or after - before >= 4
     assert fan.stop() == 0
 

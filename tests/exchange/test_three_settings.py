@@ -32,7 +32,7 @@ from elmgrove.federation import (
 from elmgrove.storage.disk import load, save
 from support.agents import Start, write_rows
 from support.patterns import INPUTS, rows_of
-from support.peers import answering, sync
+from support.peers import answering, heard, sync
 from support.serving import free_port, serving
 
 CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS))
@@ -335,13 +335,14 @@ def test_agents_in_a_folder_by_parameters() -> None:
 
 def test_agents_that_are_peers(device: Start, tmp_path: Path) -> None:
     save(tmp_path / "like.evidence", said("x", 1))
-    port = free_port()
+    url = f"http://127.0.0.1:{free_port()}"
     for seed, (name, kind) in enumerate({"a": 1, "b": 1, "c": 2}.items()):
         write_rows(tmp_path / f"{name}.csv", rows_of(kind, seed, ROWS))
     usual = {"like": "like.evidence", "merge": "group"}
-    listener = device("b", **usual, follow=True, listen=f"127.0.0.1:{port}", sync_rows=50)
-    listener.logs("rows sent")
+    listener = device("b", **usual, follow=True, listen=url.removeprefix("http://"), sync_rows=50)
+    # Much of what it will say: less might not tell its group.
+    listener.until(lambda: any(one.evidence.count > 0.75 * ROWS for one in heard(url)))
     for name, expected in (("a", 1), ("c", 0)):
-        one = run_here(name, **usual, peers=[f"http://127.0.0.1:{port}"])
+        one = run_here(name, **usual, peers=[url])
         assert len(one.ledger) == expected
     assert listener.stop() == 0

@@ -196,7 +196,7 @@ def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path: Path, old: 
         with run(SAVE_FOR_EVER, str(path)) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "saved\n"
-            time.sleep(0.1 + 0.013 * attempt)
+            time.sleep(0.01 + 0.013 * attempt)
             process.send_signal(signal.SIGKILL)
         now = load(path, Member.from_bytes).detector.learned
         assert now > learned

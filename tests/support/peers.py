@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from elmgrove.exchange.peers import PeerSession
+from elmgrove.exchange import Unreachable
+from elmgrove.exchange.peers import PeerSession, pull
 
 
 @contextmanager
@@ -35,3 +36,11 @@ def answering(content: bytes, code: int = 200) -> Iterator[str]:
 
 def sync(session: PeerSession) -> Any:
     return session.apply(session.transfer(session.prepare()))
+
+
+def heard(url: str, token: str | None = None) -> list[Any]:
+    """What an agent that listens gives away; nothing before it does."""
+    try:
+        return list(pull(url, token=token))
+    except Unreachable:
+        return []
