@@ -72,7 +72,7 @@ class Figure:
     repeats: bool = False
 
     def made(self, run: Run) -> Numbers:
-        """Runs the figure, and adds ``made``: when, in how many seconds, where, with what, which seed.
+        """Runs the figure, and adds ``made``: when, in how many seconds, where, with what seed.
 
         Trials that were found in the cache cost no time: the seconds are this run's.
         """

@@ -26,7 +26,7 @@ class Labelled:
         test_label: Array,
         names: tuple[str, ...],
     ) -> "Labelled":
-        """Makes a data set of what files hold, or says why no figure could run on it (``ValueError``).
+        """Makes a data set of what files hold; ``ValueError`` says why no figure could run on it.
 
         For loaders alone: parts that are taken from a data set later may lack a label.
         """
