@@ -16,7 +16,15 @@ from elmgrove.federation.sealed import unseal
 from elmgrove_papers.data import har
 from elmgrove_papers.figure import Run
 from elmgrove_papers.ito2021 import costs
-from elmgrove_papers.ito2021.costs import IN_NUMPY, PAPER, communication
+from elmgrove_papers.ito2021.costs import (
+    FORMAT,
+    IN_NUMPY,
+    PAPER,
+    OnlineNetwork,
+    communication,
+    packed,
+    unpacked,
+)
 from elmgrove_papers.ito2021.losses import (
     MERGED,
     A,
@@ -27,7 +35,6 @@ from elmgrove_papers.ito2021.losses import (
     first_at,
     two_devices,
 )
-from elmgrove_papers.ito2021.online import FORMAT, OnlineNetwork, packed, unpacked
 from elmgrove_papers.ito2021.settings import HAR, ROUNDS
 from elmgrove_papers.networks import Task, Training, batches, begin, fitted, losses
 from support.commands import Elmgrove, one_clear_line

@@ -20,7 +20,7 @@ from elmgrove_papers.figure import Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg import rules
-from elmgrove_papers.mlmg.clients import CASES, RULE, Client, basis, digits
+from elmgrove_papers.mlmg.clients import CASES, RULE, UNITS, Client, basis, digits
 from elmgrove_papers.mlmg.table2 import federation_rows
 from support.commands import Elmgrove, one_clear_line
 
@@ -152,10 +152,12 @@ def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.Monk
     # The package has a function of the same name.
     module = import_module("elmgrove_papers.mlmg.comparison")
     monkeypatch.setattr(module, "mnist", lambda folder: _labelled(250))
+    monkeypatch.setitem(UNITS, "mnist", 12)
     monkeypatch.setattr(module, "MOST_GROUPS", 3)
     chosen = figure("mlmg", "comparison")
     found = chosen.numbers(Run(Path()))
-    for case in found.values():
+    for case, locals_ in zip(found.values(), (2, 5), strict=True):
+        assert case["MLMG"]["local_models"] == [locals_] * 5
         assert list(case["single"]["groups"]) == ["1"]
         assert list(case["multi-global"]["groups"]) == ["2", "3", "4", "5"]
         assert list(case["MLMG"]["groups"]) == ["2", "3"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from elmgrove_papers.backpropagation import Weights
+from elmgrove_papers.backpropagation import Classification, Momentum, Stack, Weights
 from elmgrove_papers.federated import averaged
 from elmgrove_papers.networks import Task, Training, batches, begin, fitted, losses
 
@@ -30,20 +30,29 @@ def _task(rows: int, seed: int, training: Training) -> Task:
 
 def _alone(X: Array, task: Task, training: Training) -> Weights:
     """One network in PyTorch's words: modules, autograd, MSELoss and Adam."""
-    modules = list[Any]()
-    for W, b in zip(task.weights[::2], task.weights[1::2], strict=True):
-        layer = torch.nn.Linear(*W.shape).double()
-        with torch.no_grad():
-            layer.weight.copy_(torch.from_numpy(W.T))
-            layer.bias.copy_(torch.from_numpy(b[0]))
-        modules += [layer, torch.nn.ReLU()]
-    net = torch.nn.Sequential(*modules[:-1], torch.nn.Sigmoid())
+    net = torch.nn.Sequential(*_modules(task.weights)[:-1], torch.nn.Sigmoid())
     adam, loss = torch.optim.Adam(net.parameters(), lr=training.rate), torch.nn.MSELoss()
     for step in batches(task, training):
         x = torch.from_numpy(X[step[step >= 0]])
         adam.zero_grad()
         loss(net(x), x).backward()
         adam.step()
+    return _weights(net)
+
+
+def _modules(weights: Weights) -> list[Any]:
+    """A linear layer and a ReLU for each two arrays."""
+    modules = list[Any]()
+    for W, b in zip(weights[::2], weights[1::2], strict=True):
+        layer = torch.nn.Linear(*W.shape).double()
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(W.T))
+            layer.bias.copy_(torch.from_numpy(b[0]))
+        modules += [layer, torch.nn.ReLU()]
+    return modules
+
+
+def _weights(net: Any) -> Weights:
     linear = [module for module in net if isinstance(module, torch.nn.Linear)]
     return [
         array.detach().numpy()
@@ -69,6 +78,26 @@ def test_all_at_once_is_each_alone_whatever_the_row_counts(
     tasks = [_task(size, seed, training) for seed, size in enumerate(sizes)]
     for task, found in zip(tasks, fitted(X, tasks, training), strict=True):
         _same(found, _alone(X, task, training))
+        assert not np.allclose(found[0], task.weights[0])
+
+
+def test_classifiers_are_pytorchs_with_cross_entropy_and_momentum() -> None:
+    X, labels = _rows(60), np.arange(60) % WIDTH
+    goal = Classification(torch.from_numpy(np.eye(WIDTH)[labels]))
+    tasks = [_task(size, size, SHALLOW) for size in (40, 17)]
+    plans = [batches(task, SHALLOW) for task in tasks]
+    stack = Stack(X, [task.weights for task in tasks], goal, Momentum(0.1, 0.5))
+    stack.train(plans)
+    for task, plan, found in zip(tasks, plans, stack.weights(), strict=True):
+        net = torch.nn.Sequential(*_modules(task.weights)[:-1])
+        sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.5)
+        for step in plan:
+            rows = step[step >= 0]
+            sgd.zero_grad()
+            output = net(torch.from_numpy(X[rows]))
+            torch.nn.CrossEntropyLoss()(output, torch.from_numpy(labels[rows])).backward()
+            sgd.step()
+        _same(found, _weights(net))
         assert not np.allclose(found[0], task.weights[0])
 
 

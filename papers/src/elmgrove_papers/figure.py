@@ -39,7 +39,7 @@ class Run:
 
     @contextmanager
     def ticking(self, ticks: int, text: str) -> Iterator[Callable[[], None]]:
-        """Progress of work that is no loop here: the work says so many times that it got on."""
+        """Shows progress of work that is no loop here: the work calls what it is given so often."""
         steps = (step for step in self.track(range(ticks), text))
 
         def tick() -> None:
@@ -51,7 +51,7 @@ class Run:
             yield tick
 
     def at_most(self, full: int, quick: int) -> int:
-        """A size that depends on how much time there is."""
+        """Chooses a size by how much time there is."""
         return quick if self.quick else full
 
 
@@ -72,7 +72,7 @@ class Figure:
     repeats: bool = False
 
     def made(self, run: Run) -> Numbers:
-        """The numbers, and ``made``: when, in how many seconds, where, with what, which seed.
+        """Runs the figure, and adds ``made``: when, in how many seconds, where, with what seed.
 
         Trials that were found in the cache cost no time: the seconds are this run's.
         """
@@ -93,7 +93,7 @@ class Figure:
         }
 
     def is_in(self, output: Path, run: Run) -> bool:
-        """Whether the folder has this figure already, from a run of the same size."""
+        """Says whether the folder has this figure already, from a run of the same size."""
         try:
             made = json.loads((output / f"{self.name}.json").read_bytes())["made"]
             size = made["quick"], made.get("trials")
@@ -102,10 +102,10 @@ class Figure:
         return bool(size == (run.quick, run.trials if self.repeats else None))
 
     def write(self, found: Numbers, output: Path) -> list[Path]:
-        """NAME.png and NAME.json in a folder that is made if need be; the numbers come last."""
+        """Writes NAME.png and NAME.json to a folder that is made if need be; the numbers last."""
         require_package("matplotlib").use("Agg")
         output.mkdir(parents=True, exist_ok=True)
-        paths = [output / f"{self.name}.{kind}" for kind in ("png", "json")]
+        paths = [output / f"{self.name}.{ending}" for ending in ("png", "json")]
         pyplot = require_package("matplotlib.pyplot")
         canvas = pyplot.figure(figsize=self.size, layout="constrained")
         self.draw({key: value for key, value in found.items() if key != "made"}, canvas)

@@ -10,7 +10,7 @@ from elmgrove_papers import require_package
 
 
 def auc(normal: Array, anomalous: Array) -> float:
-    """The share of pairs in which the anomaly has the higher score (ROC-AUC); 0.5 is chance."""
+    """Computes the ROC-AUC: the share of pairs in which the anomaly has the higher score."""
     strange = np.repeat([False, True], [len(normal), len(anomalous)])
     scores = np.concatenate([normal, anomalous])
     return float(require_package("sklearn.metrics").roc_auc_score(strange, scores))
@@ -27,34 +27,34 @@ class Decisions:
 
     @classmethod
     def of(cls, normal: Array, anomalous: Array, threshold: float) -> "Decisions":
-        """Scores above the threshold are alarms."""
+        """Counts decisions: scores above the threshold are alarms."""
         alarms, caught = int((normal > threshold).sum()), int((anomalous > threshold).sum())
         return cls(len(normal) - alarms, alarms, len(anomalous) - caught, caught)
 
     @classmethod
     def sum(cls, parts: Iterable["Decisions"]) -> "Decisions":
-        """Those of several devices, as one."""
+        """Adds the decisions of several devices."""
         columns = zip(*((p.kept, p.false_alarms, p.missed, p.caught) for p in parts), strict=True)
         return cls(*map(sum, columns))
 
     @property
     def precision(self) -> float:
-        """Of the rows taken for normal, those that are."""
+        """The share of normal rows among those taken for normal."""
         return self.kept / max(self.kept + self.missed, 1)
 
     @property
     def recall(self) -> float:
-        """Of the normal rows, those taken for it."""
+        """The share of the normal rows that were taken for normal."""
         return self.kept / max(self.kept + self.false_alarms, 1)
 
     @property
     def f_score(self) -> float:
-        """The harmonic mean of the two."""
+        """The harmonic mean of precision and recall."""
         return 2 * self.kept / max(2 * self.kept + self.missed + self.false_alarms, 1)
 
     @property
     def accuracy(self) -> float:
-        """Of all rows, those taken for what they are."""
+        """The share of all rows that were taken for what they are."""
         total = self.kept + self.false_alarms + self.missed + self.caught
         return (self.kept + self.caught) / max(total, 1)
 

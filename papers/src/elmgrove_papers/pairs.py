@@ -62,7 +62,7 @@ class Pair(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str]:
-        """A device is called after what it learns; of one pattern each has half."""
+        """The devices' names, after what each learns; of one pattern each has half."""
         if self.a == self.b:
             return f"{self.a}-first-half", f"{self.a}-second-half"
         return f"{self.a}", f"{self.b}"

@@ -93,17 +93,17 @@ def paper(
 
 
 def often(trials: int | None, quick: bool) -> int:
-    """How many trials there are where nobody said."""
+    """Says how many trials there are: as many as are asked for, else the default."""
     return trials or (1 if quick else TRIALS)
 
 
 def folder_for(output: Path | None, quick: bool) -> Path:
-    """Where results go if nobody said: a small run does not overwrite a large one."""
+    """Says where results go; by default a small run does not overwrite a large one."""
     return output or (QUICK_FOLDER if quick else FOLDER)
 
 
 def require_folder(data: Path | None) -> Path:
-    """The folder with the data sets; ``BadInput`` where none was named."""
+    """Gives the folder with the data sets, or raises ``BadInput`` where none was named."""
     if data is None:
         raise BadInput("--data or ELMGROVE_DATA must name the folder with the data sets")
     return data

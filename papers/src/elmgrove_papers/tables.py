@@ -22,13 +22,13 @@ class Grid:
         return list(dict.fromkeys(key for row in self.rows.values() for key in row))
 
     def lines(self) -> Iterator[list[str]]:
-        """Each row's name and cells as text; empty where a row has no such value."""
+        """Gives each row's name and cells as text; empty where a row has no such value."""
         for name, row in self.rows.items():
             yield [text(name), *(text(row.get(column)) for column in self.columns)]
 
 
 def grids(found: Mapping[str, Any]) -> Iterator[Grid]:
-    """A table for each part of the numbers; single values, if there are any, in the last one."""
+    """Makes a table for each part of the numbers; single values, if there are any, come last."""
     for title, part in found.items():
         if not _plain(part):
             yield Grid(text(title), dict(_rows(part, "")))
@@ -38,7 +38,7 @@ def grids(found: Mapping[str, Any]) -> Iterator[Grid]:
 
 
 def text(value: Any) -> str:
-    """A value as people read it: four digits where it is not a whole number."""
+    """Writes a value as people read it: four digits where it is not a whole number."""
     if value is None:
         return ""
     if isinstance(value, list):

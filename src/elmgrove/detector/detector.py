@@ -157,7 +157,12 @@ class Detector:
             if not strange:
                 model.keep(answer, x, energy)
         self._limit = None
-        promoted = self._refuse(x, score, threshold) if strange else self._accept(x, score)
+        promoted = 0
+        if strange:
+            promoted = self._refuse(x, score, threshold)
+        else:
+            self.recent.accept(x, score)
+            self.quarantine.interrupt()
         return Verdict(
             score,
             threshold,
@@ -270,11 +275,6 @@ class Detector:
             self.recent.rescore(self.model.left_out(rows) / rows.shape[1])
         self.trust_scores()
         return self.policy.limit(self.recent)
-
-    def _accept(self, x: Array, score: float) -> int:
-        self.recent.accept(x, score)
-        self.quarantine.interrupt()
-        return 0
 
     def _refuse(self, x: Array, score: float, threshold: float) -> int:
         self.recent.refuse(score, threshold)

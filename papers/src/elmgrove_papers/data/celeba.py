@@ -32,7 +32,7 @@ class Celebrity:
 
 
 def celebrities(folder: Path) -> list[Celebrity]:
-    """All with enough pictures, in the order of their numbers; no picture is opened."""
+    """Lists all celebrities with enough pictures, by their numbers; no picture is opened."""
     raw = next((p for p in (folder / FOLDER, folder / "data/raw") if p.is_dir()), None)
     if raw is None:
         raise SOURCE.missing(folder)
@@ -69,7 +69,7 @@ def _smiles(path: Path) -> dict[str, bool]:
 
 
 def picture(path: Path) -> Array:
-    """A picture as a row of grey values in [0, 1]."""
+    """Reads a picture as a row of grey values in [0, 1]."""
     image = require_package("PIL.Image")
     with SOURCE.reading(path), image.open(path) as opened:
         width, height = opened.size

@@ -52,12 +52,12 @@ class Recording:
 
     @property
     def device(self) -> str:
-        """Fans of one size in one room are one device."""
+        """The device: fans of one size in one room."""
         return f"{self.size}-{self.room}"
 
 
 def recordings(folder: Path) -> list[Recording]:
-    """All recordings in which the fan runs."""
+    """Lists all recordings in which the fan runs."""
     path = folder / ARCHIVE
     if not path.exists():
         raise SOURCE.missing(folder)

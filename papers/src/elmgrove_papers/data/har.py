@@ -20,7 +20,7 @@ FEATURES = 561
 
 
 def har(folder: Path) -> Labelled:
-    """All 561 features from the official folder; else the 265 of the time domain from an archive.
+    """Reads all 561 features from the official folder, else the time domain's 265 from an archive.
 
     Figures from the archive are not the papers': they use all features. Labels count from 0.
     """
@@ -32,7 +32,7 @@ def har(folder: Path) -> Labelled:
 
 
 def har_scaled(folder: Path) -> Labelled:
-    """The same in [0, 1]; published values lie in [−1, 1].
+    """Reads HAR with values in [0, 1]; published ones lie in [−1, 1].
 
     Networks that end in a sigmoid can't give back what is below 0; every model gets these, so
     that their losses can be compared.

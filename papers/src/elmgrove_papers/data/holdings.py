@@ -22,7 +22,7 @@ class Holding(NamedTuple):
 
 
 def holdings(folder: Path) -> Iterator[Holding]:
-    """One for each data set. Tables are read whole; of pictures and sounds only the lists."""
+    """Says of each data set what is there. Tables are read; of pictures and sounds the lists."""
     for source, places, told in _KNOWN:
         try:
             content = told(folder)
@@ -34,7 +34,7 @@ def holdings(folder: Path) -> Iterator[Holding]:
 
 
 def ways() -> Iterator[str]:
-    """A line on each data set: how to get it into a folder."""
+    """Says in a line on each data set how to get it into a folder."""
     for source, _, _ in _KNOWN:
         yield f"{source.name}: {source.way}"
 

@@ -26,7 +26,7 @@ class Labelled:
         test_label: Array,
         names: tuple[str, ...],
     ) -> "Labelled":
-        """A data set from files; ``ValueError`` says why figures could not be run on it.
+        """Makes a data set of what files hold; ``ValueError`` says why no figure could run on it.
 
         For loaders alone: parts that are taken from a data set later may lack a label.
         """
@@ -39,15 +39,15 @@ class Labelled:
 
     @property
     def width(self) -> int:
-        """Columns of a row."""
+        """The number of a row's columns."""
         return int(self.train.shape[1])
 
     def thinned(self, step: int) -> "Labelled":
-        """The same with every so many-th test row."""
+        """Keeps every ``step``-th test row, and all rows to learn from."""
         return replace(self, test=self.test[::step], test_label=self.test_label[::step])
 
     def first(self, labels: int) -> "Labelled":
-        """The same with the rows of the first few labels alone."""
+        """Keeps the rows of the first few labels alone."""
         train, test = self.train_label < labels, self.test_label < labels
         return Labelled(
             *(self.train[train], self.train_label[train]),
@@ -56,12 +56,12 @@ class Labelled:
         )
 
     def rescaled(self, low: float, high: float) -> "Labelled":
-        """The same with values in [0, 1] that are from ``low`` to ``high`` here."""
+        """Scales values that are from ``low`` to ``high`` here to [0, 1]."""
         train, test = ((rows - low) / (high - low) for rows in (self.train, self.test))
         return replace(self, train=train, test=test)
 
     def shuffled(self, share: float, rng: np.random.Generator) -> "Labelled":
-        """The same rows in another split: this share of all, at random, to learn from."""
+        """Splits all rows in another way: this share of them, at random, to learn from."""
         rows = np.vstack([self.train, self.test])
         labels = np.concatenate([self.train_label, self.test_label])
         order = rng.permutation(len(rows))

@@ -22,7 +22,7 @@ _NAMES = tuple(str(digit) for digit in range(10))
 
 
 def mnist(folder: Path) -> Labelled:
-    """From ``mnist.npz`` (Keras' names of arrays), or from the four idx files as published."""
+    """Reads ``mnist.npz`` (Keras' names of arrays), or the four idx files as published."""
     archive = folder / "mnist.npz"
     if archive.exists():
         path, parts = archive, SOURCE.arrays(archive, "x_train", "y_train", "x_test", "y_test")
@@ -50,7 +50,7 @@ def _published(folder: Path) -> list[Array]:
 
 
 def _found(folder: Path, name: str) -> Path | None:
-    # Unpacking tools write a dot or a hyphen before the kind.
+    # Unpacking tools write a dot or a hyphen before the type.
     spellings = (f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte")
     paths = (
         place / f"{spelled}{ending}"
@@ -66,8 +66,8 @@ def _idx(path: Path, expected: int) -> Array:
     with SOURCE.reading(path):
         blob = path.read_bytes()
         blob = gzip.decompress(blob) if path.suffix == ".gz" else blob
-        kind, dimensions = blob[2], blob[3]
-        if blob[:2] != b"\0\0" or kind != _BYTES:
+        code, dimensions = blob[2], blob[3]
+        if blob[:2] != b"\0\0" or code != _BYTES:
             raise ValueError("no idx file of bytes")
         if dimensions != expected:
             raise ValueError(f"{dimensions} dimensions instead of {expected}")

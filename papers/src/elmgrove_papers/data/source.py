@@ -22,7 +22,7 @@ _DAMAGE = (
 
 
 class NotThere(BadFile):
-    """No file of a data set is in the folder; whatever is there but can't be used is a BadFile."""
+    """No file of a data set is in the folder; one that is there but can't be used is a BadFile."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Source:
 
     @property
     def way(self) -> str:
-        """How to get it into the folder."""
+        """How to get the data set into the folder."""
         return f"download it from {self.address} and put it there as {self.place}"
 
     def missing(self, folder: Path) -> NotThere:
-        """The error for a data set that is not there."""
+        """Makes the error for a data set that is not there."""
         return NotThere(
             f"{self.name} is not in {folder}: {self.way} "
             "(--data or ELMGROVE_DATA names another folder)"
         )
 
     def incomplete(self, folder: Path, lacking: Iterable[str]) -> BadFile:
-        """The error for a data set of which only some files are there."""
+        """Makes the error for a data set of which only some files are there."""
         return BadFile(
             f"{self.name} is incomplete in {folder}: {', '.join(lacking)} missing; "
             f"download what is missing from {self.address}"
@@ -72,7 +72,7 @@ class Source:
             raise self.damaged(path, reason) from error
 
     def damaged(self, path: Path, reason: str) -> BadFile:
-        """The error for a file that can't be read."""
+        """Makes the error for a file that can't be read."""
         again = (
             "make it again from the data of" if path.name == self.made else "download it again from"
         )
@@ -81,7 +81,7 @@ class Source:
         )
 
     def arrays(self, path: Path, *names: str) -> list[Array]:
-        """Arrays of a NumPy archive, by their names."""
+        """Reads arrays of a NumPy archive, by their names."""
         # NumPy leaves a file open that turns out to be no archive.
         with self.reading(path), path.open("rb") as file, np.load(file) as archive:
             return [archive[name] for name in names]

@@ -26,7 +26,7 @@ _NAME = re.compile(r"\d+-\d+km-(D\d+)-(NORMAL|AGGRESSIVE|DROWSY)\d*-(MOTORWAY|SE
 
 @dataclass(frozen=True)
 class Drive:
-    """One drive: who, how, where, and its rows, each a table of LEVELS² probabilities."""
+    """One drive: driver, pattern, road, and its rows, each a table of LEVELS² probabilities."""
 
     driver: str
     pattern: str
@@ -35,7 +35,7 @@ class Drive:
 
 
 def drives(folder: Path) -> list[Drive]:
-    """All drives, by driver and time; those shorter than a window have no rows.
+    """Reads all drives, by driver and time; those shorter than a window have no rows.
 
     A file has a line a second: time in s, speed in km/h, and columns that are not read. Seconds
     without a line are not filled in: the speeds before and after count as neighbours. Left out
@@ -85,7 +85,7 @@ def _time_and_speed(number: int, line: str) -> tuple[float, float]:
 
 
 def tables(speeds: Array) -> Array:
-    """For each window the probabilities of the next level (columns) at each level, as one row.
+    """Makes a row of each window: the probabilities of the next level (columns) at each level.
 
     A level that is never left in a window has a row of zeros in its table.
     """

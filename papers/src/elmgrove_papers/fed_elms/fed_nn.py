@@ -59,7 +59,7 @@ class _Trainer:
         self._T = self._torch.from_numpy(digits.T.astype(np.float32))
 
     def beginning(self, units: int) -> Weights:
-        """PyTorch's own, the same for every client, as FederatedAveraging demands."""
+        """Draws PyTorch's own weights, equal for every client, as FederatedAveraging demands."""
         linear, width, outputs = self._torch.nn.Linear, self._X.shape[1], self._T.shape[1]
         with self._torch.random.fork_rng():
             self._torch.manual_seed(SEED)

@@ -43,9 +43,13 @@ def difference(trials: Trials, above: str, below: str) -> Numbers:
     several, pairs = apart.mean(axis=1), apart.mean(axis=0)
     spread = float(several.std(ddof=1) / np.sqrt(len(several))) if len(several) > 1 else None
     return {
-        **{"mean": float(several.mean()), "standard error": spread, "trials": len(several)},
-        **{"lowest": float(pairs.min()), "highest": float(pairs.max())},
-        **{"pairs above": int((pairs > 0).sum()), "pairs": len(pairs)},
+        "mean": float(several.mean()),
+        "standard error": spread,
+        "trials": len(several),
+        "lowest": float(pairs.min()),
+        "highest": float(pairs.max()),
+        "pairs above": int((pairs > 0).sum()),
+        "pairs": len(pairs),
     }
 
 

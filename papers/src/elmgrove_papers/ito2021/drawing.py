@@ -15,8 +15,12 @@ _COLOURS = {A: "tab:green", B: "tab:blue", MERGED: "tab:red", "BP-NN3": "tab:gra
 
 #: Along a vertical line, below the upper edge of the axes.
 _AT_THE_TOP = {
-    **{"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "xytext": (-9, -4)},
-    **{"rotation": 90, "va": "top", "fontsize": 7},
+    "xycoords": ("data", "axes fraction"),
+    "textcoords": "offset points",
+    "xytext": (-9, -4),
+    "rotation": 90,
+    "va": "top",
+    "fontsize": 7,
 }
 #: Maps side by side.
 _COLUMNS = 4
@@ -133,7 +137,9 @@ def _map(axis: Any, names: list[str], values: Array, bold: Array, size: int) -> 
     for (row, column), value in np.ndenumerate(values):
         axis.text(
             *(column, row, f"{value:.3f}"),
-            **{"ha": "center", "va": "center", "fontsize": size},
+            ha="center",
+            va="center",
+            fontsize=size,
             weight="bold" if bold[row, column] else "normal",
             color="white" if value > 0.75 else "black",
         )

@@ -2,9 +2,10 @@
 
 Never run on the real drives, which may not be passed on and were not at hand: only on small files
 in their layout. What the papers do not state: window and step of the tables (``data.uah``), and
-what the losses are measured on. Here that is one driver, whom no device has learned: the last who
-drove in both styles on every road on which anybody did. Otherwise losses would tell roads apart
-instead of styles: of the published drivers, D6 was aggressive on the motorway alone, so it is D5.
+what the losses are measured on. Here that is one driver, of whom no device has learned: the last
+that drove in both styles on every road on which some driver did. Otherwise losses would tell roads
+apart instead of styles: of the published drivers, D6 was aggressive on the motorway alone, so it is
+D5.
 """
 
 from collections import defaultdict
@@ -50,7 +51,7 @@ def _losses(known: Sequence[Drive], own: str, other: str) -> Numbers:
 
 
 def _tested_driver(known: Iterable[Drive]) -> str:
-    """The last one with both styles on every road on which anybody has both."""
+    """The last one with both styles on every road on which some driver has both."""
     driven = defaultdict(set)
     for drive in known:
         if len(drive.rows):
@@ -78,5 +79,5 @@ def _rows(drives: Iterable[Drive]) -> dict[str, Array]:
 def _too_few() -> BadInput:
     return BadInput(
         f"too few drives of more than {WINDOW} s: a driver must have a normal and an aggressive "
-        "one on every road on which anybody has both, and the others one of each as well"
+        "one on every road on which some driver has both, and the others one of each as well"
     )

@@ -122,31 +122,35 @@ def _trials(
     """Each model's map in each trial, computed or as it was kept; and what they took."""
     everything = (data.train, data.train_label, data.test, data.test_label)
     key = {
-        **{"data": digest(*everything), "seed": SEED, "most": most, **asdict(setting)},
-        **{"shares": (TRAINING_SHARE, ANOMALY_SHARE), "rounds": (ROUNDS, ROUND_EPOCHS)},
+        "data": digest(*everything),
+        "seed": SEED,
+        "most": most,
+        **asdict(setting),
+        "shares": (TRAINING_SHARE, ANOMALY_SHARE),
+        "rounds": (ROUNDS, ROUND_EPOCHS),
     }
     found, seconds = dict[str, list[Array]](), dict[str, list[float]]()
     for number in range(run.trials):
         # Not before something is to be computed: a split takes a while.
         trial = cache(partial(PairsTrial.of, data, setting, number, most))
-        for kind in _RUNS if number < max(1, run.trials // FEWER) else _MERGING:
-            server = kind in _MERGING and run.meeting is not in_memory
-            rule = asdict(THREE if kind == THREE_PATTERNS else EQUAL)
-            of_one = {"kind": kind, "trial": number, "server": server, "patterns": rule}
-            computed = kept(run.cache, key | of_one, partial(_computed, kind, trial, run))
-            seconds.setdefault(kind, []).append(computed["seconds"])
+        for method in _RUNS if number < max(1, run.trials // FEWER) else _MERGING:
+            server = method in _MERGING and run.meeting is not in_memory
+            rule = asdict(THREE if method == THREE_PATTERNS else EQUAL)
+            of_one = {"kind": method, "trial": number, "server": server, "patterns": rule}
+            computed = kept(run.cache, key | of_one, partial(_computed, method, trial, run))
+            seconds.setdefault(method, []).append(computed["seconds"])
             for model, one in computed["maps"].items():
                 found.setdefault(model, []).append(np.array(one))
     return found, {
-        kind: {"a trial": float(np.mean(took)), "all trials": float(np.sum(took))}
-        for kind, took in seconds.items()
+        method: {"a trial": float(np.mean(took)), "all trials": float(np.sum(took))}
+        for method, took in seconds.items()
     }
 
 
-def _computed(kind: str, trial: Callable[[], PairsTrial], run: Run) -> Numbers:
+def _computed(method: str, trial: Callable[[], PairsTrial], run: Run) -> Numbers:
     split = trial()
     started = time.process_time()
-    maps = _RUNS[kind](split, run)
+    maps = _RUNS[method](split, run)
     return {"maps": maps, "seconds": time.process_time() - started}
 
 

@@ -27,7 +27,7 @@ AGGREGATIONS = {"FedAvg": averaged, "E²LM": summed}
 
 
 def comparison(run: Run) -> Numbers:
-    """Both cases of MNIST, both ways to aggregate, several numbers of groups, both distances."""
+    """Tries both cases of MNIST, both aggregations, several numbers of groups, both distances."""
     data = mnist(run.data)
     made = basis("mnist", data.width)
     found: Numbers = {}

@@ -9,12 +9,12 @@ from elmgrove_papers.figure import Numbers
 
 
 def table(found: Numbers, canvas: Any) -> None:
-    """Each approach's F-score and ROC-AUC, side by side; the paper's F-score as a line."""
+    """Draws each approach's F-score and ROC-AUC, side by side; the paper's F-score as a line."""
     _bars(found, canvas)
 
 
 def fans(found: Numbers, canvas: Any) -> None:
-    """The table, and below it each device's ROC-AUC step by step."""
+    """Draws the table, and below it each device's ROC-AUC step by step."""
     upper, lower = canvas.subfigures(2, 1)
     _bars({"cooling fans": found["table"]}, upper)
     axes = lower.subplots(1, 2, sharey=True)
@@ -29,21 +29,21 @@ def fans(found: Numbers, canvas: Any) -> None:
 
 
 def comparison(found: Numbers, canvas: Any) -> None:
-    """Bars for each paradigm and number of groups; the silhouette's choice has a dark edge."""
+    """Draws bars for each paradigm and number of groups; the choice has a dark edge."""
     grid = canvas.subplots(len(found), 2, squeeze=False)
     for line, (case, paradigms) in zip(grid, found.items(), strict=True):
         for axis, measure in zip(line, ("auc_own", "accuracy"), strict=True):
             bars = list(_paradigm_bars(paradigms))
             for place, (_, numbers, chosen) in enumerate(bars):
-                for shift, kind, colour in ((-0.2, "FedAvg", "silver"), (0.2, "E²LM", "gold")):
+                for shift, rule, colour in ((-0.2, "FedAvg", "silver"), (0.2, "E²LM", "gold")):
                     edge = {"edgecolor": "black", "linewidth": 2} if chosen else {}
-                    axis.bar(place + shift, numbers[kind][measure], 0.4, color=colour, **edge)
+                    axis.bar(place + shift, numbers[rule][measure], 0.4, color=colour, **edge)
             axis.set_xticks(range(len(bars)), [text for text, *_ in bars], rotation=90, fontsize=7)
             axis.set_title(f"{case}: {measure.replace('_', ' ')} (grey FedAvg, yellow E²LM)")
 
 
 def pairs(found: Numbers, canvas: Any) -> None:
-    """The mean ROC-AUC of each variant, and the pairs' values as dots."""
+    """Draws the mean ROC-AUC of each variant, and the pairs' values as dots."""
     axis = canvas.subplots()
     for place, (variant, means) in enumerate(found["mean"].items()):
         axis.bar(place, means["auc"], 0.6, color="silver")
@@ -56,7 +56,7 @@ def pairs(found: Numbers, canvas: Any) -> None:
 
 
 def settings(found: Numbers, canvas: Any) -> None:
-    """Own and peers' ROC-AUC of each setting, for each data set."""
+    """Draws own and peers' ROC-AUC of each setting, for each data set."""
     grid = canvas.subplots(1, len(found), sharey=True, squeeze=False)
     for axis, (name, rows) in zip(grid[0], found.items(), strict=True):
         count = list(rows[0]).index("patterns found")

@@ -17,7 +17,7 @@ LATE_ROWS = 60
 
 
 def cooling_fans(run: Run) -> Numbers:
-    """The table for the fans, and the story of the two devices; the quick run is the full one."""
+    """Makes the table for the fans, and the story of two devices; the quick run is the full one."""
     known = recordings(run.data)
     clients = fans(known)
     made = basis("fans", clients[0].train.shape[1])

@@ -33,7 +33,7 @@ CELEBRITIES = 100
 
 
 def celeba(run: Run) -> Numbers:
-    """100 celebrities at random: smiling is normal; one in nine smiling pictures is for tests."""
+    """Tries 100 celebrities at random: smiling is normal; one in nine smiles is for tests."""
     rng = np.random.default_rng(SEED)
     usable = [one for one in celebrities(run.data) if len(one.smiling) > 1 and one.serious]
     if len(usable) < 2:
@@ -45,7 +45,7 @@ def celeba(run: Run) -> Numbers:
 
 
 def dcase(run: Run) -> Numbers:
-    """All machines; quick: 20 recordings of each part of each machine."""
+    """Tries all machines; quick: 20 recordings of each part of each machine."""
     most = run.at_most(10**6, 20)
     parts = [_sounds(one, most) for one in run.track(machines(run.data), "Sounds")]
     if len(parts) < 2:

@@ -15,7 +15,7 @@ HANDICAPS = (0.0, 0.3, 0.6, 0.8, 1.0, 1.5)
 
 
 def handicap(run: Run) -> Numbers:
-    """Own and peers' ROC-AUC for several handicaps; quick: none, and the default."""
+    """Gives own and peers' ROC-AUC for several handicaps; quick: none, and the default."""
     chosen = (0.0, RULE.handicap) if run.quick else HANDICAPS
     found: Numbers = {}
     for name, clients in _data(run).items():
@@ -27,7 +27,7 @@ def handicap(run: Run) -> Numbers:
 
 
 def assignment(run: Run) -> Numbers:
-    """Who learns a row: the nearest centroid's pattern, or the one with the lowest loss.
+    """Compares what learns a row: the nearest centroid's pattern, or the lowest loss's.
 
     Quick: with as many patterns as are found, not with five as well.
     """

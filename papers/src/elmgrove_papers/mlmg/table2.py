@@ -32,7 +32,7 @@ _MEASURES = ("precision", "recall", "f_score", "accuracy")
 
 
 def table2(run: Run) -> Numbers:
-    """Both cases of MNIST; quick: 400 training rows a digit."""
+    """Tries both cases of MNIST; quick: 400 training rows a digit."""
     data = mnist(run.data)
     found: Numbers = {}
     for case in run.track((1, 2), "Table II"):
@@ -47,7 +47,7 @@ def table2(run: Run) -> Numbers:
 def beside_the_paper(
     rows: dict[str, dict[str, Any]], printed: dict[str, tuple[float, ...]]
 ) -> dict[str, dict[str, Any]]:
-    """The rows, those that the paper has with its numbers."""
+    """Puts the paper's numbers beside the rows that it has."""
     paper = {
         name: {"paper": dict(zip(_MEASURES, values, strict=True))}
         for name, values in printed.items()
@@ -58,7 +58,7 @@ def beside_the_paper(
 def federation_rows(
     clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]
 ) -> dict[str, dict[str, Any]]:
-    """The table of one data set: the paper's approaches, and patterns by these rules."""
+    """Makes the table of one data set: the paper's approaches, and patterns by these rules."""
     single = _learned(Fleet(basis), clients)
     alone = tried_fleet(single, clients)
     parts = [single.detector(client.name).evidence for client in clients]

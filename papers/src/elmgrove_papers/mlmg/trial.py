@@ -27,20 +27,20 @@ class Model(NamedTuple):
 
     @classmethod
     def of(cls, detector: Detector) -> "Model":
-        """A detector with the threshold that it found itself, if it judges row by row."""
+        """Takes a detector, with the threshold that it found itself if it judges row by row."""
         return cls(detector.score_many, detector.threshold)
 
 
 @dataclass(frozen=True)
 class FleetTrial:
-    """The decisions of all clients together, and each client's ROC-AUC on both kinds of rows."""
+    """The decisions of all clients, and each client's ROC-AUC on its own rows and its peers'."""
 
     decisions: Decisions
     own: tuple[float, ...]
     peers: tuple[float, ...]
 
     def numbers(self, alone: "FleetTrial | None" = None) -> dict[str, Any]:
-        """For a table; with ``alone``, by how much the client that lost most lost."""
+        """Gives a table's row; with ``alone``, also by how much the client that lost most lost."""
         found: dict[str, Any] = self.decisions.numbers
         found |= {"auc_own": float(np.mean(self.own)), "auc_peers": float(np.mean(self.peers))}
         found["clients"] = {"auc_own": list(self.own), "auc_peers": list(self.peers)}
@@ -73,7 +73,7 @@ def _threshold(client: Client, model: Model) -> float:
 
 
 def never_alarms(clients: Sequence[Client]) -> Decisions:
-    """What a detector reaches that takes everything for normal."""
+    """Counts what a detector reaches that takes everything for normal."""
     return Decisions.sum(
         Decisions(len(client.own) // client.item, 0, len(client.rare) // client.item, 0)
         for client in clients
@@ -81,7 +81,7 @@ def never_alarms(clients: Sequence[Client]) -> Decisions:
 
 
 def lowest_loss(basis: Basis, betas: Sequence[Array]) -> Model:
-    """A model of several output weights: the lowest mean squared error of any."""
+    """Makes a model of several output weights: the lowest mean squared error of any."""
 
     def score(rows: Array) -> Array:
         H = basis.layer(rows)
