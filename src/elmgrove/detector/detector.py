@@ -78,8 +78,7 @@ class Detector:
         promote_after: int | None = None,
     ) -> None:
         names = None if features is None else tuple(features)
-        basis = Basis(layer, layer.inputs, names, scaling or Scaling())
-        self.basis = basis
+        self.basis = basis = Basis(layer, layer.inputs, names, scaling or Scaling())
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
         self.model: Model = (
@@ -113,8 +112,7 @@ class Detector:
         """Scores each row, as ``score_one`` scores one, up to rounding."""
         X = self._prepared_many(rows)
         self._settle()
-        scores: Array = self.model.losses(X) / X.shape[1]
-        return scores
+        return np.asarray(self.model.losses(X) / X.shape[1])
 
     def blame(self, row: Any, k: int = 3) -> list[Cause]:
         """Finds the k features that, each alone with another value, explain most of the error.
