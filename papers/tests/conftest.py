@@ -1,3 +1,6 @@
 """The appendix's tests use fixtures of the library's, also where they are run alone."""
 
+import pytest
+
+pytest.register_assert_rewrite("support")
 pytest_plugins = ["support.commands", "support.services"]
