@@ -31,13 +31,13 @@ def test_a_device_that_left_leaves_no_trace(demo: Demo) -> None:
     folder, text = demo
     numbers = json.loads((folder / "demo.json").read_text())
     assert 0 <= numbers["difference after leaving"] < 1e-9
-    table = text[text.index("Mean loss on the digit of device-2") :]
-    for device in range(2):
+    table = text[text.index("Mean loss on the digit of device-3") :]
+    for device in range(3):
         row = next(line for line in table.splitlines() if f"device-{device} " in line)
         alone, with_it, after = map(float, re.findall(r"\d+\.\d+", row))
         assert with_it < after
         assert with_it < alone
-    assert "device-2 │" not in table, "a device that left is not in the table"
+    assert "device-3 │" not in table, "a device that left is not in the table"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ def greet(name: str) -> None:
 
 def _installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     """Only these are installed; a value is where the command is."""
-    entries = [EntryPoint(name, value, plug_ins.GROUP) for name, value in values.items()]
+    entries = EntryPoints(EntryPoint(name, value, plug_ins.GROUP) for name, value in values.items())
     monkeypatch.setattr(plug_ins, "entry_points", lambda group: entries)
 
 

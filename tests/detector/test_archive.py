@@ -242,5 +242,5 @@ def test_the_golden_contribution_is_what_the_device_gives() -> None:
     assert (given.origin, given.epoch, given.evidence.count) == ("Lüfter 2", 13, 13.0)
     assert [part.count for part in given.parts] == [4.0, 4.0, 2.0, 3.0]
     H = given.evidence.basis.layer(BUSY)
-    assert given.patterns[1].U.tolist() == (H.T @ H).tolist()
-    assert given.patterns[1].V.tolist() == (H.T @ BUSY).tolist()
+    assert given.parts[1].U.tolist() == (H.T @ H).tolist()
+    assert given.parts[1].V.tolist() == (H.T @ BUSY).tolist()

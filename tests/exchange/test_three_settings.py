@@ -203,7 +203,7 @@ def said(name: str, *kinds: int) -> Contribution:
         H = layer(X)
         energy = float(np.square(X).sum())
         parts.append(Evidence(CHARTER.basis, H.T @ H, H.T @ X, energy, len(X)))
-    return Contribution(name, ROWS * len(parts), (tuple(parts),))
+    return Contribution(name, ROWS * len(parts), tuple(parts))
 
 
 OTHERS = [said("b", 1), said("c", 2), said("d", 2, 1), said("e", 3), said("f", 2), said("g", 1)]

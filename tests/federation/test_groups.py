@@ -195,7 +195,7 @@ def test_what_can_not_be_grouped_is_said() -> None:
 
 def fan(origin: str, *parts: np.ndarray, epoch: int | None = None) -> Contribution:
     rows = sum(map(len, parts)) if epoch is None else epoch
-    return Contribution(origin, rows, (tuple(evidence_of_fan(X) for X in parts),))
+    return Contribution(origin, rows, tuple(evidence_of_fan(X) for X in parts))
 
 
 FANS = [
@@ -439,7 +439,7 @@ def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
     parts = [
         evidence_of_fan(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)
     ]
-    fits, does_not = (Contribution("fan-1", 50 * n, (tuple(parts[:n]),)) for n in (4, 5))
+    fits, does_not = (Contribution("fan-1", 50 * n, tuple(parts[:n])) for n in (4, 5))
     size = len(fits.to_bytes())
     with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:
         fans = running.found(Charter("fans", Basis(layer, 40)))

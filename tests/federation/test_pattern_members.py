@@ -58,7 +58,7 @@ def test_a_contribution_has_at_least_one_part_and_no_more_than_are_taken() -> No
     one, other = member(rows=mixed(1, 100)).contribution().parts
     assert Contribution("fan", 9, (one, other)).evidence == one + other
     many = (other,) * MOST_PARTS
-    assert Contribution("fan", 9, (many,)).evidence == Evidence.sum(many)
+    assert Contribution("fan", 9, many).evidence == Evidence.sum(many)
     for parts in ((), (*many, other)):
         with pytest.raises(BadInput, match="1 to 16 parts"):
             Contribution("fan", 9, parts)

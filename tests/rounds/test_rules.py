@@ -129,7 +129,7 @@ def test_the_patterns_of_a_group_are_summed_and_matched_back() -> None:
     # "both" has as many patterns as there are groups, so it gets all; the others get their own.
     assert set(returned(grouping)["both"]) == {0, 1}
     given = {name: Merged.from_bytes(rule.gift(name)) for name in rows}
-    assert len(given["both"].groups) == 2
+    assert len(given["both"].parts) == 2
     assert given["both"].evidence.close_to(
         evidence_of(rows["first"]) + evidence_of(rows["second"]), 1e-9
     )
