@@ -240,7 +240,7 @@ def test_what_reads_no_data_asks_for_none(
 ) -> None:
     monkeypatch.delenv("ELMGROVE_DATA", raising=False)
     assert elmgrove("paper", "ito2021", "communication").code == 0
-    assert (tmp_path / "papers/ito2021/communication.json").exists()
+    assert (tmp_path / "paper-results/ito2021/communication.json").exists()
     assert "--data or ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "ito2021", "figure18"))
 
 

@@ -50,7 +50,7 @@ def test_auc_counts_pairs() -> None:
 
 
 def _labelled(count: int = 120) -> Labelled:
-    """Ten kinds of rows on planes of their own, two thirds to learn; 9 is known to nobody."""
+    """Rows of ten patterns on planes of their own, two thirds to learn; no client knows 9."""
     rng = np.random.default_rng(1)
     planes = rng.normal(size=(10, 2, 20))
     labels = np.tile(np.arange(10), count)
@@ -63,9 +63,9 @@ def _labelled(count: int = 120) -> Labelled:
 
 def test_clients_get_their_digits_and_a_tenth_of_anomalies() -> None:
     data = _labelled()
-    for case, kinds in CASES.items():
+    for case, patterns in CASES.items():
         clients = digits(data, case, Run(Path()))
-        assert [len(client.train) for client in clients] == [80 * len(k) for k in kinds]
+        assert [len(client.train) for client in clients] == [80 * len(k) for k in patterns]
         for client in clients:
             total = len(client.own) + len(client.rare)
             assert len(client.rare) / total == pytest.approx(0.1, abs=0.02)

@@ -226,11 +226,13 @@ def test_each_figure_is_drawn_from_the_same_trials(elmgrove: Elmgrove, tmp_path:
         ran = elmgrove("paper", "ito2021", f"figure{number}", "--data", ".", "--quick")
         assert ran.code == 0
         assert model in ran.out
-        found = json.loads((tmp_path / f"papers-quick/ito2021/figure{number}.json").read_text())
+        found = json.loads(
+            (tmp_path / f"paper-results-quick/ito2021/figure{number}.json").read_text()
+        )
         assert list(found["auc"]) == [model]
         assert found["made"]["quick"]
-        assert (tmp_path / f"papers-quick/ito2021/figure{number}.png").stat().st_size > 1000
-    assert len(list((tmp_path / "papers-quick/ito2021/trials").glob("*.json"))) == 5
+        assert (tmp_path / f"paper-results-quick/ito2021/figure{number}.png").stat().st_size > 1000
+    assert len(list((tmp_path / "paper-results-quick/ito2021/trials").glob("*.json"))) == 5
 
 
 def test_the_best_of_five_is_bold_and_ours_where_it_is_above() -> None:

@@ -96,10 +96,10 @@ def test_a_row_stands_on_the_page_once_but_single_values_with_each_figure(tmp_pa
 def test_the_command_writes_the_page_and_names_a_damaged_file(
     elmgrove: Elmgrove, tmp_path: Path
 ) -> None:
-    figures = tmp_path / "papers/fed-elms"
+    figures = tmp_path / "paper-results/fed-elms"
     figures.mkdir(parents=True)
     assert elmgrove("paper", "results", "--output", tmp_path / "one.md").code == 0
-    assert (tmp_path / "one.md").read_text() == _page(tmp_path / "papers")
+    assert (tmp_path / "one.md").read_text() == _page(tmp_path / "paper-results")
     for damaged in ("{", "[1]"):
         (figures / "figure4.json").write_text(damaged)
         ran = elmgrove("paper", "results", "--output", tmp_path / "other.md")
@@ -135,7 +135,7 @@ def test_all_figures_are_run_once_and_those_without_data_are_named(
     assert ran.code == 0
     assert "ito2021 figure6: left out: UAH-DriveSet is not in" in ran.err
     assert re.search(r"^ito2021 communication: [\d.]+ s$", ran.err, re.M)
-    written = (tmp_path / "papers-quick/results.md").read_text()
+    written = (tmp_path / "paper-results-quick/results.md").read_text()
     assert "![§5.4: bytes up and down](results/ito2021/communication.png)" in written
     assert "`elmgrove paper ito2021 figure6`: not run." in written
     again = elmgrove("paper", "all", "--data", ".", "--quick").err

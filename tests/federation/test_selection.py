@@ -1,4 +1,4 @@
-"""Whom to merge: each rule against what it promises, on real data where that is the question."""
+"""Which devices to merge: each rule against what it promises, on real data where that matters."""
 
 import math
 from itertools import combinations, permutations

@@ -128,7 +128,7 @@ def results(
 
     The pictures go into a folder beside the page, which has its name without ".md".
 
-    Example: [bold]elmgrove paper results papers --output docs/results.md[/]
+    Example: [bold]elmgrove paper results paper-results --output docs/results.md[/]
     """
     _publish(folder, output)
 

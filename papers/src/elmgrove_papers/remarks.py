@@ -10,15 +10,16 @@ _UNTRIED = (
 )
 _DRIVING = (
     f"{_UNTRIED} The papers state neither window nor step of the tables, nor what was tested; here "
-    "a table covers 120 s, the next begins 10 s later, and one driver is tested, whom no device "
-    "has learned: the last who drove in both styles on every road on which anybody did."
+    "a table covers 120 s, the next begins 10 s later, and one driver is tested, of whose "
+    "drives no device has learned any: the last driver that drove in both styles on every road on "
+    "which some driver did."
 )
 _PAIRS = (
     "Mean ROC-AUC over as many trials as stated; the paper has 50 of each model. Rows are device "
     "A's patterns, columns device B's. The models with patterns are this project's own: one for "
     "each pattern, or three for each, without a handicap. The paper's values are in pictures "
     "only, and it prints no means. Not stated there: BP-NN3-FL's epochs a round (here one), Adam's "
-    "rate (0.001), and who has which rows where both devices know the same pattern (half each; "
+    "rate (0.001), and which device has which rows where both know the same pattern (half each; "
     "means leave those out). The best of the five is that of the means over the trials that each "
     "has."
 )

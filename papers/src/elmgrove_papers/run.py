@@ -16,7 +16,7 @@ from elmgrove_papers.fleet import meeting
 from elmgrove_papers.tables import grids, text
 
 TRIALS = 10
-FOLDER, QUICK_FOLDER = Path("papers"), Path("papers-quick")
+FOLDER, QUICK_FOLDER = Path("paper-results"), Path("paper-results-quick")
 #: The folder in a paper's folder with what its trials found.
 KEPT = "trials"
 #: Columns that still fit on a screen.

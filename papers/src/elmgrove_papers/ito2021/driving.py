@@ -2,10 +2,10 @@
 
 Never run on the real drives, which may not be passed on and were not at hand: only on small files
 in their layout. What the papers do not state: window and step of the tables (``data.uah``), and
-what the losses are measured on. Here that is one driver, of whom no device has learned: the last
-that drove in both styles on every road on which some driver did. Otherwise losses would tell roads
-apart instead of styles: of the published drivers, D6 was aggressive on the motorway alone, so it is
-D5.
+what the losses are measured on. Here that is one driver, of whose drives no device has learned
+any: the last driver that drove in both styles on every road on which some driver did. Otherwise
+losses would tell roads apart instead of styles: of the published drivers, D6 was aggressive on the
+motorway alone, so it is D5.
 """
 
 from collections import defaultdict
