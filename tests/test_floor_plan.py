@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.cli.app import COMMANDS
 from support.places import ROOT
 
 SRC = ROOT / "src"
 LIBRARY = SRC / "elmgrove"
 TESTS = ROOT / "tests"
+APPENDIX = ROOT / "papers"
 CHAPTERS = {
     "adapters",
     "algebra",
@@ -50,9 +52,11 @@ LEANING = (
     "The reverse",
     "The same",
 )
-MANNERED = re.compile(r"\b(anew|afresh)\b")
+MANNERED = re.compile(r"\b(anew|afresh|whoever)\b", re.IGNORECASE)
 #: The server's query and the command's option are called so.
-ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|--anew\b|^f?[\"']anew(: |[\"']$)")
+ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|--anew\b|\?anew=|^f?[\"']anew(: |[\"']$)")
+#: First words that end like a verb.
+NO_VERBS = {"As", "Its", "Rows", "This"}
 
 
 def modules(base: Path = LIBRARY) -> list[Path]:
@@ -100,6 +104,14 @@ def test_no_two_modules_differ_by_an_ending() -> None:
         for one, other in combinations(sorted(names), 2)
         if _alike(one, other)
     )
+
+
+def test_no_two_modules_of_a_chapter_have_one_name() -> None:
+    places = defaultdict(list)
+    for path in modules():
+        if path.name != "__init__.py":
+            places[path.relative_to(LIBRARY).parts[0], path.stem].append(place(path))
+    none(" and ".join(found) for found in places.values() if len(found) > 1)
 
 
 def test_no_class_name_is_there_twice() -> None:
@@ -178,6 +190,46 @@ def test_what_a_package_makes_public_is_there() -> None:
     )
 
 
+def _is_loaded_by_name(module: str) -> bool:
+    """A command, or what Flower starts: no import shows all of its users."""
+    commands = {where.partition(":")[0] for where in COMMANDS.values()}
+    return (
+        module in commands
+        or re.fullmatch(r"elmgrove\.rounds\.flower\.(\w+_)?app", module) is not None
+    )
+
+
+def _users() -> dict[str, set[str]]:
+    """For each module of the library, the modules and packages that import it."""
+    named = {".".join(path.relative_to(SRC).with_suffix("").parts): path for path in modules()}
+    found: dict[str, set[str]] = {module: set() for module in named}
+    for user, path in named.items():
+        for _, module, name in _imports(path):
+            for one in (module, f"{module}.{name}"):
+                if one in found:
+                    found[one].add(user)
+    return found
+
+
+def test_a_module_that_one_other_uses_is_part_of_it_if_there_is_room() -> None:
+    alone: dict[str, list[str]] = defaultdict(list)
+    for module, users in _users().items():
+        if len(users) == 1 and not _is_loaded_by_name(module):
+            [user] = users
+            if module.rpartition(".")[0] == user.rpartition(".")[0] and "__init__" not in user:
+                alone[user].append(module)
+    lines = {
+        module: len((SRC / f"{module.replace('.', '/')}.py").read_text().splitlines())
+        for user, parts in alone.items()
+        for module in (user, *parts)
+    }
+    none(
+        f"{' and '.join(parts)}: {user} alone uses it, {total} lines together"
+        for user, parts in alone.items()
+        if (total := sum(lines[module] for module in (user, *parts))) <= MOST_LINES
+    )
+
+
 def test_the_layers_are_few_and_every_module_has_its_place() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layered = [one for one in contracts["contracts"] if one["type"] == "layers"]
@@ -238,6 +290,41 @@ def test_a_docstring_stands_alone() -> None:
     )
 
 
+def _commands_of(base: Path) -> set[str]:
+    """The functions whose docstrings are a command's help, which tells the user what to do."""
+    found = {where.partition(":")[2] for where in COMMANDS.values()}
+    for node in (node for path in modules(base) for node in ast.walk(parsed(path))):
+        if isinstance(node, ast.FunctionDef):
+            marks = [ast.unparse(mark).partition("(")[0] for mark in node.decorator_list]
+            found |= {node.name for mark in marks if mark.endswith((".command", ".callback"))}
+        elif isinstance(node, ast.Call) and ".command" in ast.unparse(node.func):
+            found |= {ast.unparse(one).strip("'") for one in node.args}
+    return found
+
+
+def _says_what_it_does(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether its docstring begins with a verb, or with what it demands of an implementation."""
+    first = (ast.get_docstring(node) or "").partition(" ")[0].rstrip(".,:;")
+    return first == "MUST" or (first.endswith("s") and "'" not in first and first not in NO_VERBS)
+
+
+@pytest.mark.parametrize("chapter", [*sorted(CHAPTERS), "papers"])
+def test_the_docstring_of_a_function_begins_with_what_it_does(chapter: str) -> None:
+    base = APPENDIX / "src" if chapter == "papers" else LIBRARY / chapter
+    commands = _commands_of(base) if chapter in ("cli", "papers") else set()
+    laws = LIBRARY / "checks" / "laws.py"
+    none(
+        f"{name}: {(ast.get_docstring(node) or '-').splitlines()[0]}"
+        for path in modules(base)
+        if path != laws
+        for name, node in _documented(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any("property" in ast.unparse(mark) for mark in node.decorator_list)
+        and node.name not in commands
+        and not _says_what_it_does(node)
+    )
+
+
 def _words_of(path: Path) -> Iterator[tuple[int, str]]:
     """Comments, texts and names, line by line; the interfaces' own name is left out."""
     for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
@@ -256,9 +343,10 @@ def _prose_of(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def test_nothing_is_done_anew_or_afresh() -> None:
+def test_nothing_is_done_anew_or_afresh_by_whoever() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-    read = [(path, _words_of(path)) for path in modules()]
+    code = [*modules(), *modules(TESTS), *modules(APPENDIX)]
+    read = [(path, _words_of(path)) for path in code if path != Path(__file__)]
     read += [(path, _prose_of(path)) for path in pages]
     none(
         f"{place(path, number)}: {text.strip()}"
@@ -294,6 +382,27 @@ def test_tests_mirror_the_library() -> None:
     assert found == CHAPTERS | BESIDE
     loose = {path.name for path in TESTS.glob("*.py")}
     assert loose == {"conftest.py", Path(__file__).name}
+
+
+#: Their tests may still have other names.
+UNNAMED = ("cli", "device", "exchange", "rounds", "server")
+
+
+def _is_named_after_a_module(path: Path, chapter: str) -> bool:
+    """``test_MODULE.py``, ``test_MODULE_WHAT.py``, or ``test_laws_WHAT.py`` of several modules."""
+    name = path.stem.removeprefix("test_")
+    inside = [LIBRARY / chapter, *(LIBRARY / chapter).rglob("*")]
+    known = {one.stem for one in inside if one.is_dir() or one.suffix == ".py"}
+    return any(name == one or name.startswith(f"{one}_") for one in {*known, "laws"})
+
+
+def test_a_test_is_named_after_the_module_it_tests() -> None:
+    none(
+        place(path)
+        for chapter in sorted(CHAPTERS - set(UNNAMED))
+        for path in sorted((TESTS / chapter).rglob("test_*.py"))
+        if not _is_named_after_a_module(path, chapter)
+    )
 
 
 def test_what_tests_share_is_in_support() -> None:
