@@ -1,4 +1,4 @@
-"""The code keeps to its plan: which folder holds what, who imports whom, how a docstring begins."""
+"""The code keeps to its plan: what each folder holds and imports, how a docstring begins."""
 
 import ast
 import io

@@ -151,7 +151,7 @@ def test_two_models_cooperate_through_their_detectors():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_goes_on_by_itself_and_a_clone_starts_anew(copied):
+def test_a_copy_goes_on_by_itself_and_a_clone_starts_empty(copied):
     original = ElmgroveDetector(seed=3)
     for x, _ in STREAM[:50]:
         original.learn_one(x)

@@ -68,14 +68,14 @@ def test_the_number_is_that_of_algorithm_1(seed: int, count: int, least: float, 
     np.testing.assert_array_equal(found.labels, expected)
 
 
-def test_rows_without_kinds_are_one() -> None:
+def test_rows_without_clusters_are_one() -> None:
     X = np.random.default_rng(3).normal(size=(200, 8))
     assert not cluster(X, 5, 0.3).labels.any()
     assert cluster(mixed(1, 200), 5, 0.3).labels.any()
 
 
 @pytest.mark.parametrize("different", [1, 2, 3])
-def test_there_are_no_more_kinds_than_different_rows(different: int) -> None:
+def test_there_are_no_more_clusters_than_different_rows(different: int) -> None:
     X = np.repeat(np.arange(different, dtype=float), 20)[:, np.newaxis]
     found = cluster(X, 5, 0.1)
     assert len(np.unique(found.labels)) == different

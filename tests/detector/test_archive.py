@@ -62,11 +62,11 @@ def retired(**settings: Any) -> Member:
 
 def foreign(**settings: Any) -> Member:
     made = joined(**settings)
-    for name, kinds in (("a", (0, 2)), ("b", (2, 3)), ("c", (1,))):
+    for name, patterns in (("a", (0, 2)), ("b", (2, 3)), ("c", (1,))):
         other = member(name)
-        for kind in kinds:
+        for pattern in patterns:
             other.detector.model.patterns.first_rows = None
-            other.detector.model.adopt(rows_of(kind, 5, 80))
+            other.detector.model.adopt(rows_of(pattern, 5, 80))
         made.receive(other.contribution())
     assert len(made.detector.model.foreign) == 2
     return made
@@ -184,11 +184,11 @@ IDLE = np.array([[0.5, 0.25, 0.5], [0.25, 0.5, 0.25], [0.75, 0.5, 0.5], [0.5, 0.
 BUSY = IDLE + 8.0
 
 
-def golden(name: str, kinds: list[np.ndarray]) -> Member:
+def golden(name: str, patterns: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
     rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5, handicap=0.75)
     made = Member(name, Detector(layer, patterns=rule, ridge=0.25))
-    made.detector.learn_many(np.vstack(kinds))
+    made.detector.learn_many(np.vstack(patterns))
     return made
 
 

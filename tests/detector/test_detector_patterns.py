@@ -18,9 +18,9 @@ def detector(rule: dict[str, Any] | None = None, **settings: Any) -> Detector:
     return Detector(LAYER, patterns=PatternRule(**{**SMALL, **(rule or {})}), **settings)
 
 
-def taught(rule: dict[str, Any] | None = None, kinds: int = 2, **settings: Any) -> Detector:
+def taught(rule: dict[str, Any] | None = None, patterns: int = 2, **settings: Any) -> Detector:
     made = detector(rule, **settings)
-    made.learn_many(mixed(1, 200, kinds))
+    made.learn_many(mixed(1, 200, patterns))
     return made
 
 
@@ -50,9 +50,9 @@ def test_until_enough_rows_came_there_is_one_pattern() -> None:
     assert one.rows_undecided == 0
 
 
-@pytest.mark.parametrize("kinds", [1, 2, 3])
-def test_the_first_rows_decide_how_many_there_are(kinds: int) -> None:
-    assert len(numbers(taught({"silhouette": 0.65}, kinds))) == kinds
+@pytest.mark.parametrize("patterns", [1, 2, 3])
+def test_the_first_rows_decide_how_many_there_are(patterns: int) -> None:
+    assert len(numbers(taught({"silhouette": 0.65}, patterns))) == patterns
 
 
 def test_most_and_silhouette_hold_it_back() -> None:
@@ -102,7 +102,7 @@ def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
         PatternRule(**rule)
 
 
-# Who answers
+# Which pattern answers
 
 
 @pytest.mark.parametrize("assign", ["centroid", "loss"])
@@ -134,8 +134,8 @@ def test_what_lies_between_patterns_is_strange_to_them_and_normal_to_one_model()
 
 def test_blame_speaks_of_the_pattern_that_won() -> None:
     known = taught(threshold=FixedThreshold(9e9))
-    for kind in (0, 1):
-        row = rows_of(kind, 9, 1)[0]
+    for pattern in (0, 1):
+        row = rows_of(pattern, 9, 1)[0]
         row[4] += 5.0
         _, model = known.model.explainer(row)
         alone = Detector(LAYER)
@@ -175,8 +175,8 @@ def test_a_new_normal_before_the_start_is_learned_with_the_first_rows() -> None:
 
 def test_there_are_never_more_than_the_most() -> None:
     known = taught({"most": 3})
-    for kind in (5, 6, 7):
-        for row in rows_of(kind, 1, 20):
+    for pattern in (5, 6, 7):
+        for row in rows_of(pattern, 1, 20):
             known.observe(row)
         known.promote()
     assert len(numbers(known)) == 3
@@ -185,9 +185,9 @@ def test_there_are_never_more_than_the_most() -> None:
 
 def test_nor_more_than_can_be_given_away() -> None:
     known = taught({"most": MOST_PARTS, "retire_after": 1, "join": 0.0})
-    for kind in range(5, 5 + MOST_PARTS):
-        known.model.adopt(rows_of(kind, 1, 20))
-        known.learn_many(rows_of(0, kind, TUNE_EVERY))
+    for pattern in range(5, 5 + MOST_PARTS):
+        known.model.adopt(rows_of(pattern, 1, 20))
+        known.learn_many(rows_of(0, pattern, TUNE_EVERY))
     assert len(known.model.patterns.retired) > 5
     assert len(known.parts) == MOST_PARTS
 
@@ -196,7 +196,7 @@ def test_nor_more_than_can_be_given_away() -> None:
 
 
 def halved() -> Detector:
-    """Two patterns of one kind, before it was noticed, and one of another."""
+    """Two that are one pattern, before it was noticed, and another one."""
     made = detector({"join": 0.1, "most": 5})
     made.learn_many(mixed(1, 200))
     made.model.adopt(rows_of(0, 7, 100))
@@ -330,7 +330,7 @@ def test_a_pattern_with_rows_now_and_then_stays() -> None:
 # The threshold
 
 
-def test_a_start_while_watching_has_its_scores_computed_anew() -> None:
+def test_a_start_while_watching_has_its_scores_computed_again() -> None:
     """One model for both finds everything between them normal, and so does its threshold."""
     known = detector({"start_rows": 150}, warmup=20)
     X = mixed(1, 151)

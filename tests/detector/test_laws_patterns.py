@@ -66,7 +66,7 @@ SETTINGS = st.fixed_dictionaries(
 
 
 def stream(seed: int) -> np.ndarray:
-    """Two kinds, then for long only one of them: something joins, or is put aside."""
+    """Two patterns, then for long only one of them: something joins, or is put aside."""
     return np.vstack([mixed(seed, 150), rows_of(0, seed, 300), mixed(seed + 1, 150)])
 
 
@@ -122,9 +122,9 @@ def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(SEEDS, st.integers(2, 3))
-def test_rows_go_where_algorithms_1_and_2_send_them(seed: int, kinds: int) -> None:
+def test_rows_go_where_algorithms_1_and_2_send_them(seed: int, patterns: int) -> None:
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(250, INPUTS)) + 3.0 * rng.integers(0, kinds, size=(250, 1))
+    X = rng.normal(size=(250, INPUTS)) + 3.0 * rng.integers(0, patterns, size=(250, 1))
     known = Detector(LAYER, patterns=PatternRule(start_rows=80, join=0.0, silhouette=0.0))
     known.learn_many(X[:80])
     labels = cluster(X[:80], 5, 0.0).labels

@@ -30,8 +30,8 @@ def taught(**options: Any) -> Mixture:
     return made
 
 
-def evidence(kind: int, seed: int = 50, count: int = 150) -> Evidence:
-    X = rows_of(kind, seed, count)
+def evidence(pattern: int, seed: int = 50, count: int = 150) -> Evidence:
+    X = rows_of(pattern, seed, count)
     H = LAYER(X)
     return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), count)
 
@@ -41,16 +41,16 @@ def winners_of(known: Mixture, rows: np.ndarray) -> list[int]:
     return [known.explainer(row)[0] for row in rows]
 
 
-def of_kind(known: Mixture, kind: int) -> int:
-    """The number of the pattern of a kind."""
-    winners = winners_of(known, rows_of(kind, 60, 20))
+def number_of(known: Mixture, pattern: int) -> int:
+    """The number of the pattern that explains rows of this one."""
+    winners = winners_of(known, rows_of(pattern, 60, 20))
     assert len(set(winners)) == 1
     return winners[0]
 
 
-def test_what_is_of_an_own_kind_makes_that_pattern_better() -> None:
+def test_what_is_of_an_own_pattern_makes_that_pattern_better() -> None:
     known = taught()
-    number = of_kind(known, 1)
+    number = number_of(known, 1)
     known.rest_on([evidence(1)])
     assert known.places == [Place((0,), number)]
     assert not known.foreign
@@ -60,7 +60,7 @@ def test_what_is_of_an_own_kind_makes_that_pattern_better() -> None:
     assert others == [None]
 
 
-def test_what_is_of_no_own_kind_is_a_foreign_model_with_a_handicap() -> None:
+def test_what_is_of_no_own_pattern_is_a_foreign_model_with_a_handicap() -> None:
     known = taught(handicap=1.5)
     rows = rows_of(2, 9, 30)
     before = known.losses(rows)
@@ -74,7 +74,7 @@ def test_what_is_of_no_own_kind_is_a_foreign_model_with_a_handicap() -> None:
     expected = np.minimum(before, weight * foreign.losses(rows))
     np.testing.assert_allclose(known.losses(rows), expected, rtol=1e-9)
     np.testing.assert_allclose([known.loss_one(row) for row in rows], expected, rtol=1e-6)
-    assert of_kind(known, 2) == -1
+    assert number_of(known, 2) == -1
     assert known.explainer(rows[0]) == (-1, foreign)
     answer = known.answer(rows[0])
     assert (answer.pattern, answer.weight) == (-1, pytest.approx(weight))
@@ -118,14 +118,14 @@ def test_foreign_models_never_learn() -> None:
     assert sum(p.learned for p in known.own) == sum(learned) + 20
 
 
-def test_what_is_of_one_kind_becomes_one_model() -> None:
+def test_what_is_of_one_pattern_becomes_one_model() -> None:
     known = taught()
     parts = [evidence(2, 1), evidence(3, 1), evidence(2, 2), evidence(0, 1), evidence(3, 2)]
     known.rest_on(parts)
     assert known.places == [
         Place((0, 2), None),
         Place((1, 4), None),
-        Place((3,), of_kind(known, 0)),
+        Place((3,), number_of(known, 0)),
     ]
     assert [m.total for m in known.foreign] == [parts[0] + parts[2], parts[1] + parts[4]]
     assert known.received == Evidence.sum(parts)
@@ -133,7 +133,7 @@ def test_what_is_of_one_kind_becomes_one_model() -> None:
 
 def test_what_was_received_never_shows_in_what_is_given() -> None:
     known, alone = taught(), taught()
-    known.rest_on([evidence(kind) for kind in range(4)])
+    known.rest_on([evidence(pattern) for pattern in range(4)])
     assert known.parts == alone.parts
     X = mixed(5, 2 * TUNE_EVERY)
     for each in (known, alone):

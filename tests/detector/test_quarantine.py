@@ -140,7 +140,7 @@ def test_the_rule_promotes_a_new_pattern_once_there_are_enough_in_a_row(world: W
     assert flagged(detector, world.noise(200)) > 0.95
 
 
-def test_a_normal_row_in_between_starts_the_count_anew(world: World) -> None:
+def test_a_normal_row_in_between_starts_the_count_again(world: World) -> None:
     detector = watching(world, promote_after=20)
     for _ in range(10):
         for row in world.new(19):

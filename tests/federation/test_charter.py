@@ -1,4 +1,4 @@
-"""A charter says the same to everybody, and who and what may come in."""
+"""A charter says the same to every device, and which devices and entries may come in."""
 
 import json
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_one_string_is_no_list_of_patterns() -> None:
         Charter("fans", BASIS, members="fan-*")
 
 
-def test_patterns_say_who_may_join() -> None:
+def test_patterns_say_which_devices_may_join() -> None:
     assert [
         name for name in ("fan-1", "fan-", "Fan-1", "pump", "pump-1") if CHARTER.admits(name)
     ] == [
@@ -84,7 +84,7 @@ def test_patterns_say_who_may_join() -> None:
 
 
 @pytest.mark.parametrize("entry", [zero("pump-1"), Departure("pump-1", 1)])
-def test_who_may_not_join_is_refused_by_name(entry: Contribution | Departure) -> None:
+def test_a_device_that_may_not_join_is_refused_by_name(entry: Contribution | Departure) -> None:
     with pytest.raises(Refused, match=r"'pump-1'.*'fans'"):
         CHARTER.require(entry)
 

@@ -34,7 +34,7 @@ def alike(labels: Any, others: Any) -> bool:
 # By evidence
 
 
-def test_patterns_of_one_kind_are_found() -> None:
+def test_patterns_of_one_group_are_found() -> None:
     found = by_evidence(SAID, RIDGE, tolerance=0.3)
     assert alike(found.labels, TRUTH)
     assert found.labels[0] == 0, "numbered in the order of their first members"
@@ -82,25 +82,25 @@ def test_patterns_of_one_device_are_told_apart_and_those_without_rows_left_out()
 # Screening: the same result, without most of the work
 
 
-def random_kinds(seed: int, count: int, ridge: float = RIDGE) -> list[Fitted]:
+def random_patterns(seed: int, count: int, ridge: float = RIDGE) -> list[Fitted]:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(3, 200, count)
     scales = rng.choice([0.01, 1.0, 30.0], count)
-    kinds = rng.integers(0, 4, count)
+    patterns = rng.integers(0, 4, count)
     return [
-        Fitted(evidence(scale * near(int(kind), seed + n, int(size))), ridge)
-        for n, (kind, size, scale) in enumerate(zip(kinds, sizes, scales, strict=True))
+        Fitted(evidence(scale * near(int(pattern), seed + n, int(size))), ridge)
+        for n, (pattern, size, scale) in enumerate(zip(patterns, sizes, scales, strict=True))
     ]
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 0.05, 5.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_bound_is_never_above_the_loss(seed: int, ridge: float) -> None:
-    kinds = random_kinds(seed, 12, ridge)
-    screening = Screening([k.evidence for k in kinds], [k.error for k in kinds], ridge)
+    patterns = random_patterns(seed, 12, ridge)
+    screening = Screening([k.evidence for k in patterns], [k.error for k in patterns], ridge)
     bounds = screening.bounds()
-    for i, one in enumerate(kinds):
-        for j, other in enumerate(kinds):
+    for i, one in enumerate(patterns):
+        for j, other in enumerate(patterns):
             if i != j:
                 assert bounds[i, j] <= one.loss_with(other) + 1e-9
     if ridge < 1:
@@ -112,11 +112,11 @@ def test_a_bound_is_never_above_the_loss(seed: int, ridge: float) -> None:
 def test_screening_changes_no_result(
     monkeypatch: pytest.MonkeyPatch, seed: int, tolerance: float
 ) -> None:
-    kinds = random_kinds(seed, 14)
-    screened = join(kinds, tolerance)
-    assert groups(kinds, tolerance) == screened.groups
-    monkeypatch.setattr(elmgrove.algebra.similarity, "FEW", len(kinds))
-    assert join(kinds, tolerance) == screened
+    patterns = random_patterns(seed, 14)
+    screened = join(patterns, tolerance)
+    assert groups(patterns, tolerance) == screened.groups
+    monkeypatch.setattr(elmgrove.algebra.similarity, "FEW", len(patterns))
+    assert join(patterns, tolerance) == screened
 
 
 def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +128,8 @@ def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
         return loss_with(one, other)
 
     monkeypatch.setattr(Fitted, "loss_with", counted)
-    kinds = [Fitted(evidence(near(n, n)), RIDGE) for n in range(30)]
-    assert len(groups(kinds, 0.02)) == 30
+    patterns = [Fitted(evidence(near(n, n)), RIDGE) for n in range(30)]
+    assert len(groups(patterns, 0.02)) == 30
     assert len(solved) < 30 * 29 / 2 / 4
 
 

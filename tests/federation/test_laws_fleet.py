@@ -112,7 +112,7 @@ class FleetOfPeers(Fleet):
 
     @rule(silent=st.integers(0, 3))
     def agree_without(self, silent: int) -> None:
-        """Who talk to each other believe the same of one who does not, whatever he said before."""
+        """Devices that talk to each other know the same of one that does not, whatever it said."""
         name = self.one(silent).member.name
         others = [device for device in self.devices.values() if device.member.name != name]
         self.tell_each_other(others)
@@ -137,11 +137,11 @@ class FleetOfPeers(Fleet):
         assert before == [device.member.to_bytes() for device in self.devices.values()]
 
     def repeat_farewells(self) -> None:
-        """Who left from a state that was restored may have been too quiet to be heard."""
+        """A device that left from a restored state may have said so with too low an epoch."""
         for name in self.farewells:
             known = [device.member.ledger.get(name) for device in self.inside]
             if any(isinstance(entry, Contribution) for entry in known):
-                event("left again, louder")
+                event("left again, with a higher epoch")
                 self.farewells[name] = self.devices[name].member.depart()
 
 

@@ -90,7 +90,7 @@ def test_the_sum_is_the_same_to_the_last_bit_in_any_order() -> None:
     assert all(first == other for other in others)
 
 
-def test_who_left_leaves_no_trace() -> None:
+def test_a_device_that_left_leaves_no_trace() -> None:
     ledger = Ledger(newest_of_all)
     assert ledger.forget("b")
     assert not ledger.forget("b")
@@ -102,7 +102,7 @@ def test_who_left_leaves_no_trace() -> None:
     assert ledger.total() == never.total()
 
 
-def test_who_left_may_come_back_with_less() -> None:
+def test_a_device_that_left_may_come_back_with_less() -> None:
     ledger = Ledger(newest_of_all)
     ledger.forget("b")
     assert ledger.join(said("b", 1))

@@ -166,7 +166,7 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
 
 @settings(max_examples=30, deadline=None)
 @given(some, st.sampled_from(["a", "b", "c"]))
-def test_who_is_forgotten_was_never_there(heard: list[Contribution], origin: str) -> None:
+def test_a_device_that_is_forgotten_was_never_there(heard: list[Contribution], origin: str) -> None:
     me, never = member("me"), member("me")
     for contribution in heard:
         me.receive(contribution)
@@ -390,7 +390,7 @@ def test_another_version_of_oneself_is_recognized_and_outranked() -> None:
     assert me.detector.received is None
 
 
-def test_who_left_is_out_of_the_model() -> None:
+def test_a_device_that_left_is_out_of_the_model() -> None:
     me, never = member("me"), member("me")
     me.receive_all([said("a"), said("b")])
     assert me.receive(Departure("a", 21))

@@ -203,7 +203,7 @@ class Guarded(RuleBasedStateMachine):
         self.rows: list[np.ndarray] = []
         self.inside: dict[int, list[int]] = {0: []}
         self.uploads: list[list[frozenset[int]]] = []
-        self.kinds = 0
+        self.promoted = 0
 
     @property
     def model(self) -> Any:
@@ -231,12 +231,14 @@ class Guarded(RuleBasedStateMachine):
 
     @initialize(decided=st.booleans())
     def begin(self, decided: bool) -> None:
-        for kind in (0, 1):
-            self.learn(kind, 9 if decided else 4, 1)
+        for pattern in (0, 1):
+            self.learn(pattern, 9 if decided else 4, 1)
 
-    @rule(kind=st.integers(0, 2), count=st.sampled_from([1, 3, LEAST, 20]), seed=st.integers(0, 99))
-    def learn(self, kind: int, count: int, seed: int) -> None:
-        for x in rows_of(kind, seed, count):
+    @rule(
+        pattern=st.integers(0, 2), count=st.sampled_from([1, 3, LEAST, 20]), seed=st.integers(0, 99)
+    )
+    def learn(self, pattern: int, count: int, seed: int) -> None:
+        for x in rows_of(pattern, seed, count):
             self.learn_row(x)
         if count == 20:
             self.tune()
@@ -245,9 +247,9 @@ class Guarded(RuleBasedStateMachine):
     @precondition(lambda self: self.model.patterns.first_rows is None)
     @rule(known=st.booleans(), count=st.sampled_from([2, LEAST, 20]))
     def promote(self, known: bool, count: int) -> None:
-        """A new pattern; sometimes of a kind that is known, so that it will be joined."""
-        self.kinds += 1
-        X = rows_of(0 if known else 2 + self.kinds, 1000 + self.kinds, count)
+        """A new pattern; sometimes like one that is known, so that it will be joined."""
+        self.promoted += 1
+        X = rows_of(0 if known else 2 + self.promoted, 1000 + self.promoted, count)
         for x in X:
             self.me.detector.quarantine.add(x)
         number = self.model.patterns.next_number
@@ -388,7 +390,7 @@ TestMixedFleet = MixedFleet.TestCase
 TestMixedFleetOnFolder = MixedFleetOnFolder.TestCase
 
 
-def test_who_leaves_takes_its_patterns_along() -> None:
+def test_a_device_that_leaves_takes_its_patterns_along() -> None:
     exchange = MemoryExchange(CHARTER)
     one, other = (
         Session(member(name, mixed(seed, 100, 2 + seed)), exchange)

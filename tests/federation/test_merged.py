@@ -39,7 +39,7 @@ def test_groups_are_the_same_after_their_journey(grouped: str) -> None:
 
 
 def test_a_sum_that_is_not_grouped_is_written_as_ever() -> None:
-    """So that who knows nothing of groups can read it."""
+    """So that a program that knows nothing of groups can read it."""
     assert "grouped" not in unseal(MERGED_FORMAT, merged().to_bytes())[0]
 
 

@@ -34,7 +34,7 @@ steps = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()),
 
 @settings(max_examples=100, deadline=None)
 @given(steps)
-def test_devices_that_come_change_and_go_leave_the_sum_of_those_who_are_there(
+def test_devices_that_come_change_and_go_leave_the_sum_of_those_that_are_there(
     changes: list[tuple[int, int, bool]],
 ) -> None:
     running, there = RunningSum(BASIS), dict[int, Evidence]()

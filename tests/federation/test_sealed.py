@@ -198,10 +198,10 @@ def test_the_checksum_is_not_optional() -> None:
         unseal("kind", with_header(header()))
 
 
-# Of another kind or time
+# Of another format or time
 
 
-def test_another_kind_is_named() -> None:
+def test_another_format_is_named() -> None:
     with pytest.raises(BadFile, match=r"holds 'kind', not 'elmgrove\.state'"):
         unseal("elmgrove.state", BLOB)
 

@@ -42,7 +42,7 @@ ZEROS = [said(f"zero-{n}", images(0, 30 * n, 30)) for n in range(5)]
 ODD = said("odd", np.random.default_rng(1).uniform(size=(30, 64)))
 
 
-def test_everyone_and_those_who_are_named() -> None:
+def test_everyone_and_the_devices_that_are_named() -> None:
     assert Everyone().choose(OWN, RIDGE, ZEROS) == ZEROS
     assert names(Named(["zero-3", "zero-1", "nobody"]).choose(OWN, RIDGE, ZEROS)) == [
         "zero-1",
@@ -62,7 +62,7 @@ def test_quality_leaves_the_odd_one_out_and_nobody_else(place: int) -> None:
 
 
 def test_quality_leaves_poison_out() -> None:
-    """Rows of the right kind, but their targets belong to other rows."""
+    """Rows of the right pattern, but their targets belong to other rows."""
     X = images(0, 0, 30)
     H = BASIS.layer(X)
     mixed = np.random.default_rng(1).permutation(X)[:, ::-1]
@@ -137,7 +137,7 @@ def test_of_a_mixed_fleet_the_choice_is_better_than_all_and_than_none() -> None:
     assert chosen < all_of_them
 
 
-def test_who_has_no_rows_takes_everyone() -> None:
+def test_a_device_without_rows_takes_everyone() -> None:
     assert Benefit().choose(said("own", images(0, 0, 0)), RIDGE, [*ZEROS, ODD]) == [*ZEROS, ODD]
 
 

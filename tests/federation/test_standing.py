@@ -23,7 +23,7 @@ from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.serving import evidence as evidence_of_fan
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
-#: Rows of one kind differ by up to a fifth in what one model for all of them loses.
+#: Rows of one group differ by up to a fifth in what one model for all of them loses.
 TOLERANCE = 0.3
 
 
@@ -68,7 +68,7 @@ def literal_algorithm_2(
 def test_by_parameters_new_ones_go_to_the_nearest_centre_which_moves(seed: int) -> None:
     first = by_parameters(SAID, RIDGE, 3)
     chance = np.random.default_rng(seed)
-    new = [near(int(kind), 90 + n) for n, kind in enumerate(chance.integers(1, 9, 20))]
+    new = [near(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 9, 20))]
     groups = standing(first)
     chosen = [groups.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
     vectors = [evidence(X).solve(RIDGE).ravel() for X in new]
@@ -109,7 +109,7 @@ def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own
 ) -> None:
     first = by_evidence(SAID, RIDGE, tolerance=TOLERANCE)
     chance = np.random.default_rng(seed)
-    new = [near(int(kind), 90 + n) for n, kind in enumerate(chance.integers(1, 7, 20))]
+    new = [near(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 7, 20))]
     groups = standing(first)
     chosen = [groups.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
     known = {
@@ -118,7 +118,7 @@ def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own
     }
     expected, members = literal_by_evidence(known, new)
     assert chosen == expected
-    assert len(members) > first.count, "some were of a kind that was not known"
+    assert len(members) > first.count, "some were of no group that was known"
     assert min(chosen) < first.count, "and some were"
 
 
@@ -172,7 +172,7 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
         assert merged.evidence.count == sum(part.count for part in expected)
 
 
-def test_who_is_not_there_gets_nothing() -> None:
+def test_a_device_that_is_not_there_gets_nothing() -> None:
     for groups in (begun("evidence", *SAID), begun("parameters", *SAID), begun("evidence")):
         assert groups.returned("nobody") == ()
         assert groups.partners("nobody") == frozenset()
@@ -183,13 +183,13 @@ def test_who_is_not_there_gets_nothing() -> None:
 
 
 @DISTANCES
-def test_who_comes_again_takes_its_own_place_and_who_leaves_leaves_no_trace(
+def test_a_device_takes_its_own_place_again_and_leaves_no_trace(
     distance: str,
 ) -> None:
     groups, before = begun(distance, *SAID), begun(distance, *SAID)
     device = said("device", near(1, 70), near(2, 71), near(1, 72, 0))
     once = groups.take(device)
-    assert once == tuple(group_of(groups.grouping, str(TRUTH.index(kind))) for kind in (1, 2))
+    assert once == tuple(group_of(groups.grouping, str(TRUTH.index(one))) for one in (1, 2))
     after = begun(distance, *SAID)
     after.take(device)
     assert groups.take(device) == once
@@ -219,7 +219,7 @@ def test_by_parameters_a_centre_without_members_stays_where_it_was() -> None:
 
 
 def test_groups_keep_their_numbers() -> None:
-    fleet = [said(f"{kind}", near(kind, kind)) for kind in (1, 2, 3)]
+    fleet = [said(f"{pattern}", near(pattern, pattern)) for pattern in (1, 2, 3)]
     groups = begun("evidence", *fleet)
     assert groups.grouping.labels == (0, 1, 2)
     groups.leave("2")
@@ -267,11 +267,13 @@ def test_it_says_what_it_holds() -> None:
     assert groups.nbytes >= 2 * (one.U.nbytes + one.V.nbytes)
 
 
-#: What three devices may have to say: one or two patterns, of three kinds.
+#: What three devices may have to say: one or two patterns, of three groups.
 WORDS = {
     name: [
-        said(name, *(near(kind, 100 * seed + n, 40 + 5 * n) for n, kind in enumerate(kinds)))
-        for seed, kinds in enumerate(((1,), (2,), (1, 2), (3, 1), (2, 2)), start=10 * place)
+        said(
+            name, *(near(pattern, 100 * seed + n, 40 + 5 * n) for n, pattern in enumerate(patterns))
+        )
+        for seed, patterns in enumerate(((1,), (2,), (1, 2), (3, 1), (2, 2)), start=10 * place)
     ]
     for place, name in enumerate(("a", "b", "c"), start=1)
 }

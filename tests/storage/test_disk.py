@@ -83,7 +83,7 @@ def test_a_bad_file_is_named(
         load(path, read)
 
 
-def test_a_file_of_the_other_kind_is_named(tmp_path: Path, old: Member) -> None:
+def test_a_file_of_another_format_is_named(tmp_path: Path, old: Member) -> None:
     save(tmp_path / "fan.elm", old)
     with pytest.raises(BadFile, match=r"fan\.elm: this holds 'elmgrove\.state'"):
         load(tmp_path / "fan.elm", Contribution.from_bytes)
@@ -93,11 +93,11 @@ def test_a_file_of_the_other_kind_is_named(tmp_path: Path, old: Member) -> None:
 
 
 def test_compact_files_are_read_but_are_nothing_to_merge_with(tmp_path: Path) -> None:
-    for name, kind in (
+    for name, content in (
         ("model-1.compact", CompactModel),
         ("classifier-1.compact", CompactClassifier),
     ):
-        held = load(GOLDEN / name, kind.from_bytes)
+        held = load(GOLDEN / name, content.from_bytes)
         save(tmp_path / name, held)
         assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes()
         with pytest.raises(BadFile, match=rf"{name}: this holds 'elmgrove.c"):

@@ -179,7 +179,7 @@ def test_bad_rows_are_left_out_and_listed_if_that_is_wanted(table: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,\n", "a,b\n1\n"])
-def test_the_ways_out_are_told_to_who_has_not_taken_them(table: Any, text: str) -> None:
+def test_the_ways_out_are_told_unless_they_were_taken(table: Any, text: str) -> None:
     with pytest.raises(BadInput, match="; --drop leaves a named column out, --skip-bad a row"):
         table(text)
     (skipped,) = table(text, skip_bad=True).skipped

@@ -23,7 +23,7 @@ def unavailable(reason: str, what: str = "SERVICES") -> NoReturn:
 
 async def execute(url: str, statement: str) -> None:
     """Runs one statement on a PostgreSQL server."""
-    import asyncpg  # an extra: only who has the service needs it
+    import asyncpg  # an extra: only a machine with the service needs it
 
     connection = await asyncpg.connect(url)
     try:

@@ -207,7 +207,7 @@ def contents(store: str) -> dict[str, list[Any]]:
 
 
 async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
-    import asyncpg  # an extra: only who has the service needs it
+    import asyncpg  # an extra: only a machine with the service needs it
 
     connection = await asyncpg.connect(store)
     try:
