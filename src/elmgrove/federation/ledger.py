@@ -51,8 +51,8 @@ def follows(held: Version | None, new: Version) -> bool:
         )
     if _shrinks(held, new):
         raise Outdated(
-            f"covers {new.count:g} rows, fewer than the {held.count:g} held of this device, which did "
-            "not leave: is its name used twice, or was its state restored?",
+            f"covers {new.count:g} rows, fewer than the {held.count:g} held of this device, "
+            "which did not leave: is its name used twice, or was its state restored?",
             held.epoch,
             True,
         )

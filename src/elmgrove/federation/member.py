@@ -161,8 +161,8 @@ class Member:
         """
         if epoch >= HIGHEST_USABLE_EPOCH:
             raise BadInput(
-                f"the exchange holds an entry of {self.name!r} that nothing can replace (epoch {epoch}): "
-                "take it out there, or give this device another name"
+                f"the exchange holds an entry of {self.name!r} that nothing can replace "
+                f"(epoch {epoch}): take it out there, or give this device another name"
             )
         before = 0 if self.published is None else self.published.learned
         self.lead = max(self.lead, epoch + 1 - before)
