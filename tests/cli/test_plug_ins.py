@@ -34,7 +34,9 @@ def greet(name: str) -> None:
 
 def _installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     """Only these are installed; a value is where the command is."""
-    entries = EntryPoints(EntryPoint(name, value, module.PLUG_INS) for name, value in values.items())
+    entries = EntryPoints(
+        EntryPoint(name, value, module.PLUG_INS) for name, value in values.items()
+    )
     monkeypatch.setattr(module, "entry_points", lambda group: entries)
 
 
