@@ -5,7 +5,7 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import Charter, address_of
+from elmgrove.federation import Charter, require_address
 from elmgrove.server.auth import Role, caller_of, hashed, new_secret, require_admin
 from elmgrove.server.contributions import depart
 from elmgrove.server.problems import Problem, no_federation
@@ -74,7 +74,7 @@ async def enrol_device(request: Request) -> Response:
     name = (await json_of(request)).get("name")
     if not isinstance(name, str):
         raise Problem("malformed", "name: the device's name is missing")
-    address_of(name)
+    require_address(name)
     if not caller.charter.admits(name):
         raise Problem("forbidden", f"{name!r} is not among the names that may join")
     key = new_secret("key")
