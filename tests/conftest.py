@@ -6,7 +6,7 @@ import pytest
 
 # So that a failed assertion there says as much as one in a test.
 pytest.register_assert_rewrite("support")
-pytest_plugins = ["support.commands", "support.services"]
+pytest_plugins = ["support.commands", "support.patience", "support.services"]
 # Flower's environment has no server.
 if find_spec("uvicorn") is not None:
     pytest_plugins += ["support.agents", "support.demo", "support.serving"]

@@ -3,4 +3,4 @@
 import pytest
 
 pytest.register_assert_rewrite("support")
-pytest_plugins = ["support.commands", "support.services"]
+pytest_plugins = ["support.commands", "support.patience", "support.services"]

@@ -40,7 +40,7 @@ def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rul
     assert ran.code == 0, ran.err
     assert "8 of 8 clients took part" in ran.out
     shown = json.loads(elmgrove("inspect", "all.elm", "--json").out)
-    assert shown["rests on"] == "its own rows and 8 others of 'federation'"
+    assert shown["uses"] == "its own rows and 8 others of 'federation'"
     rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))[:20]
     names = ",".join(f"pixel {index}" for index in range(64))
     np.savetxt("new.csv", rows, "%.4f", ",", header=names, comments="")
@@ -137,7 +137,9 @@ def test_what_does_not_fit_is_one_clear_line(
     assert "sensor 4" in one_clear_line(elmgrove("federate", "--data", fleet))
     write(Path("rows.csv"), rows_of(0, 1, 5))
     few = ("federate", "--data", "rows.csv", "--clients", 2, "--rule", "fedavg")
-    assert "5 rows, of which Fed-ELMS would begin with 6" in one_clear_line(elmgrove(*few))
+    assert "Fed-ELMS needs more than 6 rows to start; the clients have 5" in one_clear_line(
+        elmgrove(*few)
+    )
 
 
 def test_a_late_client_is_left_out_and_named(elmgrove: Elmgrove) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from elmgrove.cli import plug_ins
+from elmgrove.cli import app as module
 from support.commands import Elmgrove, elmgrove_fixture, one_clear_line
 from support.places import ROOT
 
@@ -34,8 +34,10 @@ def greet(name: str) -> None:
 
 def _installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     """Only these are installed; a value is where the command is."""
-    entries = EntryPoints(EntryPoint(name, value, plug_ins.GROUP) for name, value in values.items())
-    monkeypatch.setattr(plug_ins, "entry_points", lambda group: entries)
+    entries = EntryPoints(
+        EntryPoint(name, value, module.PLUG_INS) for name, value in values.items()
+    )
+    monkeypatch.setattr(module, "entry_points", lambda group: entries)
 
 
 @pytest.mark.parametrize("arguments", [(), ("mlmg", "table2", "--data", "."), ("all", "--quick")])
@@ -61,8 +63,8 @@ def test_a_command_of_another_distribution_is_added(
     elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A test's own module can't be imported by its name.
-    monkeypatch.setattr(plug_ins, "greeting", greeting, raising=False)
-    _installed(monkeypatch, greeting=f"{plug_ins.__name__}:greeting")
+    monkeypatch.setattr(module, "greeting", greeting, raising=False)
+    _installed(monkeypatch, greeting=f"{module.__name__}:greeting")
     assert elmgrove("greeting", "greet", "fan-1").out == "Hello fan-1\n"
     assert "paper" in elmgrove("--help").out
 
@@ -71,7 +73,7 @@ def test_a_command_of_another_distribution_is_added(
     ("value", "reason"),
     [
         ("no_such_module:app", "No module named 'no_such_module'"),
-        ("os:path", "os:path is no Typer"),
+        ("os:path", "os:path is not a Typer app"),
     ],
 )
 def test_a_plug_in_that_is_broken_takes_nothing_else_away(

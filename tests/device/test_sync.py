@@ -11,20 +11,18 @@ import pytest
 
 from elmgrove.device import sync as module
 from elmgrove.device.sync import BackgroundSync, Backoff
-from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import SyncReport, Unreachable
-from elmgrove.exchange.session import Incoming
-from elmgrove.federation import Outdated
 from support.serving import wait_until
 
 
-class Syncing:
+class RecordedSync:
     """Notes what is asked of it, and in which thread; fails or waits where a test wants it."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bool]] = []
         self.failure: BaseException | None = None
-        self.refusal: ElmgroveError | None = None
+        self.refusal: str | None = None
+        self.again = False
         self.go = threading.Event()
         self.go.set()
 
@@ -32,20 +30,19 @@ class Syncing:
         self.asked.append((what, threading.current_thread() is threading.main_thread()))
 
     def prepare(self) -> int:
-        self._note("outgoing")
+        self._note("prepare")
         return len(self.asked)
 
-    def transfer(self, outgoing: int) -> Incoming:
-        self._note("carry")
+    def transfer(self, outgoing: int) -> str | None:
+        self._note("transfer")
         assert self.go.wait(300)
         if self.failure is not None:
             raise self.failure
-        return Incoming(None, self.refusal)
+        return self.refusal
 
-    def apply(self, incoming: Incoming) -> SyncReport:
-        self._note("take")
-        reason = None if incoming.refusal is None else str(incoming.refusal)
-        return SyncReport(None, 0, 0, True, reason)
+    def apply(self, incoming: str | None) -> SyncReport:
+        self._note("apply")
+        return SyncReport(None, 0, 0, True, incoming, again=self.again)
 
     def close(self) -> None:
         self._note("close")
@@ -55,58 +52,63 @@ class Syncing:
 
 
 @contextmanager
-def sync(partner: Syncing, seconds: float = 0.0, rows: int = 0) -> Iterator[BackgroundSync]:
-    made = BackgroundSync(partner, seconds, rows)
+def sync(recorded: RecordedSync, seconds: float = 0.0, rows: int = 0) -> Iterator[BackgroundSync]:
+    made = BackgroundSync(recorded, seconds, rows)
     yield made
-    partner.go.set()
+    recorded.go.set()
     made.close()
 
 
-def step_until_taken(made: BackgroundSync, partner: Syncing, rows: int = 0) -> None:
-    before = partner.count("take")
-    wait_until(lambda: made.step(rows) and partner.count("take") > before)
+def step_until_applied(made: BackgroundSync, recorded: RecordedSync, rows: int = 0) -> None:
+    before = recorded.count("apply")
+    wait_until(lambda: made.step(rows) and recorded.count("apply") > before)
 
 
-def test_only_the_carrying_is_done_in_another_thread() -> None:
-    partner = Syncing()
-    with sync(partner, seconds=60) as made:
-        step_until_taken(made, partner)
-    assert partner.asked == [("outgoing", True), ("carry", False), ("take", True), ("close", True)]
+def test_only_the_transfer_is_done_in_another_thread() -> None:
+    recorded = RecordedSync()
+    with sync(recorded, seconds=60) as made:
+        step_until_applied(made, recorded)
+    assert recorded.asked == [
+        ("prepare", True),
+        ("transfer", False),
+        ("apply", True),
+        ("close", True),
+    ]
 
 
 def test_one_at_a_time_and_nobody_waits_for_it() -> None:
-    partner = Syncing()
-    partner.go.clear()
-    with sync(partner, rows=1) as made:
+    recorded = RecordedSync()
+    recorded.go.clear()
+    with sync(recorded, rows=1) as made:
         for rows in range(100):
             assert made.step(rows) is False
-        wait_until(lambda: partner.count("carry") == 1)
-        assert partner.count("outgoing") == 1
-        partner.go.set()
-        step_until_taken(made, partner, 100)
+        wait_until(lambda: recorded.count("transfer") == 1)
+        assert recorded.count("prepare") == 1
+        recorded.go.set()
+        step_until_applied(made, recorded, 100)
 
 
 def test_by_rows_alone_the_first_is_at_once_and_the_next_after_so_many() -> None:
-    partner = Syncing()
-    with sync(partner, rows=10) as made:
-        step_until_taken(made, partner, 1)
+    recorded = RecordedSync()
+    with sync(recorded, rows=10) as made:
+        step_until_applied(made, recorded, 1)
         for rows in range(1, 11):
             made.step(rows)
-        assert partner.count("outgoing") == 1
+        assert recorded.count("prepare") == 1
         made.step(11)
-        assert partner.count("outgoing") == 2
+        assert recorded.count("prepare") == 2
 
 
 def test_by_time_alone_rows_do_not_matter() -> None:
-    partner = Syncing()
-    with sync(partner, seconds=3600) as made:
-        step_until_taken(made, partner, 1)
+    recorded = RecordedSync()
+    with sync(recorded, seconds=3600) as made:
+        step_until_applied(made, recorded, 1)
         made.step(10**9)
-        assert partner.count("outgoing") == 1
-    partner = Syncing()
-    with sync(partner, seconds=0.01) as made:
+        assert recorded.count("prepare") == 1
+    recorded = RecordedSync()
+    with sync(recorded, seconds=0.01) as made:
         for _ in range(3):
-            step_until_taken(made, partner, 1)
+            step_until_applied(made, recorded, 1)
 
 
 def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
@@ -114,42 +116,42 @@ def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
 ) -> None:
     waits = iter([3600.0])
     monkeypatch.setattr(module.Backoff, "failed", lambda self: next(waits))
-    partner = Syncing()
-    partner.failure = Unreachable("the server sleeps")
-    with sync(partner, rows=1) as made:
+    recorded = RecordedSync()
+    recorded.failure = Unreachable("the server sleeps")
+    with sync(recorded, rows=1) as made:
         made.step(1)
         wait_until(lambda: not made.step(2) and "the server sleeps" in caplog.text)
         for rows in range(3, 50):
             made.step(rows)
-        assert partner.count("outgoing") == 1
+        assert recorded.count("prepare") == 1
         assert "sync failed, next try in 3600 s" in caplog.text
 
 
 def test_after_the_wait_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.01))
-    partner = Syncing()
-    partner.failure = Unreachable("the server sleeps")
-    with sync(partner) as made:
-        wait_until(lambda: not made.step(1) and partner.count("carry") == 3)
-        partner.failure = None
-        step_until_taken(made, partner, 1)
+    recorded = RecordedSync()
+    recorded.failure = Unreachable("the server sleeps")
+    with sync(recorded) as made:
+        wait_until(lambda: not made.step(1) and recorded.count("transfer") == 3)
+        recorded.failure = None
+        step_until_applied(made, recorded, 1)
 
 
 def test_what_is_no_error_of_ours_is_not_swallowed() -> None:
-    partner = Syncing()
-    partner.failure = ZeroDivisionError("a fault in the program")
-    with sync(partner) as made, pytest.raises(ZeroDivisionError):
+    recorded = RecordedSync()
+    recorded.failure = ZeroDivisionError("a fault in the program")
+    with sync(recorded) as made, pytest.raises(ZeroDivisionError):
         wait_until(lambda: made.step(1))
 
 
 def test_an_outdated_device_syncs_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    partner = Syncing()
-    partner.refusal = Outdated("epoch 5 is held", 5, shrunk=False)
-    with sync(partner, seconds=3600) as made:
-        step_until_taken(made, partner)
-        partner.refusal = None
-        step_until_taken(made, partner)
-        assert partner.count("outgoing") == 2
+    recorded = RecordedSync()
+    recorded.refusal, recorded.again = "epoch 5 is held", True
+    with sync(recorded, seconds=3600) as made:
+        step_until_applied(made, recorded)
+        recorded.refusal, recorded.again = None, False
+        step_until_applied(made, recorded)
+        assert recorded.count("prepare") == 2
     assert [r.levelno for r in caplog.records if "epoch 5 is held" in r.message] == [
         logging.WARNING
     ]
@@ -157,17 +159,17 @@ def test_an_outdated_device_syncs_again_at_once(caplog: pytest.LogCaptureFixture
 
 def test_at_the_end_one_more_than_what_was_under_way() -> None:
     """What is under way may have begun before the last rows came."""
-    partner = Syncing()
-    with sync(partner, seconds=3600) as made:
+    recorded = RecordedSync()
+    with sync(recorded, seconds=3600) as made:
         made.step(1)
         assert made.finish(60) is True
-        assert partner.count("take") == 2
+        assert recorded.count("apply") == 2
 
 
 def test_at_the_end_nobody_waits_for_ever() -> None:
-    partner = Syncing()
-    partner.go.clear()
-    with sync(partner) as made:
+    recorded = RecordedSync()
+    recorded.go.clear()
+    with sync(recorded) as made:
         assert made.finish(0.05) is False
 
 

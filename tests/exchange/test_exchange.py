@@ -346,6 +346,20 @@ def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
             old.merged("fan-1", None, "evidence")
 
 
+@DISTANCES
+def test_only_a_server_keeps_groups(
+    exchange: Way, request: pytest.FixtureRequest, distance: str
+) -> None:
+    publish(exchange, of_kinds("fan-1", 0), of_kinds("fan-2", 1))
+    kept = exchange("fan-1").groups(distance)
+    if "http" not in request.node.callspec.params["exchange"]:
+        assert kept is None
+        return
+    assert kept is not None
+    assert [model["origin"] for model in kept["models"]] == ["fan-1", "fan-2"]
+    assert (kept["distance"], kept["since"]) == (distance, 2)
+
+
 def test_closing_twice_does_no_harm(exchange: Way) -> None:
     way = exchange("fan-1")
     way.close()

@@ -177,6 +177,16 @@ def test_what_only_time_or_people_can_mend_is_raised(
 # A state that was lost
 
 
+def test_a_device_that_is_outdated_should_sync_again_at_once(exchange: MemoryExchange) -> None:
+    device("fan-9", exchange, seed=7, count=2 * LEAST).sync()
+    reborn = device("fan-9", exchange, seed=8, count=LEAST)
+    first, second = (reborn.apply(reborn.transfer(reborn.prepare())) for _ in range(2))
+    assert (first.again, first.refusal is not None) == (True, True)
+    assert (second.again, second.refusal) == (False, None)
+    refused = device("pump-1", exchange)
+    assert refused.apply(refused.transfer(refused.prepare())).again is False
+
+
 @pytest.mark.parametrize("count", [LEAST, 2 * LEAST, 3 * LEAST], ids=["less", "equal", "more"])
 def test_a_device_that_lost_its_state_replaces_what_is_known_of_it(
     exchange: MemoryExchange, count: int

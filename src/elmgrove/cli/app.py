@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
@@ -10,8 +11,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from elmgrove import __version__
-from elmgrove.cli import plug_ins
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, MissingExtra
 
 #: Where each command is, a function or a group of commands. Each is loaded when it is asked for:
 #: all of them together take seconds, and more on a small machine.
@@ -29,6 +29,13 @@ COMMANDS = {
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",
 }
+#: The entry points with which other distributions add commands, each a Typer app.
+PLUG_INS = "elmgrove.commands"
+#: Commands of this project that a device does not need, and what installs them.
+APPENDIX = {
+    "paper": "elmgrove paper needs the appendix: pip install elmgrove-papers "
+    "(from a checkout: pip install ./papers)"
+}
 
 
 class OnDemand(TyperGroup):
@@ -36,22 +43,67 @@ class OnDemand(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Gives the names of all commands, in the order of the help."""
-        return [*COMMANDS, *plug_ins.names()]
+        return [*COMMANDS, *_plug_ins()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Loads a command; None if there is none of this name."""
         if cmd_name in COMMANDS:
             module, _, attribute = COMMANDS[cmd_name].partition(":")
-            return _made(cmd_name, getattr(import_module(module), attribute))
-        return _made(cmd_name, plug_ins.load(cmd_name)) if cmd_name in plug_ins.names() else None
+            return _command(cmd_name, getattr(import_module(module), attribute))
+        return _plug_in(cmd_name) if cmd_name in _plug_ins() else None
 
 
-def _made(name: str, found: Any) -> Any:
+def _command(name: str, found: Any, **settings: Any) -> Any:
+    """Makes a command of a function, or of a Typer app, which holds several."""
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(name)(found)
+    alone.command(name, **settings)(found)
     return typer.main.get_command(alone)
+
+
+def _plug_ins() -> list[str]:
+    """Lists the commands of other distributions, and those that could be installed."""
+    return sorted({*entry_points(group=PLUG_INS).names, *APPENDIX})
+
+
+def _plug_in(name: str) -> Any:
+    """Loads a command of another distribution.
+
+    One that is not installed or can't be loaded is there as well, and says so when it is called:
+    no plug-in may take the others away.
+    """
+    found = {entry.name: entry for entry in entry_points(group=PLUG_INS)}
+    try:
+        if name not in found:
+            raise MissingExtra(APPENDIX[name])
+        return _command(name, _loaded(found[name]))
+    except ElmgroveError as error:
+        return _excuse(name, error)
+
+
+def _loaded(entry: EntryPoint) -> typer.Typer:
+    try:
+        loaded = entry.load()
+    except Exception as error:  # whatever a foreign module does when it is imported
+        raise ElmgroveError(f"elmgrove {entry.name} can't be loaded: {error!r}") from error
+    if not isinstance(loaded, typer.Typer):
+        raise ElmgroveError(
+            f"elmgrove {entry.name} can't be loaded: {entry.value} is not a Typer app"
+        )
+    return loaded
+
+
+def _excuse(name: str, error: ElmgroveError) -> Any:
+    """Makes a command that takes any arguments and raises the error."""
+
+    def excuse() -> None:
+        raise error
+
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    return _command(
+        name, excuse, help=f"Not installed: {escape(str(error))}.", context_settings=anything
+    )
 
 
 app = typer.Typer(

@@ -19,7 +19,7 @@ def share(
     ] = None,
     guard: Annotated[
         bool,
-        typer.Option(help="Share only what covers enough new rows (counting, not privacy)."),
+        typer.Option(help="Share only after enough new rows; this is no proof of privacy."),
     ] = True,
 ) -> None:
     """Write what this device learned itself, for others to merge.
@@ -46,8 +46,7 @@ def share(
         save(state, member)
         save(path, contribution)
     held_back = f" {_more_rows(missing)} needed before the newer ones follow." if missing else ""
-    rows = f"{contribution.evidence.count:.0f} rows"
-    notes.print(f"Wrote {path}: {contribution.origin}, {rows}.{held_back}")
+    notes.print(f"Wrote {path}: {contribution.origin}, {_rows(contribution)}.{held_back}")
 
 
 def merge(
@@ -67,15 +66,15 @@ def merge(
     with locked(state):
         member = load(state, Member.from_bytes)
         try:
-            news = [member.receive(contribution) for contribution in contributions]
+            taken = [member.receive(contribution) for contribution in contributions]
         except Mismatch as error:
             hint = "To merge, a state must be made with: learn --like"
             raise Mismatch(f"{error}\n  {hint}") from error
-        if any(news):
+        if any(taken):
             save(state, member)
-    for contribution, new in zip(contributions, news, strict=True):
+    for contribution, new in zip(contributions, taken, strict=True):
         outcome = "merged" if new else "nothing new"
-        notes.print(f"{contribution.origin}, {contribution.epoch} rows learned: {outcome}.")
+        notes.print(f"{contribution.origin}, {_rows(contribution)}: {outcome}.")
     others = ", ".join(held.origin for held in member.ledger)
     notes.print(f"{member.name} now uses its own rows and those of {others}.")
 
@@ -100,6 +99,10 @@ def forget(
             raise BadInput(f"{member.name} never merged {origin!r}; it uses {known}")
         save(state, member)
     notes.print(f"{member.name} no longer uses anything of {origin}.")
+
+
+def _rows(contribution: Contribution) -> str:
+    return f"{contribution.evidence.count:.0f} rows"
 
 
 def _more_rows(count: int) -> str:

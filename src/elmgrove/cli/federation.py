@@ -233,15 +233,15 @@ def _admin(context: typer.Context) -> httpx.Client:
 
 def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
     grid = Grid()
-    for heading in ("device", "key", "epoch", "rows", "last upload"):
+    for heading in ("device", "key", "rows", "last upload"):
         grid.add_column(heading)
     for device in devices:
         entry = entries.get(device["name"])
         key = "revoked" if device["revoked"] else "valid"
         if entry is None:
-            grid.add_row(device["name"], key, "", "", "never")
+            grid.add_row(device["name"], key, "", "never")
             continue
         uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
         rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, str(entry["epoch"]), rows, uploaded)
+        grid.add_row(device["name"], key, rows, uploaded)
     return grid

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.table import Table as Grid
 from elmgrove.algebra import Array
 from elmgrove.cli.options import Ca, bar, notes
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.exchange import Exchange, FolderExchange, open_exchange
+from elmgrove.exchange import Exchange, open_exchange
 from elmgrove.federation import (
     Contribution,
     Grouping,
@@ -140,15 +141,8 @@ def groups_(
 def _told(
     where: list[str], key: str | None, ca: str | None, distance: str
 ) -> dict[str, Any] | None:
-    """Asks the server for the groups that it keeps; None where there is no server."""
-    exchange = open_exchange(where[0], "fleet", key=key, ca=ca)
-    if isinstance(exchange, FolderExchange):  # or a file, which is not opened
-        return None
-    # Here, because httpx takes a while to load, and a folder needs none of it.
-    from elmgrove.exchange import HttpExchange
-
-    assert isinstance(exchange, HttpExchange)
-    with exchange:
+    """Asks for the groups that a server keeps; None for a folder or files."""
+    with closing(open_exchange(where[0], "fleet", key=key, ca=ca)) as exchange:
         return exchange.groups(distance)
 
 
@@ -159,11 +153,8 @@ def _contributions(
         return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3
     if len(where) > 1:
         raise BadInput("give one exchange, or files that all exist")
-    exchange = open_exchange(where[0], "fleet", key=key, ca=ca)
-    try:
+    with closing(open_exchange(where[0], "fleet", key=key, ca=ca)) as exchange:
         return _fetched(exchange), exchange.charter.ridge
-    finally:
-        exchange.close()
 
 
 def _fetched(exchange: Exchange) -> list[Contribution]:
@@ -240,7 +231,7 @@ def _reason(found: Grouping) -> str:
     if found.silhouettes:
         tried = ", ".join(f"{n}: {score:.3f}" for n, score in found.silhouettes.items())
         return f"Silhouettes by number of groups: {tried}."
-    return "All is one group." if found.count == 1 else "The number of groups was given."
+    return "All patterns are one group." if found.count == 1 else "The number of groups was given."
 
 
 def _draw_groups(found: Grouping, ridge: float, path: Path) -> None:

@@ -27,8 +27,6 @@ _FORMATS: dict[str, type[Content]] = {
     COMPACT_FORMAT: CompactModel,
     CLASSIFIER_FORMAT: CompactClassifier,
 }
-#: What people read instead of some names, which programs know from ``--json``.
-_LABELS = {"heard from": "received from (rows)", "rests on": "uses"}
 
 
 def inspect(
@@ -50,9 +48,7 @@ def inspect(
         return
     grid = Grid(title=str(file), show_header=False)
     for name, value in facts.items():
-        grid.add_row(
-            _LABELS.get(name, name), value if isinstance(value, str) else json.dumps(value)
-        )
+        grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
     Console(markup=False, emoji=False).print(grid)
 
 
@@ -80,8 +76,8 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "state": detector.state,
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
-        "heard from": {held.origin: held.epoch for held in member.ledger},
-        "rests on": _sum_facts(member),
+        "received from": {held.origin: _rows(held) for held in member.ledger},
+        "uses": _sum_facts(member),
         "rows published": 0 if member.published is None else member.published.learned,
         "recent rows kept": len(detector.recent),
         "rows in quarantine": len(detector.quarantine),
@@ -103,10 +99,14 @@ def _contribution_facts(contribution: Contribution) -> dict[str, Any]:
     return {
         "holds": "evidence to give away",
         "origin": contribution.origin,
-        "rows learned": contribution.epoch,
+        "rows": _rows(contribution),
         "admissible": "yes" if verdict else f"no: {verdict.reason}",
         **_evidence_facts(contribution.evidence),
     }
+
+
+def _rows(contribution: Contribution) -> int:
+    return round(contribution.evidence.count)
 
 
 def _model_facts(model: CompactModel) -> dict[str, Any]:

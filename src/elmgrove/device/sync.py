@@ -8,8 +8,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import Incoming, SyncReport
-from elmgrove.federation import Outdated
+from elmgrove.exchange import SyncReport
 
 log = logging.getLogger("elmgrove.device")
 
@@ -131,16 +130,14 @@ class BackgroundSync:
         future, self._under_way = self._under_way, None
         assert future is not None
         try:
-            incoming = future.result()
-            report = self._syncing.apply(incoming)
+            report = self._syncing.apply(future.result())
         except ElmgroveError as error:
             wait = self._backoff.failed()
             self._next_in(wait, failed=True)
             log.warning("sync failed, next try in %.0f s: %s", wait, error)
             return False
         self._backoff.succeeded()
-        outdated = isinstance(incoming, Incoming) and isinstance(incoming.refusal, Outdated)
-        self._next_in(0.0 if outdated else self._seconds, failed=False)
+        self._next_in(0.0 if report.again else self._seconds, failed=False)
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
         return report.updated
 

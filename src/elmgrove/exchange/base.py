@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from elmgrove.algebra import Evidence, Fitted, groups
 from elmgrove.errors import ElmgroveError
@@ -79,6 +79,13 @@ class Exchange(Protocol):
         """
         ...
 
+    def groups(self, distance: str) -> dict[str, Any] | None:
+        """Gives the groups that the exchange keeps by this distance; None if it keeps none.
+
+        The fields are those of ``Grouping.fields``, with ``since``: the revision that made them.
+        """
+        ...
+
     def close(self) -> None:
         """Lets go of connections."""
         ...
@@ -90,7 +97,7 @@ class SyncReport:
 
     ``sent`` is how many rows are in what others may know of this device, None if there is nothing
     yet; ``missing`` how many more it must learn before it sends something new; ``updated`` whether
-    what it uses of others changed.
+    what it uses of others changed; ``again`` whether the next sync should follow at once.
     """
 
     sent: int | None
@@ -98,14 +105,23 @@ class SyncReport:
     devices: int
     updated: bool
     refusal: str | None
+    again: bool = False
 
     @classmethod
     def of(
-        cls, member: Member, *, guarded: bool, devices: int, updated: bool, refusal: str | None
+        cls,
+        member: Member,
+        *,
+        guarded: bool,
+        devices: int,
+        updated: bool,
+        refusal: str | None,
+        again: bool = False,
     ) -> "SyncReport":
         """Tells what a member has sent and uses now."""
         sent = None if member.published is None else member.published.learned
-        return cls(sent, member.rows_missing(guarded=guarded), devices, updated, refusal)
+        missing = member.rows_missing(guarded=guarded)
+        return cls(sent, missing, devices, updated, refusal, again)
 
     def __str__(self) -> str:
         mine = "nothing sent yet" if self.sent is None else f"sums of {self.sent:,} rows sent"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
 from elmgrove.exchange.base import (
@@ -105,8 +106,12 @@ class FolderExchange:
             return returned_of(self.charter, revision, entries, without, grouped)
         return merged_of(self.charter, revision, entries)
 
+    def groups(self, distance: str) -> dict[str, Any] | None:
+        """Gives None: groups are made when a device asks for its sums, and not kept."""
+        return None
+
     def close(self) -> None:
-        """Lets go of nothing: a folder holds no connection."""
+        """Does nothing: a folder holds no connection."""
 
     def _held(self, path: Path) -> Version | None:
         try:
@@ -160,7 +165,7 @@ def _read_charter(folder: Path) -> Charter:
 
 @contextmanager
 def reaching(folder: Path) -> Iterator[None]:
-    """A folder that can't be read or written may be there again later."""
+    """Turns an error of the file system into ``Unreachable``: it may work later."""
     try:
         yield
     except Unreachable:

@@ -23,6 +23,7 @@ from elmgrove.federation import (
     Refused,
     address_of,
     entry_from_bytes,
+    require_address,
     unbundle,
 )
 from elmgrove.storage import write
@@ -51,7 +52,7 @@ class HttpExchange:
         timeout: float = 30.0,
     ) -> None:
         self._open = partial(client, url, ca=ca, timeout=timeout)
-        address_of(device)
+        require_address(device)
         self._device = device
         self._key = key
         self._token = token
@@ -63,7 +64,7 @@ class HttpExchange:
 
     @property
     def charter(self) -> Charter:
-        """Asks for the federation's charter, once."""
+        """The federation's charter, asked for once."""
         if self._charter is None:
             self._charter = Charter.from_fields(_fields(self._request("GET", "")))
         return self._charter
@@ -197,7 +198,7 @@ def _fields(answer: httpx.Response) -> dict[str, Any]:
     try:
         return dict(answer.json())
     except (TypeError, ValueError) as error:
-        raise Unreachable(f"{answer.url.host}: what answers is no exchange") from error
+        raise Unreachable(f"{answer.url.host} is not an Elmgrove exchange") from error
 
 
 def _problem(answer: httpx.Response) -> dict[str, Any]:

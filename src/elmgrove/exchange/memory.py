@@ -1,6 +1,7 @@
 """An exchange in memory: for devices in one process, and the model for all others."""
 
 from collections.abc import Collection
+from typing import Any
 
 from elmgrove.exchange.base import Listing, listing_of, merged_of, returned_of, version_of
 from elmgrove.federation import (
@@ -18,7 +19,7 @@ class MemoryExchange:
     def __init__(self, charter: Charter) -> None:
         self.charter = charter
         self._held: dict[str, bytes] = {}
-        # Each change is numbered, with the device that made it, to which it is no news.
+        # The device that made each change: for that device it is none.
         self._changes: list[str] = []
 
     def publish(self, entry: Entry) -> None:
@@ -46,18 +47,22 @@ class MemoryExchange:
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
         """Adds up all entries but one device's; None if ``known`` is still what it would be."""
-        news = [
+        changes = [
             number
             for number, origin in enumerate(self._changes, start=1)
             # In groups, one's own change matters: it may lead to another group.
             if grouped is not None or origin != without
         ]
-        revision = news[-1] if news else 0
+        revision = changes[-1] if changes else 0
         if known is not None and (known.revision, known.grouped) == (revision, grouped):
             return None
         if grouped is not None:
             return returned_of(self.charter, revision, self.fetch(self._held), without, grouped)
         return merged_of(self.charter, revision, self.fetch(set(self._held) - {without}))
 
+    def groups(self, distance: str) -> dict[str, Any] | None:
+        """Gives None: groups are made when a device asks for its sums, and not kept."""
+        return None
+
     def close(self) -> None:
-        """Lets go of nothing: there is no connection."""
+        """Does nothing: there is no connection."""

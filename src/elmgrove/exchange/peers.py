@@ -1,4 +1,4 @@
-"""Devices that hear from each other directly, without a server."""
+"""Devices that fetch entries from each other directly, without a server."""
 
 import logging
 import time
@@ -68,7 +68,7 @@ class PeerSession:
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
 
     def prepare(self) -> None:
-        """Lets the listener give away what the guard allows; there is nothing to carry."""
+        """Lets the listener give away what the guard allows; there is nothing to send."""
         offered(self.member, self._guarded, self._save)
 
     def transfer(self, outgoing: None) -> PulledEntries:
@@ -108,4 +108,4 @@ class PeerSession:
         )
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing: no connection is kept."""

@@ -58,9 +58,10 @@ class Incoming:
 class Session:
     """Keeps a member in step with an exchange.
 
-    ``rule`` chooses whom to merge (everyone unless stated), ``budget`` how much fetching may cost.
-    Where the rule needs a sum or groups, the exchange's are taken. With a budget, with any other
-    rule, and by everyone for a device with patterns, contributions are fetched one by one.
+    ``rule`` chooses the devices to merge (all unless stated), ``budget`` says how much
+    fetching may cost. Where the rule needs a sum or groups, the exchange's are taken. With a
+    budget, with any other rule, and by everyone for a device with patterns, contributions are
+    fetched one by one.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard.
     """
@@ -90,12 +91,10 @@ class Session:
 
     def sync(self) -> SyncReport:
         """Publishes what the guard lets, and takes in what the others learned."""
-        incoming = self.transfer(self.prepare())
-        if isinstance(incoming.refusal, Outdated):
-            # The exchange knew another version of this device; now it is told so.
-            self.apply(incoming)
-            incoming = self.transfer(self.prepare())
-        return self.apply(incoming)
+        report = self.apply(self.transfer(self.prepare()))
+        if report.again:
+            report = self.apply(self.transfer(self.prepare()))
+        return report
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
@@ -147,11 +146,8 @@ class Session:
 
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back."""
-        member, self._departures = self.member, ()
-        if isinstance(incoming.refusal, Outdated):
-            member.outrank(incoming.refusal.held_epoch)
-            if incoming.refusal.shrunk:
-                self._departures = (member.depart(),)
+        member = self.member
+        outranked = self._outrank(incoming.refusal)
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
         return SyncReport.of(
@@ -160,7 +156,21 @@ class Session:
             devices=0 if member.merged is None else member.merged.devices,
             updated=incoming.merged is not None,
             refusal=None if incoming.refusal is None else str(incoming.refusal),
+            again=outranked,
         )
+
+    def _outrank(self, refusal: ElmgroveError | None) -> bool:
+        """Makes this device's next entry newer than the version that the exchange holds.
+
+        Says whether that was why the exchange refused an entry.
+        """
+        self._departures = ()
+        if not isinstance(refusal, Outdated):
+            return False
+        self.member.outrank(refusal.held_epoch)
+        if refusal.shrunk:
+            self._departures = (self.member.depart(),)
+        return True
 
     def _ready_sum(self, outgoing: Outgoing) -> Merged | None:
         known = outgoing.known

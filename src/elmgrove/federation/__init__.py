@@ -1,6 +1,12 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
-from elmgrove.federation.charter import Charter, address_of, basis_of, require_addable
+from elmgrove.federation.charter import (
+    Charter,
+    address_of,
+    basis_of,
+    require_addable,
+    require_address,
+)
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
     HIGHEST_EPOCH,
@@ -52,6 +58,7 @@ from elmgrove.federation.selection import (
     Quality,
     Rule,
     SameGroup,
+    rule_of,
     within,
 )
 from elmgrove.federation.standing import StandingGroups
@@ -104,11 +111,13 @@ __all__ = [
     "local_models",
     "parameters",
     "require_addable",
+    "require_address",
     "require_distance",
     "require_epoch",
     "require_origin",
     "require_written_as",
     "returned",
+    "rule_of",
     "seal",
     "unbundle",
     "unpacking",

@@ -70,7 +70,7 @@ class Grouping:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The grouping as JSON holds it."""
         models = [
             {"origin": origin, "pattern": pattern, "rows": evidence.count, "group": label}
             for (origin, pattern, evidence), label in zip(self.models, self.labels, strict=True)
@@ -198,7 +198,7 @@ def _ordered(labels: Array) -> tuple[int, ...]:
 
 
 def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
-    """Back matching: for each client, the group whose global model replaces each of its models.
+    """Says which group's model replaces each model of each client (back matching).
 
     A client with at least as many local models as there are groups gets all of them, the k-th in
     the place of its k-th model, and keeps what it has beyond that (None). Another gets, for
