@@ -385,7 +385,7 @@ def test_tests_mirror_the_library() -> None:
 
 
 #: Their tests may still have other names.
-UNNAMED = ("cli", "device", "exchange", "rounds", "server")
+UNNAMED = ("cli", "exchange", "server")
 
 
 def _is_named_after_a_module(path: Path, chapter: str) -> bool:
