@@ -137,7 +137,9 @@ def test_what_does_not_fit_is_one_clear_line(
     assert "sensor 4" in one_clear_line(elmgrove("federate", "--data", fleet))
     write(Path("rows.csv"), rows_of(0, 1, 5))
     few = ("federate", "--data", "rows.csv", "--clients", 2, "--rule", "fedavg")
-    assert "5 rows, of which Fed-ELMS would begin with 6" in one_clear_line(elmgrove(*few))
+    assert "Fed-ELMS needs more than 6 rows to start; the clients have 5" in one_clear_line(
+        elmgrove(*few)
+    )
 
 
 def test_a_late_client_is_left_out_and_named(elmgrove: Elmgrove) -> None:

@@ -117,7 +117,7 @@ def test_what_was_joined_or_put_aside_is_undone_after_loading() -> None:
     before = me.detector.parts
     again = Member.from_bytes(me.to_bytes())
     again.detector.model.revive(again.detector.model.patterns.retired[0].number)
-    again.detector.model.part(3)
+    again.detector.model.separate(3)
     assert len(again.detector.model.own) == 3
     assert again.detector.parts == before
 
@@ -207,7 +207,7 @@ def golden_member() -> Member:
         [*model.own, *model.patterns.retired], (0.5, 0.25, np.inf), strict=True
     ):
         pattern.typical = typical
-    model._panel.weigh(2.0)
+    model._weighing.weigh(2.0)
     return me
 
 

@@ -156,7 +156,7 @@ def test_no_row_is_of_a_setting_that_is_gone() -> None:
 def _offer_row(offer: Offer) -> str:
     said = (inspect.getdoc(offer.handler) or "").splitlines()[0].replace("``", "`")
     path = re.sub(r":\w+}", "}", offer.path)
-    who = ", ".join(offer.secrets) or "anybody"
+    who = ", ".join(offer.secrets) or "none"
     return f"| `{offer.method}` | `{path}` | {who} | {said} |"
 
 

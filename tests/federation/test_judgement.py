@@ -26,7 +26,7 @@ def test_each_model_on_each_others_rows() -> None:
             assert judgement.error[i, j] == pytest.approx(from_sums, rel=1e-9)
 
 
-def test_who_has_no_rows_can_not_be_judged_on_them() -> None:
+def test_a_device_without_rows_can_not_be_judged_on_them() -> None:
     judgement = judge([said("a", rows(1)), said("b", rows(1, 0)), said("c", rows(2))], RIDGE)
     assert np.isnan(judgement.error[:, 1]).all()
     assert np.isfinite(np.delete(judgement.error, 1, axis=1)).all()

@@ -1,4 +1,4 @@
-"""A ledger keeps the newest of each origin, however it came."""
+"""A ledger keeps the newest of each origin, however it came; an exchange, what may follow."""
 
 from itertools import permutations
 
@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.federation import Contribution, Departure, Entry, Ledger
+from elmgrove.federation import (
+    Contribution,
+    Departure,
+    Entry,
+    Ledger,
+    Outdated,
+    Refused,
+    Version,
+    follows,
+)
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
 
@@ -23,7 +32,7 @@ def said(origin: str, epoch: int, basis: Basis = BASIS) -> Contribution:
 
 
 def otherwise(origin: str, epoch: int) -> Contribution:
-    """What the device says at that epoch after its state was restored and it learned anew."""
+    """What the device says at that epoch after its state was restored and it learned again."""
     return Contribution(origin, epoch, (said("x", epoch + 1).evidence,))
 
 
@@ -33,9 +42,9 @@ def content(ledger: Ledger) -> list[bytes]:
 
 SAID = [said(origin, epoch) for origin in "abc" for epoch in (0, 1, 5)]
 LEFT = [Departure(origin, epoch) for origin in "abc" for epoch in (1, 5, 6)]
-ANEW = [otherwise(origin, epoch) for origin in "abc" for epoch in (1, 5)]
+AGAIN = [otherwise(origin, epoch) for origin in "abc" for epoch in (1, 5)]
 newest_of_all = [said(origin, 5) for origin in "abc"]
-some = st.lists(st.sampled_from(SAID + LEFT + ANEW), max_size=12)
+some = st.lists(st.sampled_from(SAID + LEFT + AGAIN), max_size=12)
 
 
 @settings(max_examples=50, deadline=None)
@@ -142,7 +151,7 @@ def test_a_newer_contribution_ends_a_departure() -> None:
     assert "b" in ledger
 
 
-def test_of_equal_epochs_a_departure_wins_whoever_came_first() -> None:
+def test_of_equal_epochs_a_departure_wins_in_either_order() -> None:
     assert Ledger([said("b", 5), Departure("b", 5)]).entries == [Departure("b", 5)]
     assert Ledger([Departure("b", 5), said("b", 5)]).entries == [Departure("b", 5)]
 
@@ -157,3 +166,73 @@ def test_a_departure_is_not_forgotten_with_what_was_contributed() -> None:
     ledger = Ledger([Departure("b", 5)])
     assert not ledger.forget("b")
     assert ledger.departures == [Departure("b", 5)]
+
+
+# Which entry may follow which
+
+HELD = Version(10, 8.0, "a")
+GONE = Version(10, None, "a")
+
+
+@pytest.mark.parametrize(
+    ("held", "new"),
+    [
+        (None, Version(0, 0.0, "a")),
+        (None, Version(0, None, "a")),
+        (HELD, Version(11, 8.0, "b")),
+        (HELD, Version(11, 9.0, "b")),
+        (HELD, Version(11, 8.0 * (1 - 1e-12), "b")),
+        (HELD, Version(11, None, "b")),
+        (GONE, Version(11, 1.0, "b")),
+        (GONE, Version(11, None, "b")),
+    ],
+)
+def test_what_is_newer_is_stored(held: Version | None, new: Version) -> None:
+    assert follows(held, new)
+
+
+@pytest.mark.parametrize("held", [HELD, GONE])
+def test_the_same_again_is_not_stored_again(held: Version) -> None:
+    assert not follows(held, Version(held.epoch, held.count, held.digest))
+
+
+@pytest.mark.parametrize(
+    ("held", "new", "shrunk"),
+    [
+        (HELD, Version(10, 8.0, "b"), False),
+        (HELD, Version(9, 9.0, "b"), False),
+        (HELD, Version(9, 7.0, "b"), True),
+        (HELD, Version(11, 7.0, "b"), True),
+        (HELD, Version(10, None, "b"), False),
+        (GONE, Version(10, 1.0, "b"), False),
+        (GONE, Version(9, None, "b"), False),
+    ],
+)
+def test_what_is_older_or_less_is_refused_with_what_to_do(
+    held: Version, new: Version, shrunk: bool
+) -> None:
+    with pytest.raises(Outdated) as refused:
+        follows(held, new)
+    assert isinstance(refused.value, Refused)
+    assert (refused.value.held_epoch, refused.value.shrunk) == (10, shrunk)
+
+
+versions = st.builds(
+    Version, st.integers(0, 5), st.none() | st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from("ab")
+)
+
+
+@given(st.lists(versions, max_size=12))
+def test_epochs_only_rise_and_rows_only_grow_unless_the_device_left(news: list[Version]) -> None:
+    held: Version | None = None
+    for new in news:
+        try:
+            stored = follows(held, new)
+        except Outdated:
+            continue
+        if stored and held is not None:
+            assert new.epoch > held.epoch
+            assert None in (held.count, new.count) or new.count >= held.count
+        if stored:
+            held = new
+        assert (held.epoch, held.digest) == (new.epoch, new.digest)

@@ -167,7 +167,9 @@ def test_no_choice_within_one_limit_has_more_devices(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7))
-def test_both_limits_are_kept_and_whoever_still_fits_is_taken(pairs: list[tuple[int, int]]) -> None:
+def test_both_limits_are_kept_and_a_device_that_fits_is_taken(
+    pairs: list[tuple[int, int]],
+) -> None:
     costs = {f"d{n}": Cost(*pair) for n, pair in enumerate(pairs)}
     budget = Cost(20, 15)
     chosen = within(budget, costs)

@@ -303,8 +303,8 @@ def test_sums_are_those_of_the_members_whatever_came_and_went(
     found = groups.grouping
     parts = {(name, j): part for name in expected for j, part in enumerate(expected[name].parts)}
     assert {model.name: model.evidence for model in found.models} == parts
-    afresh = StandingGroups(BASIS, RIDGE, found, TOLERANCE)
-    alike(groups, afresh)
+    computed = StandingGroups(BASIS, RIDGE, found, TOLERANCE)
+    alike(groups, computed)
 
 
 @DISTANCES
@@ -313,7 +313,7 @@ def test_sums_are_those_of_the_members_whatever_came_and_went(
 def test_the_same_twice_is_once_and_leaving_and_coming_back_too(
     distance: str, way: list[tuple[str, int | None]], name: str, word: int
 ) -> None:
-    # Whoever is not there before can come, go and come again.
+    # A device that is not there before can come, go and come again.
     way = [*way, (name, None)]
     once = walked(distance, [*way, (name, word)])
     alike(walked(distance, [*way, (name, word), (name, word)]), once)

@@ -69,7 +69,10 @@ IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
     ("says", "reason"),
     [
         (contribution_of("liar", evidence_of(rows_of(0, 1, 9), OTHER)), "seed: 7 here, 8 there"),
-        (contribution_of("good", evidence_of(rows_of(0, 1, 9))), "came from 'liar'"),
+        (
+            contribution_of("good", evidence_of(rows_of(0, 1, 9))),
+            "sent a message in the name of 'good'",
+        ),
         (contribution_of("liar", evidence_of(rows_of(0, 1, 9)))[:-9], "BadFile"),
         (contribution_of("liar", IMPOSSIBLE), "NotAdmissible"),
         (b"something else", "BadFile"),

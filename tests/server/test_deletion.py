@@ -66,19 +66,13 @@ def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
     """A federation that is deleted as soon as the next request's secret was found to be right."""
     assert fans.put(said(ME, 1)).status_code == 200
 
-    async def caller_of(request: Request) -> auth.Caller:
-        caller = await auth.caller_of(request)
+    async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
+        caller = await auth.caller_of(request, *admitted)
         await caller.service.store.delete_federation(caller.charter.name)
         return caller
 
-    async def joiner_of(request: Request) -> tuple[auth.Caller, bool]:
-        caller, is_admin = await auth.joiner_of(request)
-        await caller.service.store.delete_federation(caller.charter.name)
-        return caller, is_admin
-
     monkeypatch.setattr(contributions, "caller_of", caller_of)
     monkeypatch.setattr(registry, "caller_of", caller_of)
-    monkeypatch.setattr(registry, "joiner_of", joiner_of)
     return fans
 
 

@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -192,11 +191,13 @@ def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path: Path, old: 
     path = tmp_path / "fan.elm"
     save(path, old)
     learned = old.detector.learned
-    for attempt in range(3):
+    for _ in range(3):
         with run(SAVE_FOR_EVER, str(path)) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "saved\n"
-            time.sleep(0.01 + 0.013 * attempt)
+            before = names(tmp_path)
+            while process.poll() is None and names(tmp_path) == before:
+                pass  # until a save has begun, or ended
             process.send_signal(signal.SIGKILL)
         now = load(path, Member.from_bytes).detector.learned
         assert now > learned

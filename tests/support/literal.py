@@ -101,7 +101,7 @@ def initialized_clustering(scores: dict[int, float], threshold: float) -> int:
 
 
 def sequential_clustering(X: Matrix, labels: Matrix, new: Matrix) -> list[int]:
-    """MLMG, Algorithm 2: each new row goes to the nearest center, which is then computed anew."""
+    """MLMG, Algorithm 2: each new row goes to the nearest center, whose mean then changes."""
     clusters = [list(X[labels == name]) for name in np.unique(labels)]
     chosen = []
     for x in new:

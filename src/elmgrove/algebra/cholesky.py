@@ -24,7 +24,7 @@ _HOPELESS = 0.01
 
 
 def epsilon(dtype: Any) -> float:
-    """The machine epsilon of a dtype."""
+    """Gives the machine epsilon of a dtype."""
     return float(np.finfo(dtype).eps)
 
 

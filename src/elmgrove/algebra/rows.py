@@ -51,7 +51,7 @@ class Rows:
         return X, energy
 
     def name(self, column: int) -> str:
-        """The name of a column in an error's text."""
+        """Names a column for an error's text."""
         return f"column {column}" + (f" ({self.names[column]!r})" if self.names else "")
 
     def _converted(self, X: Any, dimensions: int) -> Array:

@@ -44,7 +44,7 @@ class Fitted:
         return Fitted(self.evidence + other.evidence, self.ridge)
 
     def loss_with(self, other: "Fitted") -> float:
-        """By what share an error grows if one model serves both, on the rows that lose more."""
+        """Computes by what share an error grows if one model serves both: that of the worse off."""
         # What overflows is no pair: it becomes the largest loss there is, which is still a number.
         with np.errstate(over="ignore", invalid="ignore"):
             joint = (self.evidence + other.evidence).solve(self.ridge)
@@ -210,13 +210,13 @@ class Screening:
             self._hidden[index] = factor.ridge / error if error > 0.0 else np.inf
 
     def bounds(self) -> Array:
-        """The bounds for all pairs, as a square table."""
+        """Computes the bounds for all pairs, as a square table."""
         count = len(self._betas)
         blocks = [slice(start, start + _AT_ONCE) for start in range(0, count, _AT_ONCE)]
         return np.vstack([self.bounds_of(block) for block in blocks])
 
     def bounds_of(self, some: slice) -> Array:
-        """The bounds for pairs of some with all, a line for each of the some."""
+        """Computes the bounds for pairs of some with all, a line for each of the some."""
         with np.errstate(all="ignore"):  # as above
             bounds = 0.5 * (self._growth(some) - self._ridge_share(some))
         # Numbers beyond range say nothing, nor does a bound below 0: a smaller share of the ridge

@@ -13,7 +13,7 @@ from elmgrove.algebra.blas import Blas
 from elmgrove.algebra.cholesky import epsilon, mirrored, regularized, visible
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
-from elmgrove.errors import BadInput, SingularSystem
+from elmgrove.errors import SingularSystem
 
 # Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
 _WAITING = 16
@@ -132,12 +132,9 @@ class Sums:
         return self.evidence if self.prior is None else self.evidence + self.prior
 
     def _copied(self, evidence: Evidence) -> tuple[Array, Array]:
-        """U and V in the layout that BLAS takes; refused where the dtype's range is too small."""
-        # What overflows is refused right below, in words.
-        with np.errstate(over="ignore"):
-            U, V = (np.array(part, self.U.dtype, order="F") for part in (evidence.U, evidence.V))
-        if not (np.isfinite(U).all() and np.isfinite(V).all()):
-            raise BadInput(f"this evidence holds values beyond the range of {self.U.dtype}")
+        """U and V in the layout that BLAS takes."""
+        evidence.require_within(self.U.dtype)
+        U, V = (np.array(part, self.U.dtype, order="F") for part in (evidence.U, evidence.V))
         return U, V
 
     def _age(self, rows: int) -> None:

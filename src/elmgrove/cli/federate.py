@@ -109,9 +109,7 @@ def federate(
     run = _simulate() if engine is EngineName.flower else run_plan
     fleet = FleetRows.read(data, clients, seed)
     basis = fleet.basis(units, seed)
-    rows, batch = fleet.rows, np.empty((0, basis.layer.inputs))
-    if rule is RuleName.fedavg:
-        rows, batch = fleet.with_batch(2 * basis.layer.units, seed)
+    rows, batch = fleet.with_batch(rule.batch_rows(basis), seed)
     plan = Plan(
         rule,
         basis,
@@ -209,10 +207,14 @@ class FleetRows:
         return Basis.fitted(rows, self.names, scaling=self.scaling, units=units, seed=seed)
 
     def with_batch(self, size: int, seed: int) -> tuple[dict[str, Array], Array]:
-        """Takes Fed-ELMS' first batch from the clients' rows; gives the rest and the batch."""
+        """Takes the server's first batch from the clients' rows; gives the rest and the batch."""
+        if size == 0:
+            return self.rows, np.empty((0, 0))
         places = [(name, i) for name in sorted(self.rows) for i in range(len(self.rows[name]))]
         if len(places) <= size:
-            raise BadInput(f"{len(places)} rows, of which Fed-ELMS would begin with {size}")
+            raise BadInput(
+                f"Fed-ELMS needs more than {size} rows to start; the clients have {len(places)}"
+            )
         lots = np.random.default_rng(seed).permutation(len(places))[:size]
         chosen = {places[lot] for lot in lots}
         batch = np.array([self.rows[name][i] for name, i in sorted(chosen)])

@@ -60,6 +60,6 @@ class Alarm:
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
         if not 0 <= fields["alarm_quiet"] <= self.rule.cooldown:
-            raise BadInput(f"a cool-down of {fields['alarm_quiet']} more rows")
+            raise BadInput(f"alarm_quiet is {fields['alarm_quiet']}, beyond the cool-down")
         self.recent.extend(map(bool, fields["alarm_recent"]))
         self.quiet = fields["alarm_quiet"]

@@ -7,7 +7,7 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.mixture import PatternRule
+from elmgrove.detector.mixture import PatternRule, upgraded_patterns
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 
 
@@ -68,16 +68,7 @@ def unpack_detector(
 
 
 def upgraded(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Adds to the fields of an older release what ``unpack_detector`` needs beside them.
-
-    Patterns of the first version do not tell what is typical of each: it is measured in time.
-    Their handicap counted errors; it has no counterpart now, so the default takes its place.
-    """
+    """Adds to the fields of an older release what ``unpack_detector`` needs beside them."""
     if "patterns" not in fields:
         return fields
-    patterns = dict(fields["patterns"])
-    if "edge" not in patterns:
-        patterns |= {"edge": None, "rule": {**patterns["rule"], "handicap": PatternRule.handicap}}
-    for name in ("own", "retired"):
-        patterns[name] = [{"typical": None, **pattern} for pattern in patterns[name]]
-    return {**fields, "patterns": patterns}
+    return {**fields, "patterns": upgraded_patterns(fields["patterns"])}

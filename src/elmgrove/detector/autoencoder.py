@@ -53,30 +53,30 @@ class Autoencoder(OSELM):
         return Answer(guess.y, (guess,))
 
     def loss_one(self, x: Array) -> float:
-        """Σ (x − y)² of one row."""
+        """Computes Σ (x − y)² of one row."""
         r = x - self.predict_one(x)
         return float(self._blas.dot(r, r))
 
     def losses(self, X: Array) -> Array:
-        """Σ (x − y)² of each row."""
+        """Computes Σ (x − y)² of each row."""
         R = X - self.predict_many(X)
         squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
         return squares
 
     def plain_losses(self, X: Array) -> Array:
-        """Σ (x − y)² of each row, in proportion to nothing: with one model these are the losses."""
+        """Computes Σ (x − y)² of each row: with one model these are its losses."""
         return self.losses(X)
 
     def left_out(self, X: Array) -> Array:
-        """Σ (x − y)² of each of the last rows learned, by the model without that row."""
+        """Computes Σ (x − y)² of each of the last rows learned, by the model without that row."""
         return self.leave_one_out(X, X)
 
     def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
-        """The pattern that explains a row best, and its model."""
+        """Finds the pattern that explains a row best, and its model: there is one."""
         return 0, self
 
     def settle(self, X: Array) -> None:
-        """Nothing is left to settle where there is one model."""
+        """Does nothing: one model has no patterns of others to weigh."""
 
     # Learning
 
@@ -103,7 +103,7 @@ class Autoencoder(OSELM):
         self.learn_all(X)
 
     def trial(self, rows: Array) -> "Autoencoder":
-        """A model of these rows alone that rests on all that is known here; this one stays."""
+        """Makes a model of these rows alone that rests on all that is known here."""
         made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
         made.learn_all(rows)
         made.use_prior(self.total)

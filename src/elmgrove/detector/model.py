@@ -81,19 +81,19 @@ class Model(Protocol):
         ...
 
     def loss_one(self, x: Array) -> float:
-        """Σ (x − y)² of one row, as it counts for its score."""
+        """Computes Σ (x − y)² of one row, as it counts for its score."""
         ...
 
     def losses(self, X: Array) -> Array:
-        """Σ (x − y)² of each row, as it counts for its score."""
+        """Computes Σ (x − y)² of each row, as it counts for its score."""
         ...
 
     def plain_losses(self, X: Array) -> Array:
-        """Σ (x − y)² of each row, to be compared with other models'."""
+        """Computes Σ (x − y)² of each row, to be compared with other models'."""
         ...
 
     def left_out(self, X: Array) -> Array:
-        """Σ (x − y)² of each of the last rows learned, by the model without that row."""
+        """Computes Σ (x − y)² of each of the last rows learned, by the model without that row."""
         ...
 
     def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
@@ -146,7 +146,7 @@ class Model(Protocol):
         ...
 
     def pack(self) -> Packed:
-        """All that was learned here, as fields and arrays."""
+        """Packs all that was learned here."""
         ...
 
     def restore(

@@ -42,12 +42,12 @@ class Quarantine:
         return len(self._rows)
 
     def add(self, row: Array) -> None:
-        """One more strange row, straight after the last one."""
+        """Adds a strange row that follows the last one directly."""
         self._rows.append(row.copy())
         self.run += 1
 
     def interrupt(self) -> None:
-        """A normal row came in between."""
+        """Ends the run of strange rows: a normal one came in between."""
         self.run = 0
 
     def clear(self) -> None:
@@ -56,12 +56,12 @@ class Quarantine:
         self.run = 0
 
     def rows(self, last: int | None = None) -> Array:
-        """The rows, oldest first; only the last ones if a number is given."""
+        """Lists the rows, oldest first; only the last ones if a number is given."""
         kept = list(self._rows)[-last:] if last else list(self._rows)
         return np.array(kept).reshape(len(kept), self._width)
 
     def evidence(self, model: Model) -> Evidence:
-        """What the rows add up to in the basis of ``model``."""
+        """Adds up the rows in the basis of ``model``."""
         return model.trial(self.rows()).evidence
 
     def release(self) -> Array:
@@ -107,7 +107,7 @@ class Quarantine:
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from what was packed; size and rule were given when it was made."""
         if fields["quarantine_run"] < 0:
-            raise BadInput(f"a run of {fields['quarantine_run']} strange rows")
+            raise BadInput(f"quarantine_run can't be {fields['quarantine_run']}")
         for row in arrays["quarantine"]:
             self.add(row)
         self.run = fields["quarantine_run"]

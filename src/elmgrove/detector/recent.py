@@ -82,7 +82,7 @@ class Recent:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """All of it as arrays, to be saved."""
+        """All recent rows and scores as arrays, to be saved."""
         return {
             "ring": self.rows,
             "ring_scores": np.array(self._scores),

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class FalseAlarmRate:
         return max(512, 2 * self.minimum)
 
     def limit(self, recent: Recent) -> float:
-        """The threshold for the scores as they are."""
+        """Computes the threshold from the recent scores."""
         accepted, strays = recent.ordered, recent.strays
         expected = self.rate * (len(accepted) + len(strays) + 1)
         if len(strays) > expected + 3.0 * math.sqrt(expected):
@@ -68,7 +68,7 @@ class FixedThreshold:
             raise BadInput(f"a threshold must be a finite number of at least 0, not {self.value!r}")
 
     def limit(self, recent: Recent) -> float:
-        """The value itself."""
+        """Gives the fixed value."""
         return self.value
 
 
@@ -89,23 +89,21 @@ class MeanSigma:
             raise BadInput(f"k must be a finite number above 0, not {self.k!r}")
 
     def limit(self, recent: Recent) -> float:
-        """The threshold for the scores as they are."""
+        """Computes the threshold from the recent scores."""
         scores = np.array(recent.ordered)
         return float(scores.mean() + self.k * scores.std())
 
 
 #: Any of the ways to say where strange begins.
 Threshold = FalseAlarmRate | FixedThreshold | MeanSigma
-_KINDS: dict[str, type[Threshold]] = {
-    made.kind: made for made in (FalseAlarmRate, FixedThreshold, MeanSigma)
-}
+_BY_KIND: dict[str, type[Threshold]] = {made.kind: made for made in get_args(Threshold)}
 
 
 def threshold_fields(threshold: Threshold) -> dict[str, Any]:
-    """As JSON holds it."""
+    """Gives a threshold as JSON holds it."""
     return {"kind": threshold.kind, **asdict(threshold)}
 
 
 def threshold_from_fields(fields: dict[str, Any]) -> Threshold:
     """Makes a threshold of what ``threshold_fields`` gave."""
-    return _KINDS[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})
+    return _BY_KIND[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})

@@ -40,7 +40,7 @@ class Verdict:
     basis: Basis = field(repr=False, compare=False)
 
     def explain(self, k: int = 3) -> list[Cause]:
-        """The k features with the largest share of the error; values in the row's own units.
+        """Finds the k features with the largest share of the error; values in the row's own units.
 
         This is where the reconstruction fails. ``Detector.blame`` looks for the feature that
         made it fail, which costs more and is often another one.
@@ -50,7 +50,7 @@ class Verdict:
 
 
 def causes(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> list[Cause]:
-    """The k features with the largest share, named and in their own units."""
+    """Finds the k features with the largest share, named and in their own units."""
     seen, expected = basis.scaling.undone(seen), basis.scaling.undone(expected)
     names = basis.features
     return [
@@ -83,7 +83,7 @@ class Blame:
         self._M = self._responses(np.ones(self._layer.units))
 
     def causes(self, x: Array, y: Array, k: int) -> list[Cause]:
-        """The k features whose change helps most, with the value each should have had."""
+        """Finds the k features whose change helps most, with the value each should have had."""
         M = self._M if self._layer.activation == "identity" else self._responses(self._slopes(x))
         r = np.asarray(x - y, np.float64)
         along, size = M @ r, np.maximum(np.einsum("ij,ij->i", M, M), np.finfo(np.float64).tiny)

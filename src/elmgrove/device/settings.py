@@ -10,14 +10,10 @@ from typing import Annotated, Any
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
-    Benefit,
     Cost,
-    Everyone,
-    Named,
-    Quality,
     Rule,
-    SameGroup,
     require_distance,
+    rule_of,
 )
 
 #: The environment variable of a setting is this and its name in capitals.
@@ -128,11 +124,7 @@ class Settings:
     @property
     def rule(self) -> Rule:
         """The rule by which the device chooses the devices to learn from."""
-        if self.merge in ("everyone", "benefit"):
-            return Everyone() if self.merge == "everyone" else Benefit()
-        if self.merge == "group":
-            return SameGroup(self.distance)
-        return Quality() if self.merge == "quality" else Named(self.merge.split(","))
+        return rule_of(self.merge, self.distance)
 
     @property
     def budget(self) -> Cost | None:

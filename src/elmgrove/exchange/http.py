@@ -23,6 +23,7 @@ from elmgrove.federation import (
     Refused,
     address_of,
     entry_from_bytes,
+    require_address,
     unbundle,
 )
 from elmgrove.storage import write
@@ -51,7 +52,7 @@ class HttpExchange:
         timeout: float = 30.0,
     ) -> None:
         self._open = partial(client, url, ca=ca, timeout=timeout)
-        address_of(device)
+        require_address(device)
         self._device = device
         self._key = key
         self._token = token

@@ -1,6 +1,12 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
-from elmgrove.federation.charter import Charter, address_of, basis_of, require_addable
+from elmgrove.federation.charter import (
+    Charter,
+    address_of,
+    basis_of,
+    require_addable,
+    require_address,
+)
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
     HIGHEST_EPOCH,
@@ -20,17 +26,13 @@ from elmgrove.federation.groups import (
     EVIDENCE,
     Grouping,
     LocalPattern,
-    averaged,
     by_evidence,
     by_parameters,
-    global_models,
     group,
     local_models,
-    matched,
     parameters,
     require_distance,
     returned,
-    summed,
 )
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
@@ -56,6 +58,7 @@ from elmgrove.federation.selection import (
     Quality,
     Rule,
     SameGroup,
+    rule_of,
     within,
 )
 from elmgrove.federation.standing import StandingGroups
@@ -92,7 +95,6 @@ __all__ = [
     "StandingGroups",
     "Version",
     "address_of",
-    "averaged",
     "basis_of",
     "bundle",
     "by_evidence",
@@ -102,22 +104,21 @@ __all__ = [
     "follows",
     "format_of",
     "framed",
-    "global_models",
     "group",
     "head_of",
     "judge",
     "least_new_rows",
     "local_models",
-    "matched",
     "parameters",
     "require_addable",
+    "require_address",
     "require_distance",
     "require_epoch",
     "require_origin",
     "require_written_as",
     "returned",
+    "rule_of",
     "seal",
-    "summed",
     "unbundle",
     "unpacking",
     "unseal",

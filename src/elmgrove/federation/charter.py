@@ -51,7 +51,7 @@ class Charter:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The charter as JSON holds it."""
         return {
             "name": self.name,
             "basis": self.basis.fields,
@@ -97,7 +97,7 @@ class Charter:
                 require_addable(self.basis, part, f"the evidence of {entry.origin!r}")
 
     def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
-        """A member that has learned nothing yet; ``settings`` are the detector's other ones.
+        """Makes a member that has learned nothing yet; ``settings`` are the detector's other ones.
 
         With a rule for ``patterns`` it has a model for each of several.
         """
@@ -131,13 +131,18 @@ def _patterns(members: Any) -> tuple[str, ...]:
 
 def address_of(device: str) -> str:
     """Writes a device's name as part of a URL or a file's name; ``BadInput`` if it can't be one."""
-    address = quote(device, safe="") if device.isprintable() else ""
-    if not 0 < len(address) <= 200 or device.startswith("."):
+    require_address(device)
+    return quote(device, safe="")
+
+
+def require_address(device: str) -> None:
+    """Raises ``BadInput`` unless a device's name can be part of a URL and of a file's name."""
+    length = len(quote(device, safe="")) if device.isprintable() else 0
+    if not 0 < length <= 200 or device.startswith("."):
         raise BadInput(
             "a device's name is printable, does not begin with a dot, and has at most 200 "
             f"characters when written in a URL: {device!r}"
         )
-    return address
 
 
 def basis_of(blob: bytes) -> Basis:

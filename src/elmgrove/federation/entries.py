@@ -184,6 +184,6 @@ def unbundle(bundled: bytes) -> Iterator[bytes]:
         begin = start + _LENGTH
         end = begin + int.from_bytes(bundled[start:begin], "little")
         if begin > len(bundled) or end > len(bundled):
-            raise BadFile("a bundle of contributions that breaks off in the middle")
+            raise BadFile("the bundle ends in the middle of an entry")
         yield bundled[begin:end]
         start = end

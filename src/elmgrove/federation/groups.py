@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, Fitted, Step, average, cluster, join, k_means
+from elmgrove.algebra import Array, Evidence, Fitted, Step, cluster, join, k_means
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.entries import Contribution
 
@@ -70,7 +70,7 @@ class Grouping:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The grouping as JSON holds it."""
         models = [
             {"origin": origin, "pattern": pattern, "rows": evidence.count, "group": label}
             for (origin, pattern, evidence), label in zip(self.models, self.labels, strict=True)
@@ -197,32 +197,8 @@ def _ordered(labels: Array) -> tuple[int, ...]:
     return tuple(names.setdefault(int(label), len(names)) for label in labels)
 
 
-#: Makes one global model's β of the evidence of its local models, given the ridge.
-Aggregation = Callable[[Sequence[Evidence], float], Array]
-
-
-def summed(parts: Sequence[Evidence], ridge: float) -> Array:
-    """E²LM, equation (5): β = U⁻¹V with U = Σ Uᵢ, V = Σ Vᵢ, and the ridge once."""
-    return Evidence.sum(parts).solve(ridge)
-
-
-def averaged(parts: Sequence[Evidence], ridge: float) -> Array:
-    """FedAvg, equation (4): the average of the β's, weighted by rows."""
-    return average(parts, ridge).beta
-
-
-def global_models(
-    grouping: Grouping, ridge: float, aggregation: Aggregation = summed
-) -> dict[int, Array]:
-    """Forward matching: each local model feeds the global model of its group. One β a group."""
-    return {
-        group: aggregation([model.evidence for model in grouping.members(group)], ridge)
-        for group in grouping.numbers
-    }
-
-
 def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
-    """Back matching: for each client, the group whose global model replaces each of its models.
+    """Says which group's model replaces each model of each client (back matching).
 
     A client with at least as many local models as there are groups gets all of them, the k-th in
     the place of its k-th model, and keeps what it has beyond that (None). Another gets, for
@@ -233,27 +209,6 @@ def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
     for model, group in zip(grouping.models, grouping.labels, strict=True):
         own.setdefault(model.origin, []).append(group)
     return {origin: _places(groups, grouping.numbers) for origin, groups in own.items()}
-
-
-def matched(
-    grouping: Grouping, ridge: float, aggregation: Aggregation = summed
-) -> dict[str, list[Array]]:
-    """Gives each client its models after one exchange: Algorithm 3 as a whole.
-
-    One group and one local model each is ordinary federated learning; several groups and one
-    local model each is multi-global; several of both is MLMG.
-    """
-    models = global_models(grouping, ridge, aggregation)
-    own: dict[str, list[Evidence]] = {}
-    for model in grouping.models:
-        own.setdefault(model.origin, []).append(model.evidence)
-    return {
-        origin: [
-            np.asarray(evidence.solve(ridge) if group is None else models[group])
-            for evidence, group in zip(own[origin], groups, strict=True)
-        ]
-        for origin, groups in returned(grouping).items()
-    }
 
 
 def _places(groups: Sequence[int], numbers: Sequence[int]) -> tuple[int | None, ...]:

@@ -40,7 +40,7 @@ class Judgement:
 
 
 def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
-    """Every model on every evidence: energy − 2 tr(βᵀV) + tr(βᵀUβ), for all pairs at once."""
+    """Judges every model on every evidence: energy − 2 tr(βᵀV) + tr(βᵀUβ), all pairs at once."""
     evidences = [contribution.evidence for contribution in contributions]
     for evidence in evidences[1:]:
         evidences[0].basis.require(evidence.basis)

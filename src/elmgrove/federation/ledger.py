@@ -45,13 +45,14 @@ def follows(held: Version | None, new: Version) -> bool:
         return False
     if new.epoch <= held.epoch:
         raise Outdated(
-            f"epoch {new.epoch} is not newer than epoch {held.epoch}, which is held",
+            f"a newer entry of this device is held (epoch {held.epoch}, this one has {new.epoch})",
             held.epoch,
             _shrinks(held, new),
         )
     if _shrinks(held, new):
         raise Outdated(
-            f"{new.count:g} rows where {held.count:g} are held, and the device did not leave",
+            f"covers {new.count:g} rows, fewer than the {held.count:g} held of this device, "
+            "which did not leave: is its name used twice, or was its state restored?",
             held.epoch,
             True,
         )
@@ -68,7 +69,7 @@ def _shrinks(held: Version, new: Version) -> bool:
 class Ledger:
     """Keeps the newest entry of each origin: what that device contributed, or that it left.
 
-    Joining keeps the newest, so hearing the same twice, in any order and by any route, ends in
+    Joining keeps the newest, so receiving the same twice, in any order and by any route, ends in
     the same ledger. The sum is taken in the order of the names each time: equal ledgers give
     equal sums to the last bit, and a device that left leaves no trace in them.
     Iterating gives the contributions, in the order of the names.
@@ -131,7 +132,7 @@ def _newer(entry: Entry, held: Entry) -> bool:
     """Compares epochs. Of equal ones any will do, as long as every device takes the same one.
 
     Equal epochs with different content come from a device whose state was restored and that
-    learned again before it heard of its earlier self; it corrects that when it does.
+    learned again before it knew of its earlier self; it corrects that when it does.
     """
     if entry.epoch != held.epoch or entry == held:
         return entry.epoch > held.epoch

@@ -76,12 +76,12 @@ class Member:
         if self.ledger.get(name) is not None:
             raise BadInput(f"{name!r} can't have received from itself")
         if merged is not None and len(self.ledger):
-            raise BadInput("a member receives from each device or rests on a sum, not both")
+            raise BadInput("a member receives from each device or uses one sum, not both")
         received = _received(self.ledger, merged)
         if detector.received is None and received:
             detector.rest_on(received)
         elif detector.received != (Evidence.sum(received) if received else None):
-            raise BadInput("the detector took in evidence that the ledger does not know")
+            raise BadInput("the detector uses evidence of others that the ledger does not hold")
 
     # Giving
 
@@ -161,8 +161,8 @@ class Member:
         """
         if epoch >= HIGHEST_USABLE_EPOCH:
             raise BadInput(
-                f"epoch {epoch} of {self.name!r} can't be replaced; take it out where it is held, "
-                "or give this device another name"
+                f"the exchange holds an entry of {self.name!r} that nothing can replace "
+                f"(epoch {epoch}): take it out there, or give this device another name"
             )
         before = 0 if self.published is None else self.published.learned
         self.lead = max(self.lead, epoch + 1 - before)
@@ -230,7 +230,7 @@ class Member:
     def _require_separate(self) -> None:
         if self.merged is not None:
             raise BadInput(
-                f"{self.name!r} rests on the sum of {self.merged.federation!r}, which may hold the "
+                f"{self.name!r} uses the sum of {self.merged.federation!r}, which may hold the "
                 "same rows; forget that one first"
             )
 

@@ -25,13 +25,13 @@ Arrays = Mapping[str, Array]
 
 def pack_ledger(ledger: Ledger) -> Packed:
     """Packs contributions by number, and departures if there are any."""
-    heard, arrays = list[dict[str, Any]](), dict[str, Array]()
+    received, arrays = list[dict[str, Any]](), dict[str, Array]()
     for index, held in enumerate(ledger):
         known, parts = _pack(f"heard.{index}", held.parts, apart=len(held.parts) > 1)
-        heard.append({"origin": held.origin, "epoch": held.epoch, **known})
+        received.append({"origin": held.origin, "epoch": held.epoch, **known})
         arrays |= parts
     left = [[entry.origin, entry.epoch] for entry in ledger.departures]
-    return {"heard": heard} | ({"left": left} if left else {}), arrays
+    return {"heard": received} | ({"left": left} if left else {}), arrays
 
 
 def unpack_ledger(basis: Basis, fields: Fields, arrays: Arrays) -> Ledger:

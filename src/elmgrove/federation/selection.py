@@ -158,6 +158,20 @@ class SameGroup(Rule):
         return [other for other in others if other.origin in partners]
 
 
+def rule_of(text: str, distance: str = EVIDENCE) -> Rule:
+    """Makes the rule that a setting names: one of those below, or devices by name, with commas.
+
+    ``distance`` is what a rule over groups tells them apart by.
+    """
+    rules: dict[str, Rule] = {
+        "everyone": Everyone(),
+        "benefit": Benefit(),
+        "quality": Quality(),
+        "group": SameGroup(distance),
+    }
+    return rules.get(text) or Named(text.split(","))
+
+
 @dataclass(frozen=True)
 class Cost:
     """What it takes to fetch something, or what may be spent on it."""

@@ -22,18 +22,18 @@ from elmgrove.federation.running_sum import RunningSum
 
 
 class Nearest(Protocol):
-    """Finds a pattern's group, and hears of every pattern that joins or leaves one."""
+    """Finds a pattern's group, and is told of every pattern that joins or leaves one."""
 
     def group_for(self, model: LocalPattern) -> int | None:
         """Finds the group that a pattern belongs to; None if it belongs to none of them."""
         ...
 
     def joined(self, model: LocalPattern, group: int) -> None:
-        """Hears that a pattern is in this group now."""
+        """Takes note that a pattern is in this group now."""
         ...
 
     def left(self, model: LocalPattern, group: int) -> None:
-        """Hears that a pattern is in this group no more."""
+        """Takes note that a pattern is in this group no more."""
         ...
 
 

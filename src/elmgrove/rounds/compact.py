@@ -36,7 +36,7 @@ class Quantized:
         if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
             raise BadInput("a scale must be a finite number above 0")
         if (self.values == -128).any():
-            raise BadInput("a value of -128, which is never written")
+            raise BadInput("values must be from -127 to 127, and one is -128")
 
     @classmethod
     def of(cls, matrix: Array, *, by_column: bool = False) -> "Quantized":

@@ -30,7 +30,7 @@ class Deadline(NamedTuple):
 
 @dataclass(frozen=True)
 class Round:
-    """What happened in a round: who was asked, who answered, who was left out and why."""
+    """What happened in a round: which clients were asked, answered, or were left out, and why."""
 
     number: int
     asked: tuple[str, ...]
@@ -82,9 +82,11 @@ def run_rounds(
         for name in asked:
             try:
                 replies[name] = _reply(clients[name], state, number, deadline)
+            except _LeftOut as why:
+                left_out[name] = str(why)
             except Exception as error:
                 # Whatever a client raises, the round of the others goes on.
-                left_out[name] = str(error) if isinstance(error, _LeftOut) else reason(error)
+                left_out[name] = reason(error)
         if replies:
             state = rule(list(replies.values()))
         if on_round is not None:

@@ -29,6 +29,13 @@ class RuleName(StrEnum):
     fedavg = "fedavg"
     groups = "groups"
 
+    def batch_rows(self, basis: Basis) -> int:
+        """Gives how many rows of its own a server begins with: only Fed-ELMS needs any.
+
+        They are twice as many as it must have, since some may be alike.
+        """
+        return 2 * basis.layer.units if self is RuleName.fedavg else 0
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -76,7 +83,10 @@ class Plan:
         return SumRule(NAME, self.basis, self.ridge)
 
     def require_possible(self) -> None:
-        """Raises ``BadInput`` if ``round_rule`` would, for an engine that calls it elsewhere."""
+        """Raises ``BadInput`` if ``round_rule`` would, for an engine that calls it elsewhere.
+
+        It makes a rule, since nothing but Fed-ELMS' first model shows that there is one.
+        """
         self.round_rule()
 
     def _require_groups(self) -> None:

@@ -87,7 +87,7 @@ class RoundRule(ABC, Generic[R]):
 def require_sender(origin: str, stated: str) -> None:
     """Raises ``BadInput`` if a message states another sender than the client it came from."""
     if origin != stated:
-        raise BadInput(f"a message of {stated!r} that came from {origin!r}")
+        raise BadInput(f"{origin!r} sent a message in the name of {stated!r}")
 
 
 class SumRule(RoundRule[Contribution]):

@@ -4,6 +4,7 @@ import hmac
 import os
 import secrets
 from dataclasses import dataclass
+from enum import Enum, auto
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def new_secret(purpose: str) -> str:
 
 
 def hashed(secret: str) -> str:
-    """The hash of a secret, which is what the store holds of it.
+    """Hashes a secret: the store holds nothing else of it.
 
     Secrets of 256 random bits can't be guessed, so one round will do.
     """
@@ -33,7 +34,7 @@ def hashed(secret: str) -> str:
 
 
 def matches(secret: str, stored: str) -> bool:
-    """Whether a secret is the one behind a stored hash."""
+    """Says whether a secret is the one behind a stored hash."""
     return hmac.compare_digest(hashed(secret), stored)
 
 
@@ -52,62 +53,80 @@ def load_admin_token(path: Path) -> str:
     return token
 
 
+class Role(Enum):
+    """What a caller's secret proves: that it is the administrator, a device, or may join."""
+
+    ADMIN = auto()
+    DEVICE = auto()
+    JOINER = auto()
+
+
 @dataclass(frozen=True)
 class Caller:
-    """A caller whose secret was right. ``device`` is None for the administrator."""
+    """A caller whose secret was right. ``device`` is the name of a device, None for the others."""
 
     service: Service
     federation: FederationRow
     charter: Charter
-    device: str | None
+    role: Role
+    device: str | None = None
 
     def require_device(self, name: str) -> None:
         """Refuses all but the device itself: not even the administrator speaks for a device."""
-        if self.device != name:
+        if not self._is(name):
             raise Problem("forbidden", f"only {name!r} itself may do this, with its own key")
 
     def require_own(self, name: str) -> None:
         """Refuses all but the device itself and the administrator."""
-        if self.device not in (None, name):
+        if self.role is not Role.ADMIN and not self._is(name):
             raise Problem("forbidden", f"only {name!r} or the administrator may do this")
 
     def require_admin(self) -> None:
         """Refuses all but the administrator."""
-        if self.device is not None:
+        if self.role is not Role.ADMIN:
             raise Problem("forbidden", "only the administrator may do this")
+
+    def _is(self, name: str) -> bool:
+        return self.role is Role.DEVICE and self.device == name
 
 
 def require_admin(request: Request) -> Service:
-    """The service, for the administrator alone and for what concerns no single federation."""
+    """Gives the service to the administrator, and refuses all others.
+
+    It is for what concerns no single federation.
+    """
     service = service_of(request)
     if not matches(_secret(request), service.admin_hash):
         raise Problem("unauthorized", "this needs the administrator's token")
     return service
 
 
-async def caller_of(request: Request) -> Caller:
-    """The administrator, or the device of the federation in the path that has this key."""
+async def caller_of(request: Request, *admitted: Role) -> Caller:
+    """Finds which caller sent a request about a federation, and refuses all but some roles.
+
+    The administrator is always admitted, and devices are if no role is named.
+    """
     service, secret = service_of(request), _secret(request)
     is_admin = matches(secret, service.admin_hash)
-    federation = await _federation(request, is_admin, KEY_NEEDED)
+    by_key = not admitted or Role.DEVICE in admitted
+    needed = KEY_NEEDED if by_key else TOKEN_NEEDED
+    federation = await _federation(request, is_admin, needed)
+    charter = service.charter(federation)
     if is_admin:
-        return Caller(service, federation, service.charter(federation), None)
-    device = await service.store.device_of(federation.name, hashed(secret))
+        return Caller(service, federation, charter, Role.ADMIN)
+    if Role.JOINER in admitted and matches(secret, federation.token_hash):
+        return Caller(service, federation, charter, Role.JOINER)
+    device = await service.store.device_of(federation.name, hashed(secret)) if by_key else None
     if device is None:
-        raise Problem("unauthorized", KEY_NEEDED)
+        raise Problem("unauthorized", needed)
     if device.revoked:
         raise Problem("forbidden", f"the key of {device.name!r} was revoked")
-    return Caller(service, federation, service.charter(federation), device.name)
+    return Caller(service, federation, charter, Role.DEVICE, device.name)
 
 
-async def joiner_of(request: Request) -> tuple[Caller, bool]:
-    """A caller that has the federation's join token, or (True) the administrator."""
-    service, secret = service_of(request), _secret(request)
-    is_admin = matches(secret, service.admin_hash)
-    federation = await _federation(request, is_admin, TOKEN_NEEDED)
-    if not is_admin and not matches(secret, federation.token_hash):
-        raise Problem("unauthorized", TOKEN_NEEDED)
-    return Caller(service, federation, service.charter(federation), None), is_admin
+async def require_still_allowed(request: Request) -> None:
+    """Refuses a caller whose key was revoked, or its federation deleted, since it was let in."""
+    await caller_of(request)
 
 
 async def _federation(request: Request, is_admin: bool, needed: str) -> FederationRow:
@@ -118,7 +137,7 @@ async def _federation(request: Request, is_admin: bool, needed: str) -> Federati
     """
     # PostgreSQL can't even look for such a name.
     if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
-        raise Problem("malformed", "no name holds a NUL character")
+        raise Problem("malformed", "a name can't contain a NUL character")
     refusal = no_federation() if is_admin else Problem("unauthorized", needed)
     request.state.no_federation = refusal
     found = await service_of(request).store.federation(request.path_params["federation"])

@@ -19,7 +19,7 @@ from elmgrove.federation import (
     follows,
     framed,
 )
-from elmgrove.server.auth import Caller, caller_of
+from elmgrove.server.auth import Caller, caller_of, require_still_allowed
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of, content_limit
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
@@ -30,7 +30,7 @@ PATIENCE = 120.0
 
 
 async def put(request: Request) -> Response:
-    """Stores a contribution in place of the device's former one. To repeat it changes nothing."""
+    """Stores a contribution in place of the device's former one. Repeating it changes nothing."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
@@ -42,7 +42,7 @@ async def put(request: Request) -> Response:
     contribution = await asyncio.to_thread(_checked, caller, name, blob)
     entry = await _store(caller, contribution, blob)
     try:
-        await caller_of(request)
+        await require_still_allowed(request)
     except Problem:
         # The key was revoked meanwhile, maybe after the device's contribution was taken out.
         await depart(caller, name, None)
@@ -52,7 +52,7 @@ async def put(request: Request) -> Response:
 
 
 async def get(request: Request) -> Response:
-    """One device's contribution, as it was put."""
+    """Gives one device's contribution, as it was put."""
     caller = await caller_of(request)
     found = await caller.service.store.blob(caller.charter.name, request.path_params["device"])
     if found is None:
@@ -77,14 +77,14 @@ async def leave(request: Request) -> Response:
 
 
 async def index(request: Request) -> Response:
-    """What is held of every device, without the numbers themselves."""
+    """Lists what is held of every device, without the numbers themselves."""
     caller = await caller_of(request)
     entries = await caller.service.store.entries(caller.charter.name)
     return JSONResponse({"entries": [_shown(entry) for entry in entries]})
 
 
 async def some(request: Request) -> Response:
-    """A bundle: the entries of the devices named by ``origin`` (repeated), or all contributions."""
+    """Gives the entries of the devices that ``origin`` names (repeated), or all contributions."""
     caller = await caller_of(request)
     wanted = request.query_params.getlist("origin")
     blobs = _bundled(caller, wanted)
@@ -94,7 +94,7 @@ async def some(request: Request) -> Response:
 
 
 async def merged(request: Request) -> Response:
-    """The sum over all devices but the caller; 304 while it is what the caller has.
+    """Gives the sum over all devices but the caller; 304 while it is what the caller has.
 
     With ``grouped``, by evidence or parameters: the sums of the caller's groups.
     """
@@ -176,7 +176,7 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
     if contribution.origin != name:
         raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
     if contribution.epoch == HIGHEST_EPOCH:
-        raise Problem("malformed", f"epoch: {HIGHEST_EPOCH} is the last, which is for leaving")
+        raise Problem("malformed", f"epoch: {HIGHEST_EPOCH} is reserved for leaving")
     caller.charter.require(contribution)
     return contribution
 
@@ -221,7 +221,7 @@ async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIt
 
 
 async def groups(request: Request) -> Response:
-    """Which patterns of which devices form a group: as the server keeps them, or grouped again."""
+    """Says which patterns of which devices form a group: as the groups stand, or grouped again."""
     caller, query = await caller_of(request), request.query_params
     distance, anew = query.get("distance", "evidence"), query.get("anew")
     count = query.get("groups")

@@ -18,11 +18,11 @@ KINDS = {
     "malformed": (400, "The request can't be read"),
     "unauthorized": (401, "A valid token or key is needed"),
     "forbidden": (403, "This token or key may not do that"),
-    "not-found": (404, "There is no such thing"),
-    "method-not-allowed": (405, "This can't be done here"),
+    "not-found": (404, "Not found"),
+    "method-not-allowed": (405, "Method not allowed"),
     "slow": (408, "The request took too long to arrive"),
     "taken": (409, "The name is taken"),
-    "outdated": (409, "A version that can't be replaced by this one is held"),
+    "outdated": (409, "The server holds a newer version"),
     "too-large": (413, "The request is too large"),
     "mismatch": (422, "Learned in another way than this federation's"),
     "not-admissible": (422, "No rows can have produced this evidence"),
@@ -56,15 +56,19 @@ class Problem(Exception):
 
 
 def no_federation() -> Problem:
-    """The refusal for the administrator, who may know which federations there are."""
+    """Makes the refusal for the administrator, which may know which federations there are."""
     return Problem("not-found", "there is no federation of this name")
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(request: Request, error: Exception) -> Problem:
     """Turns an error of the library into a problem; one that is unknown is the server's fault."""
     match error:
         case Problem():
             return error
+        case NoSuchFederation():
+            # It was deleted after the caller was let in: the answer is what it is from now on.
+            refusal: Problem = request.state.no_federation
+            return refusal
         case Outdated():
             return Problem("outdated", str(error), held_epoch=error.held_epoch, shrunk=error.shrunk)
         case Mismatch():
@@ -88,10 +92,7 @@ def problem_of(error: Exception) -> Problem:
 async def answer(request: Request, error: Exception) -> JSONResponse:
     """Answers a request that failed, as the exception handler of the whole application."""
     path = request.scope["path"]
-    if isinstance(error, NoSuchFederation):
-        # It was deleted after the caller was let in: the answer is what it would be from now on.
-        error = request.state.no_federation
-    problem = problem_of(error)
+    problem = problem_of(request, error)
     if problem.kind == "internal":
         log.error("%s %s failed", request.method, path, exc_info=error)
     return problem.response(path)

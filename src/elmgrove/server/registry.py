@@ -1,12 +1,12 @@
-"""Federations and their devices over HTTP: they are made, shown, let in, revoked, deleted."""
+"""Federations and their devices over HTTP: made, shown, let in, revoked and deleted."""
 
 import time
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import Charter, address_of
-from elmgrove.server.auth import Caller, caller_of, hashed, joiner_of, new_secret, require_admin
+from elmgrove.federation import Charter, require_address
+from elmgrove.server.auth import Role, caller_of, hashed, new_secret, require_admin
 from elmgrove.server.contributions import depart
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import content_limit, json_of
@@ -38,15 +38,15 @@ async def create_federation(request: Request) -> Response:
 
 
 async def list_federations(request: Request) -> Response:
-    """The names of all federations."""
+    """Lists the names of all federations."""
     service = require_admin(request)
     names = [federation.name for federation in await service.store.federations()]
     return JSONResponse({"federations": names})
 
 
 async def show_federation(request: Request) -> Response:
-    """A federation's charter: all that a device needs to know in order to take part."""
-    caller = await _anybody(request)
+    """Gives a federation's charter: all that a device needs to know in order to take part."""
+    caller = await caller_of(request, Role.JOINER, Role.DEVICE)
     return JSONResponse(caller.charter.fields)
 
 
@@ -68,25 +68,19 @@ async def renew_token(request: Request) -> Response:
     return JSONResponse({"token": token})
 
 
-async def _anybody(request: Request) -> Caller:
-    try:
-        return (await joiner_of(request))[0]
-    except Problem:
-        return await caller_of(request)
-
-
 async def enrol_device(request: Request) -> Response:
     """Gives a device its key, once. The administrator may give a device a new one."""
-    caller, is_admin = await joiner_of(request)
+    caller = await caller_of(request, Role.JOINER)
     name = (await json_of(request)).get("name")
     if not isinstance(name, str):
         raise Problem("malformed", "name: the device's name is missing")
-    address_of(name)
+    require_address(name)
     if not caller.charter.admits(name):
         raise Problem("forbidden", f"{name!r} is not among the names that may join")
     key = new_secret("key")
     device = DeviceRow(name, hashed(key), False, time.time())
-    if not await caller.service.store.enrol(caller.charter.name, device, again=is_admin):
+    again = caller.role is Role.ADMIN
+    if not await caller.service.store.enrol(caller.charter.name, device, again=again):
         raise Problem(
             "taken", f"{name!r} has joined already; only the administrator can renew its key"
         )
@@ -94,7 +88,7 @@ async def enrol_device(request: Request) -> Response:
 
 
 async def list_devices(request: Request) -> Response:
-    """All devices that joined, and whether their keys are valid."""
+    """Lists all devices that joined, and whether their keys are valid."""
     caller = await caller_of(request)
     devices = await caller.service.store.devices(caller.charter.name)
     known = [{"name": d.name, "revoked": d.revoked, "enrolled": d.enrolled} for d in devices]

@@ -15,12 +15,12 @@ from elmgrove.server.service import service_of
 
 
 async def health(request: Request) -> Response:
-    """The process answers."""
+    """Says whether the server runs."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 
 async def ready(request: Request) -> Response:
-    """The data base answers as well."""
+    """Says whether the server reaches its data base."""
     await service_of(request).store.ready()
     return JSONResponse({"status": "ready", "version": __version__})
 

@@ -32,7 +32,7 @@ class Service:
         self.live_groups = LiveGroups(self.store)
 
     def charter(self, federation: FederationRow) -> Charter:
-        """The charter of a federation; it is made once, since every request asks for it."""
+        """Gives the charter of a federation; it is made once, since every request asks for it."""
         key = (federation.name, federation.created)
         if key not in self._charters:
             self._charters[key] = Charter.from_fields(
@@ -47,7 +47,7 @@ class Service:
 
 
 def service_of(request: Request) -> Service:
-    """The service behind a request."""
+    """Gives the service behind a request."""
     service: Service = request.app.state.service
     return service
 
@@ -59,7 +59,7 @@ async def body_of(request: Request, limit: int) -> bytes:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise Problem("too-large", f"more than the {limit} bytes that this can need")
+                raise Problem("too-large", f"the body is longer than the {limit} bytes it may have")
             chunks.append(chunk)
     except ClientDisconnect:
         raise Problem("malformed", "the body broke off") from None
@@ -78,7 +78,7 @@ async def json_of(request: Request) -> dict[str, Any]:
 
 
 def content_limit(charter: Charter, patterns: int = 1) -> int:
-    """The most bytes that an honest contribution has: its numbers, its basis, and some to spare."""
+    """Gives the most bytes that an honest contribution has: numbers, basis, and some to spare."""
     units, outputs = charter.basis.layer.units, charter.basis.outputs
     numbers = 8 * (units * (units + 1) // 2 + units * outputs)
     # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.

@@ -5,22 +5,15 @@ from typing import Any
 
 from elmgrove.algebra import Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import (
-    Contribution,
-    Grouping,
-    averaged,
-    by_parameters,
-    group,
-    matched,
-    summed,
-)
+from elmgrove.federation import Contribution, Grouping, by_parameters, group
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RIDGE, Client, basis, digits
+from elmgrove_papers.mlmg.matching import averaged, matched, summed
 from elmgrove_papers.mlmg.trial import lowest_loss, tried
 
-#: LocalPattern models of a client, by case: as many as it has classes.
+#: Local models of a client, by case: as many as it has classes.
 LOCALS = {1: 2, 2: 5}
 MOST_GROUPS = 9
 AGGREGATIONS = {"FedAvg": averaged, "E²LM": summed}

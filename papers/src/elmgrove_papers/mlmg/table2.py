@@ -8,11 +8,11 @@ import numpy as np
 
 from elmgrove.algebra import Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import averaged
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits
+from elmgrove_papers.mlmg.matching import averaged
 from elmgrove_papers.mlmg.trial import Model, lowest_loss, never_alarms, tried, tried_fleet
 
 #: Precision, recall, F-score and accuracy as the paper prints them.

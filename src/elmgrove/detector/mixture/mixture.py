@@ -8,9 +8,9 @@ import numpy as np
 from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread, typical_loss
 from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.mixture.own import OwnPatterns
-from elmgrove.detector.mixture.panel import Panel
 from elmgrove.detector.mixture.pattern import Pattern, PatternRule
 from elmgrove.detector.mixture.received import Place, Received
+from elmgrove.detector.mixture.weighing import Weighing
 from elmgrove.detector.model import Answer, Part
 from elmgrove.errors import NotAdmissible, require_whole
 
@@ -18,7 +18,7 @@ from elmgrove.errors import NotAdmissible, require_whole
 class Mixture:
     """Models of one basis: own patterns, and foreign ones that others know.
 
-    A row is answered by the model that explains it best (see ``Panel``), and learned by the own
+    A row is answered by the model that explains it best (see ``Weighing``), and learned by the own
     pattern that it belongs to (see ``OwnPatterns``). Foreign patterns never learn.
     """
 
@@ -47,41 +47,41 @@ class Mixture:
     @property
     def models(self) -> list[Autoencoder]:
         """The autoencoders that answer: one for each own pattern, then the foreign ones."""
-        return self._panel.models
+        return self._weighing.models
 
     # Answering
 
     def answer(self, x: Array) -> Answer:
         """Lets the best model reconstruct a row; ``keep`` learns it with the work that was done."""
-        return self._panel.answer(x)
+        return self._weighing.answer(x)
 
     def loss_one(self, x: Array) -> float:
-        """Σ (x − y)² of the best model, in proportion to what is typical of it."""
+        """Computes Σ (x − y)² of the best model, in proportion to what is typical of it."""
         with one_thread:
             answer = self.answer(x)
         r = x - answer.y
         return answer.weight * float(r @ r)
 
     def losses(self, X: Array) -> Array:
-        """Σ (x − y)² of the best model for each row, in proportion to what is typical of it."""
-        lowest: Array = self._panel.losses(X).min(axis=0)
+        """Computes Σ (x − y)² of each row by its best model, in proportion to what is typical."""
+        lowest: Array = self._weighing.losses(X).min(axis=0)
         return lowest
 
     def plain_losses(self, X: Array) -> Array:
-        """Σ (x − y)² of the best model for each row, as it is: to compare with other models'."""
-        best = self._panel.losses(X).argmin(axis=0)
+        """Computes Σ (x − y)² of each row by its best model, to compare with other models'."""
+        best = self._weighing.losses(X).argmin(axis=0)
         plain = np.empty(len(X))
         for index in np.unique(best):
             plain[best == index] = self.models[index].losses(X[best == index])
         return plain
 
     def left_out(self, X: Array) -> Array:
-        """The lowest loss of each row, where its own pattern's is that without the row."""
+        """Computes the lowest loss of each row, where its own pattern's is that without the row."""
         lowest: Array = self._left_out(X).min(axis=0)
         return lowest
 
     def explainer(self, x: Array) -> tuple[int, Autoencoder]:
-        """The pattern that explains a row best, and its model."""
+        """Finds the pattern that explains a row best, and its model."""
         number = self.answer(x).pattern
         model = self.foreign[-1 - number] if number < 0 else self.patterns.find(number).model
         return number, model
@@ -89,7 +89,7 @@ class Mixture:
     @property
     def edge(self) -> float | None:
         """The largest loss of what is normal here, by own patterns; None if it is not known."""
-        return self._panel.edge
+        return self._weighing.edge
 
     @property
     def unsettled(self) -> bool:
@@ -98,7 +98,7 @@ class Mixture:
 
     def settle(self, X: Array) -> None:
         """Lets foreign patterns count as rows that are normal here have it."""
-        self._panel.weigh(float(self._left_out(X)[: len(self.own)].min(axis=0).max()))
+        self._weighing.weigh(float(self._left_out(X)[: len(self.own)].min(axis=0).max()))
 
     # Learning
 
@@ -141,7 +141,7 @@ class Mixture:
         self._place(self._received.places(self.own))
 
     def trial(self, rows: Array) -> Autoencoder:
-        """A model of these rows alone: a new pattern need not have anything of the others."""
+        """Makes a model of these rows alone: a new pattern need have nothing of the others."""
         made = self.patterns.blank(0).model
         made.learn_all(rows)
         return made
@@ -153,9 +153,9 @@ class Mixture:
         self.patterns.tune()
         self._rearrange()
 
-    def part(self, number: int) -> None:
+    def separate(self, number: int) -> None:
         """Makes a pattern that was joined to another one by itself again."""
-        self.patterns.part(number)
+        self.patterns.separate(number)
         self._place(self._received.places(self.own))
 
     def revive(self, number: int) -> None:
@@ -212,7 +212,7 @@ class Mixture:
     # On disk
 
     def pack(self) -> Packed:
-        """All patterns as fields and arrays; what was received is kept elsewhere."""
+        """Packs all patterns; what was received is kept elsewhere."""
         fields, arrays = self.patterns.pack()
         places = [list(place) for place in self.places]
         return {"patterns": fields | {"places": places, "edge": self.edge}}, arrays
@@ -227,7 +227,7 @@ class Mixture:
         self._received = self._usable(received)
         # Where parts belonged when they came: the patterns may have changed since.
         self._place(self._received.saved_places(known["places"], self.patterns.numbers))
-        self._panel.weigh(None if known["edge"] is None else float(known["edge"]))
+        self._weighing.weigh(None if known["edge"] is None else float(known["edge"]))
 
     # Steps
 
@@ -240,23 +240,23 @@ class Mixture:
         for pattern in self.own:
             pattern.rest_on([evidence for number, evidence in sums if number == pattern.number])
         typical = [typical_loss(evidence, self.ridge) for evidence in foreign]
-        self._panel = Panel(self.own, self.foreign, typical, self.rule.handicap)
+        self._weighing = Weighing(self.own, self.foreign, typical, self.rule.handicap)
         self._arranged = self.patterns.arrangement
         self._changed()
 
     def _changed(self) -> None:
         """Scores are out of date, and so is what foreign patterns count."""
         self.version += 1
-        self._panel.weigh(None)
+        self._weighing.weigh(None)
 
     def _left_out(self, X: Array) -> Array:
-        losses = self._panel.losses(X)
+        losses = self._weighing.losses(X)
         # Which own pattern would learn each row, with nothing moving meanwhile.
         if self.rule.assign == "loss":
             labels = losses[: len(self.own)].argmin(axis=0)
         else:
             labels = self.patterns.nearest_to_each(X)
-        return self._panel.losses_left_out(X, losses, labels)
+        return self._weighing.losses_left_out(X, losses, labels)
 
     def _learn(self, x: Array, energy: float) -> None:
         with one_thread:
@@ -295,6 +295,6 @@ class Mixture:
         for part in parts:
             self.basis.require(part.basis)
             part.require_admissible("this evidence can't be merged")
-        # Another model refuses what can't be added up in this dtype, before anything changes here.
-        self.patterns.blank(0).model.rest_on(parts)
+        if parts:
+            Evidence.sum(parts).require_within(self.dtype)
         return Received(parts, self.ridge, self.rule.join)

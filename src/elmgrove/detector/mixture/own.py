@@ -24,8 +24,8 @@ class OwnPatterns:
     Until ``start_rows`` rows came there is one. Then they are clustered (MLMG, Algorithm 1), and
     each later row goes to the pattern whose centroid is nearest, which moves (Algorithm 2). Every
     so many rows, patterns that the evidence shows to be one are joined, and those that got no
-    rows are put aside; ``part`` and ``revive`` undo it, exactly. The rows of a pattern stay in an
-    evidence of their own through all of that.
+    rows are put aside; ``separate`` and ``revive`` undo it, exactly. The rows of a pattern stay in
+    an evidence of their own through all of that.
     """
 
     def __init__(self, basis: Basis, rule: PatternRule, **settings: Any) -> None:
@@ -42,11 +42,11 @@ class OwnPatterns:
         self._centroids: Array | None = None
 
     def blank(self, number: int) -> Pattern:
-        """A pattern with the settings of this device that has no rows yet."""
+        """Makes a pattern with the settings of this device that has no rows yet."""
         return Pattern(number, Autoencoder(self.basis, **self._settings))
 
     def foreign(self, evidence: Evidence) -> Autoencoder:
-        """A model of what others know, which never learns."""
+        """Makes a model of what others know, which never learns."""
         model = Autoencoder(self.basis, **self._settings)
         model.use_prior(evidence)
         return model
@@ -71,20 +71,20 @@ class OwnPatterns:
         return tuple(sorted(parts, key=lambda part: part.number))
 
     def find(self, number: int) -> Pattern:
-        """The pattern in use with this number."""
+        """Finds the pattern in use with this number."""
         return _find(self.used, number)
 
     # Which row belongs to which
 
     def nearest(self, x: Array) -> int:
-        """The place of the pattern whose centroid is nearest to a row."""
+        """Finds the place of the pattern whose centroid is nearest to a row."""
         if len(self.used) == 1:
             return 0
         away = self._lying() - x
         return int(np.einsum("ij,ij->i", away, away).argmin())
 
     def nearest_to_each(self, X: Array) -> Array:
-        """The place of the nearest pattern for each row, with nothing moving meanwhile."""
+        """Finds the place of the nearest pattern for each row, with nothing moving meanwhile."""
         distances = ((X[:, np.newaxis] - self._lying()) ** 2).sum(axis=2)
         return np.asarray(distances.argmin(axis=1))
 
@@ -107,7 +107,7 @@ class OwnPatterns:
 
     @property
     def rows_until_change(self) -> int:
-        """Rows until the patterns may become others."""
+        """How many rows there are until the patterns may become others."""
         if self.first_rows is not None:
             return self.rows_undecided
         return TUNE_EVERY - self.rows_seen % TUNE_EVERY
@@ -146,7 +146,7 @@ class OwnPatterns:
 
     @property
     def has_room(self) -> bool:
-        """Whether there can be one more."""
+        """Whether the device can have one more pattern."""
         few = len(self.used) < self.rule.most and len(self.parts) < MOST_PARTS
         return few and self.rule.patterns == AUTO and self.first_rows is None
 
@@ -155,7 +155,7 @@ class OwnPatterns:
         self._add(X)
         self._measure()
 
-    def part(self, number: int) -> None:
+    def separate(self, number: int) -> None:
         """Makes a pattern that was joined to another one by itself again."""
         for pattern in [*self.used, *self.retired]:
             if any(joined.number == number for joined in pattern.joined):
@@ -221,7 +221,7 @@ class OwnPatterns:
     # On disk
 
     def pack(self) -> Packed:
-        """All patterns as fields and arrays."""
+        """Packs all patterns."""
         fields: dict[str, Any] = {
             "rule": asdict(self.rule),
             "next": self.next_number,
@@ -261,6 +261,19 @@ class OwnPatterns:
         pattern = self.blank(fields["number"])
         pattern.restore(prefix, fields, arrays)
         return pattern
+
+
+def upgraded_patterns(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds to packed patterns of the first version what is typical of each: it is not known.
+
+    Their handicap counted errors; it has no counterpart now, so the default takes its place.
+    """
+    known = dict(fields)
+    if "edge" not in known:
+        known |= {"edge": None, "rule": {**known["rule"], "handicap": PatternRule.handicap}}
+    for name in ("own", "retired"):
+        known[name] = [{"typical": None, **pattern} for pattern in known[name]]
+    return known
 
 
 def _find(patterns: Sequence[Pattern], number: int) -> Pattern:

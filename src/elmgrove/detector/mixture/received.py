@@ -30,7 +30,7 @@ class Received:
         ]
 
     def sum(self, members: Sequence[int]) -> Evidence:
-        """The sum of some of the parts, by their places."""
+        """Adds up some of the parts, by their places."""
         return Evidence.sum(self.parts[index] for index in members)
 
     def places(self, own: Sequence[Pattern]) -> list[Place]:
@@ -52,7 +52,7 @@ class Received:
         """Places as a file has them; ``BadInput`` unless each part with rows has one of those."""
         placed = sorted(index for members, _ in places for index in members)
         if placed != [index for index, part in enumerate(self.parts) if part.count > 0.0]:
-            raise BadInput("not one place for each evidence that was received")
+            raise BadInput("each received part with rows needs one place")
         if not {number for _, number in places} <= {None, *numbers}:
-            raise BadInput("a place that is no pattern")
+            raise BadInput("a received part has a place that is no pattern")
         return [Place(tuple(members), number) for members, number in places]

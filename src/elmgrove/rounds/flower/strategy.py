@@ -1,5 +1,6 @@
-"""The strategy: a rule's rounds as Flower runs them, and the calls that they are made of."""
+"""The strategy: a rule's rounds as Flower runs them, and which node is which client."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -8,14 +9,21 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
+from elmgrove.errors import BadInput
+from elmgrove.federation import require_origin
 from elmgrove.rounds.clients import Loss
-from elmgrove.rounds.flower.nodes import Nodes
 from elmgrove.rounds.flower.records import array_of, blob, blob_of, content, notes_of
 from elmgrove.rounds.loop import NOTHING_NEW, Round, drawn, reason
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule
 
 T = TypeVar("T")
+log = logging.getLogger("elmgrove.rounds")
+
+#: Seconds between two looks at which nodes are connected.
+_PAUSE = 0.5
+#: Seconds for nodes that were asked before and gave no name that could be used.
+_AGAIN = 10.0
 
 
 class RoundsStrategy(Strategy):
@@ -41,7 +49,7 @@ class RoundsStrategy(Strategy):
         on_round: Callable[[RoundReport], None] | None = None,
     ) -> None:
         self._rule = rule
-        self._nodes = Nodes(clients, start, timeout)
+        self._nodes = _Nodes(clients, start, timeout)
         self._rounds = rounds
         self._fraction = fraction
         self._seed = seed
@@ -59,7 +67,7 @@ class RoundsStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Makes the request for each client that is drawn."""
-        self._nodes.meet(grid)
+        self._nodes.look_up(grid)
         asked = drawn(self._nodes.names, self._fraction, self._seed, server_round)
         self._call = _Call(self._nodes, asked, server_round)
         return self._call.messages("train", lambda _: {"request": arrays})
@@ -72,10 +80,10 @@ class RoundsStrategy(Strategy):
         def read(name: str, held: RecordDict) -> Any:
             return self._rule.read(name, blob(held, "reply"))
 
-        heard = self._call.answers(replies, read)
-        if heard:
-            self._rule.take(list(heard.values()))
-        self._tell(server_round, tuple(heard))
+        usable = self._call.read_replies(replies, read)
+        if usable:
+            self._rule.take(list(usable.values()))
+        self._tell(server_round, tuple(usable))
         return array_of(self._rule.request()), None
 
     def configure_evaluate(
@@ -84,7 +92,7 @@ class RoundsStrategy(Strategy):
         """Makes the gift of each client after the last round; nothing before."""
         if server_round < self._rounds:
             return []
-        self._nodes.meet(grid)
+        self._nodes.look_up(grid)
         self._call = _Call(self._nodes, self._nodes.names, server_round)
         return self._call.messages(
             "evaluate",
@@ -98,7 +106,7 @@ class RoundsStrategy(Strategy):
         if server_round < self._rounds:
             return None
         call = self._call
-        losses = call.answers(replies, _loss)
+        losses = call.read_replies(replies, _loss)
         self._delivery = Delivery(losses, call.left_out, call.down, call.seconds)
         return MetricRecord({"loss": self._delivery.loss, "clients": len(losses)})
 
@@ -117,10 +125,96 @@ def _loss(_: str, held: RecordDict) -> Loss:
     return Loss(float(notes["loss"]), int(notes["rows"]))
 
 
+class _Nodes:
+    """The clients by the names that they gave themselves, since Flower's numbers are random.
+
+    The first ``look_up`` waits for so many ``clients``, and then for their names, at most ``start``
+    seconds each. A node without a name, or with one that is taken, takes no part, which is
+    logged; it is asked again before the next round, but not waited for as long as a node that
+    just came (``timeout``). A node that is gone keeps its name, since it may come back.
+    """
+
+    def __init__(self, clients: int, start: float, timeout: float) -> None:
+        self._clients = clients
+        self._start = start
+        self._timeout = timeout
+        self._asked: set[int] = set()
+        self._nodes: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._here: set[int] = set()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all clients that were ever found, sorted."""
+        return sorted(self._nodes)
+
+    def node(self, name: str) -> int | None:
+        """Gives the node of a client, if it is connected now."""
+        node = self._nodes[name]
+        return node if node in self._here else None
+
+    def name(self, node: int) -> str | None:
+        """Gives the name of the client on a node."""
+        return self._names.get(node)
+
+    def look_up(self, grid: Grid) -> None:
+        """Looks which nodes are connected, and asks the new ones for their names."""
+        self._here = self._present(grid)
+        new = sorted(self._here - self._names.keys())
+        asked = [Message(content({}), node, "query") for node in new]
+        patience = self._patience(new)
+        for message in grid.send_and_receive(asked, timeout=patience) if asked else ():
+            self._enter(message)
+
+    def _patience(self, new: list[int]) -> float:
+        first, known = not self._asked, self._asked.issuperset(new)
+        self._asked |= set(new)
+        if first:
+            return self._start
+        return min(self._timeout, _AGAIN) if known else self._timeout
+
+    def _present(self, grid: Grid) -> set[int]:
+        until = time.monotonic() + self._start
+        while True:
+            here = set(grid.get_node_ids())
+            if len(here) >= self._clients:
+                # A client that goes later is left out and not waited for.
+                self._clients = 0
+                return here
+            if time.monotonic() > until:
+                raise BadInput(
+                    f"{len(here)} of {self._clients} clients came within {self._start:g} s"
+                )
+            time.sleep(_PAUSE)
+
+    def _enter(self, message: Message) -> None:
+        node = message.metadata.src_node_id
+        try:
+            name = _name_in(message)
+            if self._nodes.get(name) in self._here:
+                raise BadInput(f"the name {name!r} is taken")
+        except BadInput as error:
+            log.warning("node %d takes no part: %s", node, error)
+            return
+        self._names.pop(self._nodes.get(name, node), None)
+        self._nodes[name], self._names[node] = node, name
+
+
+def _name_in(message: Message) -> str:
+    if message.has_error():
+        raise BadInput(message.error.reason)
+    notes = notes_of(message.content)
+    if "name" not in notes:
+        raise BadInput(str(notes.get("refused", "it gave no name")))
+    name = str(notes["name"])
+    require_origin(name)
+    return name
+
+
 class _Call:
     """One question to some clients: counts the bytes, and keeps why a client is left out."""
 
-    def __init__(self, nodes: Nodes, asked: Iterable[str], number: int) -> None:
+    def __init__(self, nodes: _Nodes, asked: Iterable[str], number: int) -> None:
         self._nodes = nodes
         self._number = number
         self._started = time.perf_counter()
@@ -143,28 +237,30 @@ class _Call:
             made.append(Message(held, node, message_type, group_id=str(self._number)))
         return made
 
-    def answers(
+    def read_replies(
         self, replies: Iterable[Message], read: Callable[[str, RecordDict], T | None]
     ) -> dict[str, T]:
-        """Gives what ``read`` makes of each reply, in the order of the names."""
-        heard, silent = dict[str, T](), set(self.asked) - self.left_out.keys()
+        """Gives what ``read`` makes of each reply that can be used, in the order of the names."""
+        usable, silent = dict[str, T](), set(self.asked) - self.left_out.keys()
         for message in replies:
             name = self._nodes.name(message.metadata.src_node_id)
             if name not in silent:
                 continue
             silent.remove(name)
             try:
-                answer = read(name, self._opened(message))
+                reply = read(name, self._opened(message))
+            except _Refused as why:
+                self.left_out[name] = str(why)
             except Exception as error:
                 # Whatever a client sends, the round of the others goes on.
-                self.left_out[name] = reason(error) if not isinstance(error, _Said) else str(error)
-                continue
-            if answer is None:
-                self.left_out[name] = NOTHING_NEW
+                self.left_out[name] = reason(error)
             else:
-                heard[name] = answer
+                if reply is None:
+                    self.left_out[name] = NOTHING_NEW
+                else:
+                    usable[name] = reply
         self.left_out |= dict.fromkeys(silent, "late: no answer within the time given")
-        return {name: heard[name] for name in sorted(heard)}
+        return {name: usable[name] for name in sorted(usable)}
 
     @property
     def seconds(self) -> float:
@@ -173,15 +269,15 @@ class _Call:
 
     def _opened(self, message: Message) -> RecordDict:
         if message.has_error():
-            raise _Said(f"failed: {message.error.reason}")
+            raise _Refused(f"failed: {message.error.reason}")
         refused = notes_of(message.content).get("refused")
         if refused is not None:
-            raise _Said(str(refused))
+            raise _Refused(str(refused))
         self.up += _size(message.content)
         return message.content
 
 
-class _Said(Exception):
+class _Refused(Exception):
     """The text is the reason that the client or Flower gave."""
 
 

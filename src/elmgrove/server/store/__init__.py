@@ -1,8 +1,8 @@
 """What the server remembers, in SQLite or in PostgreSQL."""
 
 from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.enrolment import NoSuchFederation
 from elmgrove.server.store.records import Change, DeviceRow, FederationRow, Snapshot, StoredEntry
-from elmgrove.server.store.registry import NoSuchFederation
 from elmgrove.server.store.store import Store, open_store
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any
 
 from elmgrove.errors import BadInput
 from elmgrove.server.store.database import Operation
+from elmgrove.server.store.enrolment import Enrolment, reads, require_federation
 from elmgrove.server.store.records import Change, Snapshot, StoredEntry
-from elmgrove.server.store.registry import Registry, reads, require_federation
 from elmgrove.server.store.sqlite import open_sqlite
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
@@ -27,7 +27,7 @@ NEWEST = "e.federation = $1 AND e.superseded IS NULL"
 WITH_CONTENT = "JOIN content c ON c.federation = e.federation AND c.revision = e.revision"
 
 
-class Store(Registry):
+class Store(Enrolment):
     """Federations, their devices and what these published, as names, numbers and bytes.
 
     Every method is atomic, and what one has written when it returns survives a crash and a power

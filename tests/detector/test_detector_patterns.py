@@ -214,7 +214,7 @@ def test_patterns_that_are_one_are_joined_and_parted_exactly() -> None:
     rows = [part.evidence for part in before if part.number in (joined.number, 3)]
     assert joined.evidence == Evidence.sum(rows)
     np.testing.assert_array_equal(joined.model.beta, Evidence.sum(rows).solve(1e-3))
-    known.model.part(3)
+    known.model.separate(3)
     assert numbers(known) == [1, 2, 3]
     assert known.parts == before
     np.testing.assert_array_equal(known.score_many(mixed(9, 40)), scores)
@@ -236,7 +236,7 @@ def test_what_was_learned_since_stays_where_it_was_learned() -> None:
     known.model.tune()
     (first,) = (pattern.number for pattern in known.model.own if pattern.joined)
     known.learn_many(rows_of(0, 8, 50))
-    known.model.part(3)
+    known.model.separate(3)
     after = {part.number: part for part in known.parts}
     assert after[3] == before[3]
     since = after[first].evidence - before[first].evidence
@@ -254,7 +254,7 @@ def test_joined_to_what_was_joined_is_parted_in_any_order(order: tuple[int, int]
     del known.model.own[2:]
     assert known.parts == before
     for number in order:
-        known.model.part(number)
+        known.model.separate(number)
     assert known.parts == before
     assert sorted(numbers(known)) == [1, 2, 3, 4]
     assert not any(pattern.joined for pattern in known.model.own)
@@ -273,7 +273,7 @@ def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> No
     assert part.weight == pytest.approx(0.99**rows)
     expected = before[3].evidence.count * part.weight + joined.model.evidence.count
     assert joined.model.total.count == pytest.approx(expected)
-    known.model.part(3)
+    known.model.separate(3)
     assert {part.number: part for part in known.parts}[3] == before[3]
 
 
@@ -289,7 +289,7 @@ def test_different_patterns_stay_apart_and_0_never_joins() -> None:
 
 def test_only_what_was_joined_can_be_parted() -> None:
     with pytest.raises(BadInput, match="no pattern 1 was joined"):
-        taught().model.part(1)
+        taught().model.separate(1)
 
 
 # Put aside

@@ -31,7 +31,7 @@ class GuardedFleetOnMemory(FleetOnMemory):
 
 
 class FleetOnFolder(FleetOnMemory):
-    """The same through files."""
+    """A fleet that meets in a folder, through files."""
 
     def make_exchange(self) -> Exchange:
         self.folder = tempfile.TemporaryDirectory()
@@ -91,7 +91,7 @@ class FleetOfPeers(Fleet):
 
     @rule(number=st.integers(0, 3), back=st.integers(0, 5), leaving=st.booleans())
     def say_two_things_with_one_epoch(self, number: int, back: int, leaving: bool) -> None:
-        """Tell one peer, lose the state, learn as many rows anew, tell another."""
+        """Tell one peer, lose the state, learn as many other rows, tell another."""
         device = self.one(number)
         first, second = (self.one(number + n) for n in (1, 2))
         before = len(device.rows)

@@ -272,7 +272,7 @@ class Guarded(RuleBasedStateMachine):
     @precondition(lambda self: self.joined)
     @rule(which=st.integers(0, 9))
     def part(self, which: int) -> None:
-        self.model.part(self.joined[which % len(self.joined)])
+        self.model.separate(self.joined[which % len(self.joined)])
         event("parted")
 
     @precondition(lambda self: self.model.patterns.retired)

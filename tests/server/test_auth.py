@@ -1,15 +1,20 @@
-"""Who may do what: every route with every secret, so that no new route is forgotten."""
+"""Which caller may do what: every route with every secret, so that no new route is forgotten."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import httpx
 import pytest
 
-from elmgrove.server import auth
+from elmgrove.server import FederationRow, Store, auth
+from elmgrove.server.auth import Caller, Role
+from elmgrove.server.problems import Problem
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import OFFERS, Offer
+from elmgrove.server.service import Service
 from support.serving import ADMIN, Federation, Server, charter, contents, said
 
 
@@ -157,3 +162,39 @@ def test_federations_do_not_see_each_other(server: Server) -> None:
     assert there == said("me", 7).to_bytes()
     assert world.other.ask("DELETE", "", ADMIN).status_code == 204
     assert world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content == here
+
+
+# What each role may do
+
+
+def caller(role: Role, device: str | None = None) -> Caller:
+    made = charter()
+    row = FederationRow(made.name, made.basis.fields, made.ridge, None, "", 0.0)
+    return Caller(Service(cast(Store, None), "", 0), row, made, role, device)
+
+
+CALLERS = {
+    "admin": caller(Role.ADMIN),
+    "me": caller(Role.DEVICE, "me"),
+    "you": caller(Role.DEVICE, "you"),
+    "joiner": caller(Role.JOINER),
+    "joiner with a name": caller(Role.JOINER, "me"),
+}
+REQUIRED: dict[str, tuple[Callable[[Caller], None], set[str]]] = {
+    "require_device": (lambda caller: caller.require_device("me"), {"me"}),
+    "require_own": (lambda caller: caller.require_own("me"), {"me", "admin"}),
+    "require_admin": (Caller.require_admin, {"admin"}),
+}
+
+
+@pytest.mark.parametrize("name", CALLERS)
+@pytest.mark.parametrize("required", REQUIRED)
+def test_each_role_may_do_what_is_its_own(required: str, name: str) -> None:
+    """In particular, a caller that may join is no administrator and no device yet."""
+    require, admitted = REQUIRED[required]
+    if name in admitted:
+        require(CALLERS[name])
+        return
+    with pytest.raises(Problem) as refused:
+        require(CALLERS[name])
+    assert refused.value.kind == "forbidden"

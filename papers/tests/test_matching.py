@@ -5,25 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from elmgrove.federation import (
-    Contribution,
-    Grouping,
-    averaged,
-    by_evidence,
-    by_parameters,
-    global_models,
-    matched,
-    returned,
-    summed,
-)
-from elmgrove.federation.groups import Aggregation
+from elmgrove.federation import Contribution, Grouping, by_evidence, by_parameters
+from elmgrove_papers.mlmg.matching import Aggregation, averaged, global_models, matched, summed
 from support.contributions import BASIS, RIDGE, near, rows, said
 from support.groups import group_of
 
 AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
 
 
-#: a: one pattern, b: two, c: three, of three kinds in all.
+#: a: one pattern, b: two, c: three, of three groups in all.
 FLEET = {
     "a": [near(1, 1)],
     "b": [near(2, 2), near(1, 3)],
@@ -78,14 +68,6 @@ def test_algorithm_3(count: int, aggregation: Aggregation) -> None:
         np.testing.assert_allclose(found[origin], models, rtol=1e-7, atol=1e-9)
 
 
-def test_with_as_many_models_as_groups_all_come_back_else_ones_own() -> None:
-    grouping = by_evidence(SAID, RIDGE, 3)
-    a, b = group_of(grouping, "a"), [group_of(grouping, "b", j) for j in (0, 1)]
-    assert a == b[1] != b[0]
-    assert returned(grouping) == {"a": (a,), "b": tuple(b), "c": (0, 1, 2)}
-    assert returned(by_evidence(SAID, RIDGE, 2))["c"] == (0, 1, None)
-
-
 # Three settings of the same functions
 
 
@@ -107,16 +89,16 @@ def test_single_is_ordinary_federated_learning(group: type, aggregation: Aggrega
 
 @AGGREGATIONS
 def test_multi_global_gives_each_client_its_groups_model(aggregation: Aggregation) -> None:
-    fleet = [said(f"{kind}{n}", near(kind, 10 * kind + n)) for kind in (1, 2) for n in range(3)]
+    fleet = [said(f"{one}{n}", near(one, 10 * one + n)) for one in (1, 2) for n in range(3)]
     grouping = by_parameters(fleet, RIDGE, 2)
     models = global_models(grouping, RIDGE, aggregation)
-    for kind in (1, 2):
-        of_kind = [near(kind, 10 * kind + n) for n in range(3)]
-        expected = literal_global(of_kind, aggregation)
+    for one in (1, 2):
+        alike = [near(one, 10 * one + n) for n in range(3)]
+        expected = literal_global(alike, aggregation)
         for n in range(3):
-            (beta,) = matched(grouping, RIDGE, aggregation)[f"{kind}{n}"]
+            (beta,) = matched(grouping, RIDGE, aggregation)[f"{one}{n}"]
             np.testing.assert_allclose(beta, expected, rtol=1e-7, atol=1e-9)
-            assert (beta == models[group_of(grouping, f"{kind}{n}")]).all()
+            assert (beta == models[group_of(grouping, f"{one}{n}")]).all()
 
 
 def test_by_sum_a_groups_model_is_that_of_all_its_rows() -> None:

@@ -1,14 +1,16 @@
-"""Evidence to give away: a file that anybody may have written."""
+"""Entries travel as bytes that anybody may have written: contributions, departures, bundles."""
 
 import json
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Scaling
-from elmgrove.federation import Contribution
-from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation import Contribution, Departure, bundle, entry_from_bytes, unbundle
+from elmgrove.federation.entries import DEPARTURE_FORMAT, EVIDENCE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
 from support.places import ROOT
 
@@ -133,7 +135,7 @@ def test_an_epoch_is_a_number_of_rows(epoch: Any) -> None:
         Contribution("fan", epoch, (Evidence.zero(BASIS),))
 
 
-# Sealed by somebody who does not follow the rules
+# Sealed by a program that does not follow the rules
 
 WRONG_FIELDS = [
     *(pytest.param({name: ...}, id=f"no {name}") for name in FIELDS),
@@ -219,8 +221,85 @@ def test_sealing_again_what_was_not_altered_is_accepted() -> None:
 
 
 def test_evidence_that_no_rows_can_have_is_read_but_not_called_admissible() -> None:
-    """So that ``inspect`` can show it; whoever merges asks first."""
+    """So that ``inspect`` can show it; a device that merges asks first."""
     lie = Contribution.from_bytes(resealed({"energy": 0.0}, {}))
     assert "energy" in lie.evidence.admissible().reason
     broken = Contribution.from_bytes(resealed({}, {"U": np.full(3, np.nan)}))
     assert "not finite" in broken.evidence.admissible().reason
+
+
+# Departures travel like contributions and take their place
+
+GONE = Departure("Lüfter 2", 7)
+SAID = Contribution("Lüfter 2", 7, (Evidence.zero(Basis(HiddenLayer(3, 2, seed=1), 3)),))
+
+
+@pytest.mark.parametrize("entry", [GONE, SAID, Departure("a", 0), Departure("a", 2**63 - 1)])
+def test_an_entry_is_the_same_after_its_journey(entry: Departure | Contribution) -> None:
+    assert entry_from_bytes(entry.to_bytes()) == entry
+    assert type(entry).from_bytes(entry.to_bytes()) == entry
+
+
+def test_one_format_is_not_taken_for_the_other() -> None:
+    with pytest.raises(BadFile, match=r"holds 'elmgrove\.evidence'"):
+        Departure.from_bytes(SAID.to_bytes())
+    with pytest.raises(BadFile, match=r"holds 'elmgrove\.departure'"):
+        Contribution.from_bytes(GONE.to_bytes())
+
+
+def test_every_truncation_and_flipped_bit_of_a_departure_is_refused() -> None:
+    blob = GONE.to_bytes()
+    for place in range(len(blob)):
+        flipped = bytearray(blob)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (blob[:place], bytes(flipped)):
+            with pytest.raises(BadFile):
+                entry_from_bytes(damaged)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"origin": "a"},
+        {"origin": "", "epoch": 1},
+        {"origin": "a\n", "epoch": 1},
+        {"origin": "a", "epoch": -1},
+        {"origin": "a", "epoch": 2**63},
+        {"origin": "a", "epoch": 1.0},
+        {"origin": "a", "epoch": True},
+        {"origin": 5, "epoch": 1},
+        {"origin": "a", "epoch": 1, "more": 1},
+    ],
+)
+def test_a_sealed_departure_with_wrong_fields_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(BadFile, match="not as a departure should be"):
+        entry_from_bytes(seal(DEPARTURE_FORMAT, fields, {}))
+
+
+@pytest.mark.parametrize(("origin", "epoch"), [("", 1), ("a" * 201, 1), ("a", -1), ("a", 2**63)])
+def test_a_name_or_an_epoch_that_is_none_is_refused(origin: str, epoch: int) -> None:
+    with pytest.raises(BadInput, match=r"origin|epoch"):
+        Departure(origin, epoch)
+
+
+# Entries that travel together
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6))
+def test_what_is_bundled_comes_out_again(blobs: list[bytes]) -> None:
+    assert list(unbundle(bundle(blobs))) == blobs
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=6), st.data())
+def test_a_bundle_that_breaks_off_is_refused(blobs: list[bytes], data: st.DataObject) -> None:
+    whole = bundle(blobs)
+    ends = [len(bundle(blobs[:count])) for count in range(len(blobs) + 1)]
+    cut = data.draw(st.sampled_from([n for n in range(len(whole)) if n not in ends]))
+    with pytest.raises(BadFile, match="breaks off"):
+        list(unbundle(whole[:cut]))
+
+
+def test_a_length_beyond_all_memory_is_refused() -> None:
+    with pytest.raises(BadFile, match="breaks off"):
+        list(unbundle(b"\xff" * 8 + b"x"))

@@ -59,7 +59,7 @@ def test_the_rate_holds_where_now_and_then_a_row_is_much_larger(rate: float) -> 
 
 @RATES
 def test_the_rate_holds_while_others_are_heard_again_and_again(rate: float) -> None:
-    """Each merge scores the ring anew; what was refused before must not be forgotten by that."""
+    """Each merge scores the ring again; what was refused before must not be forgotten by that."""
     other, detector = made(rate), made(rate)
     other.learn_many(Machine(9).rows(1000))
     contributions = [[], [other.evidence]]

@@ -10,7 +10,7 @@ from elmgrove.detector.mixture.pattern import Pattern
 from elmgrove.detector.model import Answer
 
 
-class Panel:
+class Weighing:
     """Own patterns and foreign models, and how much the errors of each count.
 
     Models differ in how well they can explain anything at all, so what counts is an error in
@@ -57,7 +57,7 @@ class Panel:
         return Answer(ys[best], guesses, nearest, self.number(best), float(self._weights[best]))
 
     def losses(self, X: Array) -> Array:
-        """What each model leaves unexplained of each row, as it counts: own ones first."""
+        """Computes what each model leaves unexplained of each row, as it counts: own ones first."""
         losses = np.stack([model.losses(X) for model in self.models])
         losses *= self._weights[:, np.newaxis]
         return losses
@@ -75,7 +75,7 @@ class Panel:
         return left_out
 
     def number(self, index: int) -> int:
-        """The number of the pattern at a place; −1, −2, … for foreign ones."""
+        """Gives the number of the pattern at a place; −1, −2, … for foreign ones."""
         own = len(self._own)
         return self._own[index].number if index < own else own - index - 1
 

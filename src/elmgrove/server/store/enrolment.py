@@ -1,4 +1,8 @@
-"""The store's first half: federations and the devices that joined them."""
+"""Enrolment in the store: federations, and the devices that joined them.
+
+The store is one object, because a write to a federation waits for the others, and its operations
+are two files, because one would be too long: ``Store`` adds what devices published.
+"""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -10,7 +14,7 @@ from elmgrove.server.store.database import Database, Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 
 P = ParamSpec("P")
-S = TypeVar("S", bound="Registry")
+S = TypeVar("S", bound="Enrolment")
 T = TypeVar("T")
 
 FEDERATION = "SELECT name, basis, ridge, members, token_hash, created FROM federation"
@@ -45,8 +49,11 @@ def writes(
     return run
 
 
-class Registry:
-    """Federations and their devices, by name. See ``Store`` for what holds for all methods."""
+class Enrolment:
+    """The store's operations on federations and devices, by name.
+
+    See ``Store``, which adds the others, for what holds for all methods.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
