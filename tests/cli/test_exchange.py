@@ -21,7 +21,7 @@ def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
 
     ran = elmgrove("merge", "--state", fan_2, "fan-1.evidence")
     assert ran.code == 0
-    assert "fan-1, 300 rows: merged." in ran.err
+    assert "fan-1, 300 rows learned: merged." in ran.err
     assert "fan-2 now uses its own rows and those of fan-1." in ran.err
     merged, scored_merged = fan_2.read_bytes(), elmgrove(*score).out
     assert scored_merged != scored_alone
@@ -50,7 +50,7 @@ def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
     elmgrove("learn", "more-1.csv", "--state", fan_1)
     elmgrove("share", "--state", fan_1, "-o", "newer.evidence")
     Path("late.elm").write_bytes(alone)
-    assert "350 rows: merged" in elmgrove("merge", "-s", fan_2, "newer.evidence").err
+    assert "350 rows learned: merged" in elmgrove("merge", "-s", fan_2, "newer.evidence").err
     elmgrove("merge", "--state", "late.elm", "newer.evidence")
     assert fan_2.read_bytes() == Path("late.elm").read_bytes() != merged
     elmgrove("merge", "--state", fan_2, "fan-1.evidence")

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import threading
-import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -211,7 +211,7 @@ def started_alone(made: Charter, name: str, X: np.ndarray) -> None:
     save(Path(f"{name}.elm"), made.start(name))
 
 
-def test_a_server_that_never_answers_does_not_hold_up_the_end(
+def test_a_server_that_never_ends_its_answer_does_not_hold_up_the_end(
     device: Start,
     federation: Federation,
 ) -> None:
@@ -220,18 +220,20 @@ def test_a_server_that_never_answers_does_not_hold_up_the_end(
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            # Byte by byte, so that the agent never gives the request up by itself.
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
             asked.set()
-            over.wait(PATIENCE)
+            with suppress(OSError):  # the agent has ended
+                while not over.wait(0.2):
+                    self.wfile.write(b"x")
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/fans"
         fan = device("fan", exchange=url, token="token", follow=True)
         assert asked.wait(PATIENCE)
-        given_up = time.monotonic() + 30  # the seconds after which a request is given up
         fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 40)
-        assert fan.stop() == 0
-        assert time.monotonic() < given_up, "it waited for the answer"
+        assert fan.stop() == 0, "an agent that waits for the answer never ends"
         over.set()
         server.shutdown()
     assert learned(Path("fan.elm")) == 40

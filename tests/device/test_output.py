@@ -83,7 +83,7 @@ def test_only_what_is_wanted(only: Any, wanted: int, tmp_path: Path, detector: D
 
 
 @pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "removed"])
-def test_a_rotated_file_is_begun_anew(
+def test_a_rotated_file_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renamed: bool
 ) -> None:
     path, old = tmp_path / "verdicts.jsonl", tmp_path / "verdicts.jsonl.1"

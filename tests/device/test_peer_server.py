@@ -1,4 +1,4 @@
-"""The listener: gives away what was published and heard, to those who may have it."""
+"""The listener: gives away what was published and received, to agents that may have it."""
 
 import socket
 from collections.abc import Iterator

@@ -14,7 +14,8 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.device import recipients
-from elmgrove.device.recipients import Alarms
+from elmgrove.device.recipients import Alarms, Command, Webhook
+from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from support.serving import wait_until
 
@@ -89,7 +90,7 @@ NOTE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n'); prin
 
 
 def test_alarms_are_posted_in_order(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     for n in range(5):
         alarms.raise_({"where": "fan.csv, line 3", "score": 1.5, "n": n})
     alarms.close(PATIENCE)
@@ -102,7 +103,7 @@ def test_alarms_are_posted_in_order(server: Server, caplog: pytest.LogCaptureFix
 
 def test_a_failing_server_is_asked_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.codes = [500, 503, 502, 599]
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     alarms.raise_({"n": 1})
     alarms.close(PATIENCE)
     assert [message for _, _, message in server.told] == [{"n": 1}] * 5
@@ -113,7 +114,7 @@ def test_after_five_attempts_the_next_alarm_has_its_turn(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.codes = [500] * 5
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     alarms.raise_({"n": 1})
     alarms.raise_({"n": 2})
     alarms.close(PATIENCE)
@@ -126,7 +127,7 @@ def test_a_refusal_is_logged_once_and_not_repeated(
     server: Server, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     server.codes = [code]
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     alarms.raise_({})
     alarms.close(PATIENCE)
     assert len(server.told) == 1
@@ -138,7 +139,7 @@ def test_nobody_at_the_address_is_logged_without_its_secret(
 ) -> None:
     with Server() as gone:
         url = gone.url
-    alarms = Alarms(url, None)
+    alarms = Alarms(Settings(webhook=url))
     alarms.raise_({})
     alarms.close(PATIENCE)
     (text,) = warnings(caplog)
@@ -149,7 +150,7 @@ def test_nobody_at_the_address_is_logged_without_its_secret(
 def test_what_is_no_json_is_logged_and_does_not_stop_the_next(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     alarms.raise_({"n": object()})
     alarms.raise_({"n": 2})
     alarms.close(PATIENCE)
@@ -162,7 +163,7 @@ def test_the_oldest_are_dropped_when_too_many_wait(
 ) -> None:
     monkeypatch.setattr(recipients, "CAPACITY", 3)
     server.may_answer.clear()
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     for n in range(10):
         alarms.raise_({"n": n})
     server.may_answer.set()
@@ -178,7 +179,7 @@ def test_closing_gives_up_in_time_and_says_so(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.may_answer.clear()
-    alarms = Alarms(server.url, None)
+    alarms = Alarms(Settings(webhook=server.url))
     alarms.raise_({})
     alarms.raise_({})
     alarms.close(0.0)
@@ -194,7 +195,7 @@ def test_closing_gives_up_in_time_and_says_so(
 def test_a_command_gets_each_alarm_on_its_standard_input(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    alarms = Alarms(None, script(tmp_path, NOTE))
+    alarms = Alarms(Settings(command=script(tmp_path, NOTE)))
     alarms.raise_({"where": "Lüfter", "n": 1})
     alarms.raise_({"n": 2})
     alarms.close(PATIENCE)
@@ -206,7 +207,7 @@ def test_a_command_gets_each_alarm_on_its_standard_input(
 def test_a_command_that_fails_is_logged_with_its_complaint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alarms = Alarms(None, script(tmp_path, "import sys; sys.exit('no siren')"))
+    alarms = Alarms(Settings(command=script(tmp_path, "import sys; sys.exit('no siren')")))
     alarms.raise_({})
     alarms.close(PATIENCE)
     (text,) = warnings(caplog)
@@ -218,7 +219,7 @@ def test_a_command_that_hangs_is_stopped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipients, "COMMAND_SECONDS", 0.5)
-    alarms = Alarms(None, "sh -c 'sleep 600; true'")
+    alarms = Alarms(Settings(command="sh -c 'sleep 600; true'"))
     alarms.raise_({})
     alarms.close(PATIENCE)
     assert any("stopped after 0.5 s" in text for text in warnings(caplog))
@@ -228,7 +229,7 @@ def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
     server: Server, tmp_path: Path
 ) -> None:
     server.may_answer.clear()
-    alarms = Alarms(server.url, script(tmp_path, NOTE))
+    alarms = Alarms(Settings(webhook=server.url, command=script(tmp_path, NOTE)))
     alarms.raise_({"n": 1})
     wait_until(lambda: bool(list(tmp_path.glob("told*")) and told(tmp_path)))
     assert told(tmp_path) == [{"n": 1}]
@@ -243,7 +244,7 @@ def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
 
 def test_nobody_to_tell_is_fine(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "elmgrove.device")
-    alarms = Alarms(None, None)
+    alarms = Alarms(Settings())
     alarms.raise_({})
     alarms.close(PATIENCE)
     assert warnings(caplog) == []
@@ -252,12 +253,19 @@ def test_nobody_to_tell_is_fine(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("url", ["", "example.org/hook", "ftp://example.org", "https://"])
 def test_what_is_no_web_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(BadInput, match="must be an address"):
-        Alarms(url, None)
+        Webhook(url)
 
 
 @pytest.mark.parametrize("text", ["", "no-such-program --loud", "say 'half a quote"])
 def test_what_is_no_command_is_refused_at_once(text: str) -> None:
+    with pytest.raises(BadInput, match="the alarm command"):
+        Command(text)
+
+
+def test_a_refused_recipient_leaves_no_thread_of_another() -> None:
     before = threading.active_count()
     with pytest.raises(BadInput, match="the alarm command"):
-        Alarms("http://example.org", text)
+        Alarms(Settings(webhook="http://example.org", command="no-such-program --loud"))
+    with pytest.raises(BadInput, match="must be an address"):
+        Alarms(Settings(webhook="example.org/hook", command="true"))
     assert threading.active_count() == before

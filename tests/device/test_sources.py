@@ -311,7 +311,7 @@ def test_a_bookmark_into_a_file_that_was_replaced_starts_over_with_a_warning(
     change(path)
     found = now(iter(opened(path, follow=follow, bookmark=bookmark)))
     assert rows(found) == rows(list(opened(path)))
-    assert warned(caplog) == [f"{path} is not the file it was: read from its start"]
+    assert warned(caplog) == [f"{path} was replaced: reading it from the start"]
 
 
 def test_a_bookmark_is_for_the_first_file_alone(

@@ -59,7 +59,7 @@ def test_too_few_rows_to_begin_with_make_no_state(caplog: pytest.LogCaptureFixtu
     assert not Path("fan.elm").exists()
     with at_work(source="fan.csv", follow=True, state="fan.elm", verdicts="") as working:
         wait_until(lambda: len(working._first) == 5)
-    assert "5 rows are too few to begin with" in caplog.text
+    assert "stopped after 5 rows, fewer than start_rows: nothing was learned" in caplog.text
     assert not Path("fan.elm").exists()
     Agent(Settings(source="fan.csv", state="fan.elm", verdicts="")).run()
     assert learned(Path("fan.elm")) == 5, "nothing of a file is lost by that"

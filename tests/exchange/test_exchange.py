@@ -120,7 +120,7 @@ def test_what_can_not_follow_is_outdated_and_changes_nothing(
     assert held(exchange) == [said("fan-1", 5)]
 
 
-def test_who_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None:
+def test_a_device_that_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None:
     publish(exchange, said("fan-1", 5), said("fan-2", 5), Departure("fan-1", 6))
     merged = exchange("fan-2").merged("fan-2", None)
     assert merged is not None
@@ -207,7 +207,7 @@ def test_the_sum_of_nobody_is_nothing(exchange: Way) -> None:
     assert exchange("fan-1").merged("fan-1", merged) is None
 
 
-def test_only_what_others_did_is_news(exchange: Way) -> None:
+def test_only_what_others_did_is_a_change(exchange: Way) -> None:
     publish(exchange, said("fan-1"), said("fan-2"))
     known = exchange("fan-1").merged("fan-1", None)
     assert exchange("fan-1").merged("fan-1", known) is None
@@ -220,11 +220,11 @@ def test_only_what_others_did_is_news(exchange: Way) -> None:
         said("fan-2", 6, epoch=8),
     ):
         publish(exchange, entry)
-        news = exchange("fan-1").merged("fan-1", known)
-        assert news is not None
+        changed = exchange("fan-1").merged("fan-1", known)
+        assert changed is not None
         assert known is not None
-        assert news.revision != known.revision
-        known = news
+        assert changed.revision != known.revision
+        known = changed
     assert known.devices == 2
 
 
@@ -291,7 +291,9 @@ def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way, distance: str
 
 
 @DISTANCES
-def test_who_has_published_nothing_or_left_gets_nothing(exchange: Way, distance: str) -> None:
+def test_a_device_that_has_published_nothing_or_left_gets_nothing(
+    exchange: Way, distance: str
+) -> None:
     publish(exchange, *FLEET, Departure("fan-0", 999))
     for name in ("fan-0", "fan-9"):
         found = back(exchange, name, distance)
@@ -301,7 +303,7 @@ def test_who_has_published_nothing_or_left_gets_nothing(exchange: Way, distance:
 
 
 @DISTANCES
-def test_in_groups_ones_own_change_is_news_and_so_is_another_setting(
+def test_in_groups_ones_own_change_counts_and_so_does_another_setting(
     exchange: Way, distance: str
 ) -> None:
     publish(exchange, *FLEET)
@@ -427,9 +429,9 @@ def test_a_change_shows_even_where_no_clock_ticks(folder: Path) -> None:
     publish(lambda device: exchange, said("fan-1", 6, epoch=7))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    news = exchange.merged("fan-2", known)
-    assert news is not None
-    assert news.evidence.count == 6
+    changed = exchange.merged("fan-2", known)
+    assert changed is not None
+    assert changed.evidence.count == 6
 
 
 def test_a_folder_that_is_gone_is_unreachable_and_may_come_back(folder: Path) -> None:

@@ -172,7 +172,7 @@ def test_agents_that_listen_end_as_with_a_server(
     usual = {"like": "like.evidence", "follow": True, "sync_seconds": 0.1, "save_seconds": 0.1}
     usual |= {"peer_token": "sesame", "guard": False}
     peers = {"a": ["b"], "b": ["c", "a"], "c": ["b"]}
-    # Somebody who is always there and has nothing to tell: an agent that hears from nobody would
+    # A peer that is always there and has nothing to tell: an agent that reaches no peer would
     # wait longer and longer, and they do not start at one moment.
     with answering(bundle([])) as silent:
         started = {

@@ -39,7 +39,7 @@ CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2
 TWO = PatternRule(2, start_rows=40)
 #: Enough that those of one kind are told to be by evidence.
 ROWS = 600
-#: What a device is told: its patterns, and whom to merge.
+#: What a device is told: its patterns, and which devices to merge.
 SETTINGS: dict[str, tuple[PatternRule | None, Rule]] = {
     "single": (None, Everyone()),
     "multi-global": (None, SameGroup()),
@@ -193,7 +193,7 @@ def test_within_a_budget_the_group_is_made_of_what_was_fetched() -> None:
         assert new.sync().devices == devices
 
 
-# The rule, for who has no exchange
+# The rule, for a device without an exchange
 
 
 def said(name: str, *kinds: int) -> Contribution:
@@ -210,7 +210,7 @@ OTHERS = [said("b", 1), said("c", 2), said("d", 2, 1), said("e", 3), said("f", 2
 
 
 @pytest.mark.parametrize("distance", ["evidence", "parameters"])
-def test_the_rule_takes_whoever_is_in_the_groups_that_come_back(distance: str) -> None:
+def test_the_rule_takes_the_devices_in_the_groups_that_come_back(distance: str) -> None:
     for own, expected in (
         (said("a", 1), ["b", "d", "g"]),
         (said("a", 2), ["c", "d", "f"]),

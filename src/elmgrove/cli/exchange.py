@@ -74,7 +74,7 @@ def merge(
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
         outcome = "merged" if new else "nothing new"
-        notes.print(f"{contribution.origin}, {_rows(contribution)}: {outcome}.")
+        notes.print(f"{contribution.origin}, {_rows(contribution)} learned: {outcome}.")
     others = ", ".join(held.origin for held in member.ledger)
     notes.print(f"{member.name} now uses its own rows and those of {others}.")
 

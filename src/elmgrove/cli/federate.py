@@ -90,7 +90,9 @@ def federate(
     units: Annotated[
         int | None,
         typer.Option(
-            help="Hidden units \\[default: a quarter of the columns, half of few].", min=1
+            help="Hidden units \\[default: a quarter of the columns, half of fewer than 16; "
+            "at most 128].",
+            min=1,
         ),
     ] = None,
     output: Annotated[
@@ -173,7 +175,7 @@ class FleetRows:
 
     @classmethod
     def _digits(cls, clients: int, seed: int) -> "FleetRows":
-        """Sorted by digit and cut into shards, of which each client gets two: non-IID."""
+        """Cuts the digits, sorted, into shards and gives each client two: non-IID."""
         digits = Digits.load(seed)
         order = np.argsort(digits.train_digit, kind="stable")
         shards = np.array_split(digits.train[order], _SHARDS * clients)
@@ -242,7 +244,7 @@ def _show(plan: Plan, reports: list[RoundReport], merged: Merged, delivery: Deli
 
 
 def _grid(reports: list[RoundReport]) -> Grid:
-    """One line for each round."""
+    """Makes a table with one line for each round."""
     headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
     grid = Grid(title="What happened in each round")
     for heading in headings:

@@ -45,7 +45,7 @@ Like = Annotated[
 ]
 Ridge = Annotated[float, new_state_option("Regularization.", min=0.0)]
 Forgetting = Annotated[
-    float, new_state_option("How much a row still counts after the next; 1 = as much.")
+    float, new_state_option("Weight that a row keeps with each later row; 1 = forget nothing.")
 ]
 Rate = Annotated[float, new_state_option("The share of normal rows that may be flagged.")]
 Fixed = Annotated[

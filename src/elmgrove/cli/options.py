@@ -53,7 +53,10 @@ Drop = Annotated[list[str] | None, new_state_option("Leave this column out (repe
 ScalingName = Annotated[str, new_state_option(f"{', '.join(SCALINGS)}, fitted to this file.")]
 Units = Annotated[
     int | None,
-    new_state_option("Hidden units \\[default: a quarter of the columns, half of few].", min=1),
+    new_state_option(
+        "Hidden units \\[default: a quarter of the columns, half of fewer than 16; at most 128].",
+        min=1,
+    ),
 ]
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
 Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]

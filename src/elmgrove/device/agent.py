@@ -150,7 +150,10 @@ class Agent:
         if self._work is not None:
             self._work.end(sync=not self._stopped)
         elif self._first:
-            log.warning("%d rows are too few to begin with and were not kept", len(self._first))
+            log.warning(
+                "stopped after %d rows, fewer than start_rows: nothing was learned",
+                len(self._first),
+            )
         if self._bad:
             log.warning("%d bad rows were left out", self._bad)
 
@@ -171,7 +174,7 @@ class Work:
         self._verdicts = (
             Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
         )
-        self._alarms = Alarms(settings.webhook or None, settings.command or None)
+        self._alarms = Alarms(settings)
         self._listener = None
         if settings.listen:
             # Here, since it loads httpx, which takes time that most devices need not spend.
@@ -227,7 +230,11 @@ class Work:
         if sync and self._sync is not None:
             self._sync.finish(PATIENCE)
         self.save(self.member)
-        log.info("%d rows, %d learned in all", self._rows, self.member.detector.learned)
+        log.info(
+            "read %d rows; learned %d since the device was made",
+            self._rows,
+            self.member.detector.learned,
+        )
 
     def close(self) -> None:
         """Closes files and connections, and ends threads."""

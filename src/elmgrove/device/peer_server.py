@@ -28,7 +28,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Its address on this machine."""
+        """The listener's address on this machine."""
         host, port = self._server.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 

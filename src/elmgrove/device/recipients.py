@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 
@@ -41,13 +42,13 @@ class Alarms:
     file of verdicts does not.
     """
 
-    def __init__(self, webhook: str | None, command: str | None) -> None:
-        # Both are looked at before a thread starts, so that a refusal leaves none behind.
+    def __init__(self, settings: Settings) -> None:
+        # All are looked at before a thread starts, so that a refusal leaves none behind.
         tells: list[Callable[[Message, Wait], None]] = []
-        if webhook is not None:
-            tells.append(Webhook(webhook).tell)
-        if command is not None:
-            tells.append(Command(command).tell)
+        if settings.webhook:
+            tells.append(Webhook(settings.webhook).tell)
+        if settings.command:
+            tells.append(Command(settings.command).tell)
         self._queues = [AlarmQueue(tell) for tell in tells]
 
     def raise_(self, message: Message) -> None:

@@ -40,13 +40,13 @@ class Settings:
     )
     listen: Annotated[str, "host:port on which other agents may pull."] = ""
     peer_token: Annotated[str, "The secret of agents that pull from each other."] = ""
-    merge: Annotated[str, "Whom: everyone, group, quality, benefit, or names with commas."] = (
-        "everyone"
-    )
+    merge: Annotated[
+        str, "Which devices to learn from: everyone, group, quality, benefit, or names with commas."
+    ] = "everyone"
     distance: Annotated[str, "What makes a group: evidence or parameters."] = "evidence"
     budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit."] = 0.0
     budget_bytes: Annotated[int, "Bytes that may be fetched; 0 = no limit."] = 0
-    guard: Annotated[bool, "Upload only what covers enough new rows; not privacy."] = True
+    guard: Annotated[bool, "Upload only after enough new rows; this is no proof of privacy."] = True
     sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time."] = 60.0
     sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows."] = 0
 
@@ -59,14 +59,20 @@ class Settings:
     command: Annotated[str, "Command that gets each alarm on its standard input."] = ""
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from."] = ""
-    start_rows: Annotated[int, "New device: rows to fit the scaling to, without the above."] = 100
+    start_rows: Annotated[
+        int, "New device: rows to fit the scaling to, if neither exchange nor like is set."
+    ] = 100
     scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
     units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto."] = "1"
-    handicap: Annotated[float, "New device: how little others' patterns excuse; 0 = as own."] = 0.8
+    handicap: Annotated[
+        float, "New device: how strange rows of others' patterns count; 0 = as normal as its own."
+    ] = 0.8
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
-    forgetting: Annotated[float, "New device: how much a row still counts after the next."] = 1.0
+    forgetting: Annotated[
+        float, "New device: weight that a row keeps with each later row; 1 = forget nothing."
+    ] = 1.0
     alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
     alarm_n: Annotated[int, "New device: ...among so many."] = 1
     alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
@@ -117,7 +123,7 @@ class Settings:
 
     @property
     def rule(self) -> Rule:
-        """The rule by which the device chooses whom to merge."""
+        """The rule by which the device chooses the devices to learn from."""
         return rule_of(self.merge, self.distance)
 
     @property

@@ -48,7 +48,7 @@ class FolderExchange:
 
     @property
     def charter(self) -> Charter:
-        """Reads the federation's charter, once."""
+        """The federation's charter, read once."""
         if self._charter is None:
             self._charter = _read_charter(self._folder)
         return self._charter

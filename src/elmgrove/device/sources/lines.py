@@ -77,7 +77,7 @@ class TextFile(Text):
         #: Where reading began.
         self.began = self._file.seek(offset)
         if bookmark is not None and not fits:
-            log.warning("%s is not the file it was: read from its start", path)
+            log.warning("%s was replaced: reading it from the start", path)
 
     def __enter__(self) -> Self:
         return self
