@@ -36,7 +36,7 @@ class Results:
         return Timing.of(self._times[key])
 
     def median(self, units: int, case: str, threads: str, machine: str = "idle") -> float | None:
-        """The median in µs; None if it was not measured or does not run here."""
+        """Gives the median in µs; None if it was not measured or does not run here."""
         key = Key(units, case, threads, machine)
         return self[key].median if key in self else None
 

@@ -20,11 +20,11 @@ class Target(NamedTuple):
     measured: Callable[[Results, str], float | None]
 
     def met(self, value: float) -> bool:
-        """Whether this value is good enough."""
+        """Says whether this value is good enough."""
         return value >= self.limit if self.at_least else value <= self.limit
 
     def record(self, results: Results) -> dict[str, Any]:
-        """The target as JSON holds it, with what was measured."""
+        """Gives the target as JSON holds it, with what was measured."""
         values = {threads: self.measured(results, threads) for threads in THREADS}
         met = {threads: v is not None and self.met(v) for threads, v in values.items()}
         least = "at least" if self.at_least else "at most"

@@ -27,7 +27,7 @@ def load(
     ] = None,
     quick: Quick = False,
 ) -> None:
-    """A server under the load of a fleet, on SQLite and, with two servers, on PostgreSQL."""
+    """Measures a server under the load of a fleet, on SQLite; on PostgreSQL, two servers."""
     plan = Plan(devices, seconds, interval, connections)
     measure_load(Plan(100, 10.0, 20.0, connections) if quick else plan, postgres)
 
@@ -44,7 +44,7 @@ def growth(
     ],
     quick: Quick = False,
 ) -> None:
-    """One sync in fleets of different sizes; 10,000 devices need 10 GB on disk while it runs.
+    """Measures a sync in fleets of different sizes; 10,000 devices need 10 GB on disk meanwhile.
 
     --quick takes a small layer, and fewer syncs.
     """
@@ -53,13 +53,13 @@ def growth(
 
 @app.command()
 def sums(quick: Quick = False) -> None:
-    """A million replacements in a running sum, at a small layer, and the cost of one."""
+    """Measures a million replacements in a running sum, at a small layer, and the cost of one."""
     measure_sums(10_000 if quick else 1_000_000, SMALL)
 
 
 @app.command()
 def agent(quick: Quick = False) -> None:
-    """The agent on a device: at rest and at work."""
+    """Measures the agent on a device, at rest and at work."""
     sizes = [Size(16, 8), HAR]
     rows = [2000, 1000] if quick else [20_000, 10_000]
     measure_agent(list(zip(sizes, rows, strict=True)), rest_seconds=5.0 if quick else 20.0)

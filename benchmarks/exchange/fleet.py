@@ -51,7 +51,7 @@ class Fleet:
         return len(self._epochs)
 
     def contribution(self, device: int) -> bytes:
-        """What the device publishes next, sealed."""
+        """Makes what the device publishes next, sealed."""
         epoch = self._epochs.get(device, 0) + 1
         self._epochs[device] = epoch
         evidence = self._evidences[(device + epoch) % _EVIDENCES]
@@ -103,12 +103,12 @@ def evidences(size: Size, number: int) -> list[Evidence]:
 
 
 def name_of(device: int) -> str:
-    """The device's name."""
+    """Gives the device's name."""
     return f"device-{device:05d}"
 
 
 def key_of(device: int) -> str:
-    """The device's key; the store holds its hash."""
+    """Gives the device's key; the store holds its hash."""
     return f"elm-key-of-{name_of(device)}"
 
 

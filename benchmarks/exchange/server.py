@@ -64,7 +64,7 @@ def serving(store: str, folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def postgres_database(server: str) -> Iterator[str]:
-    """The URL of an empty data base on a PostgreSQL server, dropped afterwards."""
+    """Makes an empty data base on a PostgreSQL server and gives its URL; drops it afterwards."""
     name = f"elmgrove_bench_{secrets.token_hex(4)}"
     asyncio.run(_query(server, f"CREATE DATABASE {name}"))
     try:
@@ -83,7 +83,7 @@ def database(store: str) -> str:
 
 
 def megabytes(store: str) -> float:
-    """The size of a store on disk, in MB, with journals (SQLite) or indexes (PostgreSQL)."""
+    """Gives the size of a store on disk, in MB, with journals (SQLite) or indexes (PostgreSQL)."""
     if store.startswith("postgresql://"):
         rows = asyncio.run(_query(store, "SELECT pg_database_size(current_database())"))
         return float(rows[0][0]) / 1e6

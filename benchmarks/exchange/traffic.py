@@ -32,7 +32,7 @@ class Uploads:
                 self._ends.append(file.tell())
 
     def blob(self, number: int) -> bytes:
-        """The contribution of the device at this place in ``devices``."""
+        """Reads the contribution of the device at this place in ``devices``."""
         start, end = self._ends[number : number + 2]
         with self._path.open("rb") as file:
             file.seek(start)
@@ -53,7 +53,7 @@ class Traffic:
         self._seconds = 0.0
 
     def record(self) -> dict[str, Any]:
-        """The outcome, times in ms; an error is a status or the name of an exception."""
+        """Gives the outcome, times in ms; an error is a status or the name of an exception."""
         timings = {kind: asdict(Timing.of(times)) for kind, times in self._times.items() if times}
         errors = {what: n for what, n in self._answers.items() if what.split()[-1] not in _GOOD}
         return {

@@ -328,8 +328,8 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     assert other is not None
     assert one.evidence.close_to(other.evidence, EXACT)
     assert one.devices == other.devices
-    assert len(one.groups) == len(other.groups) > 1
-    for mine, theirs in zip(one.groups, other.groups, strict=True):
+    assert len(one.parts) == len(other.parts) > 1
+    for mine, theirs in zip(one.parts, other.parts, strict=True):
         assert mine.close_to(theirs, EXACT)
     assert f"{one.devices} of 12 clients took part" in ran.out
 

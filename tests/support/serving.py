@@ -25,6 +25,7 @@ import uvicorn
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Merged, address_of
 from elmgrove.server import MAX_BODY, make_app
+from elmgrove.server.problems import KINDS
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
@@ -256,3 +257,19 @@ def fans_fixture(server: Server) -> Federation:
     made = server.found(charter())
     made.enrol("fan-1", "fan-2", "fan 3/ü")
     return made
+
+
+def refused(answer: httpx.Response, kind: str) -> dict[str, Any]:
+    """Checks that an answer is a problem document as RFC 9457 wants it, and gives it."""
+    status, title = KINDS[kind]
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        status,
+        "application/problem+json",
+    ), answer.text
+    problem = answer.json()
+    assert problem["type"] == f"urn:elmgrove:problem:{kind}"
+    assert (problem["status"], problem["title"]) == (status, title)
+    assert problem["instance"] == httpx.URL(answer.request.url).path
+    assert problem["detail"]
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+    return dict(problem)

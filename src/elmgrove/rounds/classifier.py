@@ -61,7 +61,7 @@ class CompactClassifier:
 
     @classmethod
     def of(cls, basis: Basis, beta: Array, largest: float) -> "CompactClassifier":
-        """Makes one of a model's β, for inputs from −``largest`` to ``largest``."""
+        """Makes a classifier of a model's β, for inputs from −``largest`` to ``largest``."""
         return cls(basis, Quantized.of(beta), float(largest) / LARGEST)
 
     def predict(self, X: Any) -> NDArray[np.intp]:

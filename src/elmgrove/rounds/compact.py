@@ -40,7 +40,7 @@ class Quantized:
 
     @classmethod
     def of(cls, matrix: Array, *, by_column: bool = False) -> "Quantized":
-        """Gives the nearest to a matrix; ``BadInput`` if a number is not finite in float32."""
+        """Rounds a matrix to the nearest; ``BadInput`` if a number is not finite in float32."""
         with np.errstate(over="ignore"):
             largest = np.abs(matrix).max(axis=0 if by_column else None, keepdims=True)
             exact = (largest / LARGEST).astype(np.float32)

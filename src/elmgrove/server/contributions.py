@@ -111,7 +111,7 @@ async def merged(request: Request) -> Response:
     if grouped is None or without is None:
         found = await service.live_sums.merged(federation, caller.charter, without, stamp)
     else:
-        live = service.live_groups.standing(federation, caller.charter, grouped)
+        live = service.live_groups.grouping(federation, caller.charter, grouped)
         found = await live.merged(without, stamp)
     blob = await asyncio.to_thread(found.to_bytes)
     return Response(blob, headers=headers, media_type=BLOB)
@@ -233,5 +233,5 @@ async def groups(request: Request) -> Response:
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
     live, which = caller.service.live_groups, (caller.federation, caller.charter, distance)
     if anew != "true" and count is None:
-        return JSONResponse(await live.standing(*which).fields())
+        return JSONResponse(await live.grouping(*which).fields())
     return JSONResponse(await live.regrouped(*which, None if count is None else int(count)))

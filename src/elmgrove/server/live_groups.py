@@ -1,4 +1,7 @@
-"""Live groups: a federation's patterns, grouped as they come, or all again on request."""
+"""Live groups: standing groups of a federation that are kept up to date, or all made again.
+
+Groups stand while devices come, change and leave (``StandingGroups``); a server keeps them ready.
+"""
 
 import asyncio
 import logging
@@ -19,14 +22,14 @@ MOST_BYTES = 512 * 2**20
 #: By parameters, fewer patterns than this are all grouped again at each change: the number of
 #: groups stays what it was at the start, and from a few devices it can't be told.
 FEW = 32
-#: Standing groups that nobody asked about for so many seconds are dropped.
+#: Live groups that nobody asked about for so many seconds are dropped.
 PATIENCE = 3600.0
 #: How many groupings that were made on request are kept.
 RECENT = 32
 
 
 class LiveGrouping(LiveView):
-    """The standing groups of one federation by one distance.
+    """The standing groups of one federation by one distance, kept up to date.
 
     It begins with a grouping of all that is there at the first question. A change then costs a
     comparison with each group, not with each pattern.
@@ -38,16 +41,14 @@ class LiveGrouping(LiveView):
         self._distance = distance
         self._since = 0
         self._grouping = Grouping(distance, (), ())
-        self._standing = self._begun(self._grouping)
+        self._groups = self._begun(self._grouping)
 
     def _begun(self, grouping: Grouping) -> StandingGroups:
         return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
 
     async def merged(self, origin: str, revision: int) -> Merged:
         """Gives the sums of a device's groups, under the number ``revision``."""
-        return await self._current(
-            lambda: self._standing.merged(self._federation, revision, origin)
-        )
+        return await self._current(lambda: self._groups.merged(self._federation, revision, origin))
 
     async def fields(self) -> dict[str, Any]:
         """Says as JSON which pattern is where, and since which revision the groups have stood."""
@@ -65,16 +66,16 @@ class LiveGrouping(LiveView):
             return await self._rebuild()
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(_take_in, self._standing, changes)
-        self._grouping = self._standing.grouping
-        _require_few(len(self._grouping.models), self._standing.nbytes)
+        await asyncio.to_thread(_take_in, self._groups, changes)
+        self._grouping = self._groups.grouping
+        _require_few(len(self._grouping.models), self._groups.nbytes)
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
         revision, made = await group_all(self._store, self._charter, self._distance, None)
-        standing = await asyncio.to_thread(self._begun, made)
-        _require_few(len(made.models), standing.nbytes)
-        self._standing, self._grouping, self._since = standing, made, revision
+        groups = await asyncio.to_thread(self._begun, made)
+        _require_few(len(made.models), groups.nbytes)
+        self._groups, self._grouping, self._since = groups, made, revision
         log.info("%s: grouped all %d patterns", self._federation, len(made.models))
         return revision
 
@@ -93,7 +94,7 @@ class LiveGroups(LiveSet[LiveGrouping]):
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
 
-    def standing(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
+    def grouping(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
         """Gives the live grouping of a federation by this distance."""
         return self._view(
             federation, lambda: LiveGrouping(self._store, charter, distance), distance
@@ -118,12 +119,12 @@ class LiveGroups(LiveSet[LiveGrouping]):
             self._known.pop(next(iter(self._known)))
 
 
-def _take_in(standing: StandingGroups, changes: Sequence[Change]) -> None:
+def _take_in(groups: StandingGroups, changes: Sequence[Change]) -> None:
     for change in changes:
         if change.blob is None:
-            standing.leave(change.origin)
+            groups.leave(change.origin)
         else:
-            standing.take(Contribution.from_bytes(change.blob))
+            groups.take(Contribution.from_bytes(change.blob))
 
 
 async def group_all(

@@ -35,7 +35,7 @@ class LiveSum(LiveView):
             self._recent.pop(next(iter(self._recent)), None)
 
     def evidence(self, revision: int, blob: bytes) -> Evidence:
-        """The evidence in a stored contribution."""
+        """Gives the evidence in a stored contribution."""
         known = self._recent.get(revision)
         return evidence_of(blob, self._running.basis) if known is None else known
 

@@ -87,7 +87,7 @@ class Store(Enrolment):
 
     @reads
     def revision(self, federation: str, besides: str | None = None) -> Operation[int]:
-        """The newest revision not by ``besides``; 0 if none. MUST be quick with many devices."""
+        """Finds the newest revision not by ``besides``, or 0. MUST be quick with many devices."""
         return (yield from _revision(federation, besides or NOBODY))
 
     @reads

@@ -1,0 +1,265 @@
+"""Live groups over HTTP: what the server says of them, and how they follow each change."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Evidence, HiddenLayer
+from elmgrove.federation import Charter, Contribution, Grouping, StandingGroups, group
+from elmgrove.server import live_groups
+from support.contributions import near
+from support.serving import ADMIN, LAYER, Federation, evidence, serving
+
+
+def fan(origin: str, *parts: np.ndarray, epoch: int | None = None) -> Contribution:
+    rows = sum(map(len, parts)) if epoch is None else epoch
+    return Contribution(origin, rows, tuple(evidence(X) for X in parts))
+
+
+FANS = [
+    fan("fan-1", near(1, 1)),
+    fan("fan-2", near(2, 2), near(1, 3)),
+    fan("fan 3/ü", near(2, 4), near(3, 5), near(1, 6)),
+]
+
+
+def published(fans: Federation, *contributions: Contribution) -> None:
+    for contribution in contributions:
+        answer = fans.put(contribution)
+        assert answer.status_code == 200, answer.text
+
+
+def shown(fans: Federation, **query: Any) -> dict[str, Any]:
+    answer = fans.ask("GET", "/groups", fans.keys["fan-1"], params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def fields(found: Grouping, revision: int) -> dict[str, Any]:
+    """As they are after a journey through JSON."""
+    plain = found.fields
+    for step in [*plain["steps"], *([plain["refused"]] if plain["refused"] else [])]:
+        step.update(first=list(step["first"]), second=list(step["second"]))
+    return {"revision": revision, "since": revision, **plain}
+
+
+def test_the_server_says_what_the_rule_says(fans: Federation) -> None:
+    published(fans, *FANS)
+    for distance in ("evidence", "parameters"):
+        for count in (None, 1, 3):
+            asked = {} if count is None else {"groups": count}
+            expected = group(FANS, fans.charter.ridge, distance, count)
+            found = shown(fans, distance=distance, **asked)
+            assert found == fields(expected, 3)
+    assert shown(fans) == shown(fans, distance="evidence") == shown(fans, anew="true")
+    assert fans.ask("GET", "/groups", ADMIN).json() == shown(fans)
+
+
+def test_what_is_made_again_is_kept_until_a_device_contributes_or_leaves(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+
+    def counted(*arguments: Any) -> Grouping:
+        computed.append(arguments[2:])
+        return group(*arguments)
+
+    monkeypatch.setattr(live_groups, "group", counted)
+    published(fans, *FANS[:2])
+    first = shown(fans, anew="true")
+    assert shown(fans, anew="true") == first
+    assert len(computed) == 1
+    published(fans, FANS[2])
+    assert len(shown(fans, anew="true")["models"]) == 6
+    assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
+    left = shown(fans, anew="true")["models"]
+    assert [model["origin"] for model in left] == ["fan 3/ü"] * 3 + ["fan-1"]
+    assert len(computed) == 3
+
+
+# Standing groups on the server
+
+
+def same_as(standing: StandingGroups, told: dict[str, Any]) -> None:
+    expected = fields(standing.grouping, told["revision"]) | {"since": told["since"]}
+    assert {**told, "silhouettes": {}, "steps": [], "refused": None} == expected
+
+
+@pytest.mark.parametrize("distance", ["evidence", "parameters"])
+def test_the_server_follows_each_change_by_algorithm_2(
+    fans: Federation, distance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_groups, "FEW", 0)
+    basis, ridge = fans.charter.basis, fans.charter.ridge
+    published(fans, *FANS[:2])
+    first = shown(fans, distance=distance)
+    assert (first["revision"], first["since"]) == (2, 2)
+    standing = StandingGroups(basis, ridge, group(FANS[:2], ridge, distance))
+    later = [
+        FANS[2],
+        fan("fan-1", np.vstack([near(1, 1), near(1, 7)])),
+        fan("fan-2", near(2, 2), near(1, 3), near(3, 8)),
+        fan("fan-1", near(3, 9, 200)),
+    ]
+    for revision, contribution in enumerate(later, start=3):
+        published(fans, contribution)
+        standing.take(contribution)
+        told = shown(fans, distance=distance)
+        assert (told["revision"], told["since"]) == (revision, 2)
+        same_as(standing, told)
+    assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
+    standing.leave("fan-2")
+    same_as(standing, shown(fans, distance=distance))
+    for device in fans.keys:
+        found = fans.merged(device, grouped=distance)
+        assert found.devices == len(standing.partners(device))
+        for mine, expected in zip(found.received, standing.returned(device), strict=True):
+            assert mine.close_to(expected, 1e-12)
+
+
+def test_by_parameters_a_few_patterns_are_grouped_again(fans: Federation) -> None:
+    """Of the first two devices it can't be told that there are two groups."""
+    published(fans, fan("fan-1", near(1, 1)))
+    assert shown(fans, distance="parameters")["groups"] == 1
+    published(fans, *FANS[1:])
+    told = shown(fans, distance="parameters")
+    again = [fan("fan-1", near(1, 1)), *FANS[1:]]
+    assert told == fields(group(again, fans.charter.ridge, "parameters"), 3)
+    assert told["groups"] > 1
+
+
+def test_two_servers_on_one_data_base_follow_alike(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_groups, "FEW", 0)
+    with serving(database) as first, serving(database) as second:
+        here = first.found(Charter("fans", Basis(LAYER, LAYER.inputs)))
+        here.enrol("fan-1", "fan-2", "fan 3/ü")
+        there = here.at(second)
+        published(here, FANS[0])
+        for distance in ("evidence", "parameters"):
+            assert shown(here, distance=distance) == shown(there, distance=distance)
+        for federation, contribution in ((here, FANS[1]), (there, FANS[2])):
+            published(federation, contribution)
+            for distance in ("evidence", "parameters"):
+                assert shown(here, distance=distance) == shown(there, distance=distance)
+                told = here.merged("fan-2", grouped=distance)
+                assert there.merged("fan-2", grouped=distance) == told
+
+
+def test_groups_that_have_become_too_large_are_not_kept(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(fans, *FANS[:2])
+    assert shown(fans)["revision"] == 2
+    monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
+    published(fans, FANS[2])
+    assert "more than 5 patterns" in refused(fans, "refused")
+    answer = fans.ask("GET", "/merged", fans.keys["fan-1"], params={"grouped": "evidence"})
+    assert answer.status_code == 422
+    assert fans.merged("fan-1").devices == 2, "the sum over all is there as ever"
+    monkeypatch.undo()
+    assert (shown(fans)["revision"], shown(fans)["since"]) == (3, 3)
+    monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
+    published(fans, fan("fan-1", near(1, 1), near(1, 7)))
+    assert "more than 100" in refused(fans, "refused")
+
+
+def test_what_the_server_can_not_group_by(fans: Federation) -> None:
+    for secret, query, named in (
+        (fans.keys["fan-1"], {"grouped": "looks"}, "grouped"),
+        (fans.keys["fan-1"], {"grouped": ""}, "grouped"),
+        (ADMIN, {"grouped": "evidence"}, "without"),
+    ):
+        answer = fans.ask("GET", "/merged", secret, params=query)
+        assert (answer.status_code, named in answer.json()["detail"]) == (400, True)
+    asked = {"grouped": "evidence", "without": "fan-2"}
+    assert fans.ask("GET", "/merged", fans.keys["fan-1"], params=asked).status_code == 403
+    assert fans.ask("GET", "/merged", ADMIN, params=asked).status_code == 200
+
+
+def test_a_federation_without_rows_has_no_groups(fans: Federation) -> None:
+    assert shown(fans)["groups"] == 0
+
+
+def refused(fans: Federation, kind: str, **query: Any) -> str:
+    answer = fans.ask("GET", "/groups", fans.keys["fan-1"], params=query)
+    problem = answer.json()
+    assert problem["type"] == f"urn:elmgrove:problem:{kind}", problem
+    assert answer.status_code == problem["status"]
+    return str(problem["detail"])
+
+
+def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(fans, *FANS)
+    assert "distance" in refused(fans, "malformed", distance="looks")
+    for count in ("-1", "many", "9" * 30, "٣"):
+        assert "groups" in refused(fans, "malformed", groups=count)
+    assert "anew" in refused(fans, "malformed", anew="yes")
+    for count in ("0", "7"):
+        assert "groups" in refused(fans, "malformed", groups=count)
+    monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
+    assert "more than 5 patterns" in refused(fans, "refused", distance="parameters", groups=2)
+    monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
+    assert "more than 100" in refused(fans, "refused")
+    assert fans.ask("GET", "/groups", "guessed").status_code == 401
+    assert fans.ask("GET", "/groups", fans.token).status_code == 401
+
+
+# Contributions of several patterns
+
+
+def test_sums_hold_all_patterns_of_a_device(fans: Federation) -> None:
+    published(fans, *FANS)
+    merged = fans.merged("fan-1")
+    X = [near(2, 2), near(1, 3), near(2, 4), near(3, 5), near(1, 6)]
+    assert merged.devices == 2
+    assert merged.evidence.close_to(evidence(np.vstack(X)), 1e-12)
+    newer = fan("fan-2", near(2, 2), np.vstack([near(1, 3), near(1, 7)]))
+    published(fans, newer)
+    assert fans.merged("fan-1").evidence.close_to(evidence(np.vstack([*X, near(1, 7)])), 1e-12)
+    assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
+    assert fans.merged("fan-1").evidence.close_to(evidence(np.vstack(X[2:])), 1e-12)
+    kept = fans.ask("GET", "/contributions/fan%203%2F%C3%BC", ADMIN).content
+    assert Contribution.from_bytes(kept) == FANS[2]
+
+
+def test_as_many_patterns_as_there_may_be_fit_and_one_more_does_not(fans: Federation) -> None:
+    most = [near(n, n) for n in range(16)]
+    published(fans, fan("fan-1", *most))
+    one_more = fan("fan-1", *most, epoch=10_000)
+    object.__setattr__(one_more, "parts", (*one_more.parts, one_more.parts[0]))
+    answer = fans.put_blob("fan-1", one_more.to_bytes())
+    assert answer.status_code == 400
+    assert "1 to 16 parts" in answer.json()["detail"]
+
+
+def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
+    """Two parts that no rows give, whose sum is honest."""
+    honest, shift = evidence(near(1, 1)), 100.0 * np.eye(LAYER.units)
+    parts = tuple(
+        Evidence(honest.basis, honest.U + sign * shift, honest.V, honest.energy, honest.count)
+        for sign in (1, -1)
+    )
+    answer = fans.put(Contribution("fan-1", 120, parts))
+    assert (answer.status_code, answer.json()["type"]) == (
+        422,
+        "urn:elmgrove:problem:not-admissible",
+    )
+    assert "fan-1" not in fans.entries()
+
+
+def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
+    layer = HiddenLayer(inputs=40, units=40, seed=1)
+    parts = [evidence(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)]
+    fits, does_not = (Contribution("fan-1", 50 * n, tuple(parts[:n])) for n in (4, 5))
+    size = len(fits.to_bytes())
+    with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:
+        fans = running.found(Charter("fans", Basis(layer, 40)))
+        fans.enrol("fan-1")
+        published(fans, fits)
+        answer = fans.put(does_not)
+        assert (answer.status_code, f"{size} bytes" in answer.json()["detail"]) == (413, True)

@@ -1,0 +1,218 @@
+"""Federations and their devices over HTTP: made, shown, let in, revoked and deleted."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from elmgrove.federation import Charter
+from support.serving import ADMIN, Federation, Server, charter, contents, refused, said
+
+# Federations
+
+
+def test_a_federation_is_made_shown_listed_and_deleted(server: Server) -> None:
+    made = server.found(charter(ridge=0.25, members=("fan-*",)))
+    name = made.charter.name
+    for secret in (ADMIN, made.token):
+        shown = made.ask("GET", "", secret)
+        assert Charter.from_fields(shown.json()) == made.charter
+        assert "token" not in shown.json()
+    listed = server.ask("GET", "/v1/federations", ADMIN).json()["federations"]
+    assert name in listed
+    assert listed == sorted(listed)
+    assert made.ask("DELETE", "", ADMIN).status_code == 204
+    assert name not in server.ask("GET", "/v1/federations", ADMIN).json()["federations"]
+    refused(made.ask("GET", "", ADMIN), "not-found")
+
+
+def test_a_taken_name_changes_nothing(server: Server, fans: Federation) -> None:
+    before = contents(server.store)
+    fields = replace(fans.charter, ridge=9.0).fields
+    refused(server.ask("POST", "/v1/federations", ADMIN, json=fields), "taken")
+    assert contents(server.store) == before
+    assert fans.ask("GET", "", fans.token).status_code == 200
+
+
+GOOD = charter("good").fields
+
+
+def altered(path: tuple[str, ...], value: object) -> bytes:
+    """The definition with another value at one place, as JSON."""
+    fields: dict[str, Any] = json.loads(json.dumps(GOOD))
+    if path != ("fingerprint",):
+        del fields["fingerprint"]  # it may be left out, and would not fit
+    place = fields
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return json_with_nan(fields)
+
+
+def json_with_nan(fields: Any) -> bytes:
+    """httpx writes no NaN and no lone surrogates."""
+    return json.dumps(fields).encode()
+
+
+# What a refusal speaks of; a part that is no object at all has no field to be named.
+SAID = {"features": "feature", "kind": "scaling", "shift": "scaling"}
+SAID |= dict.fromkeys(("basis", "layer", "scaling"), "definition")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("name",), ""),
+        (("name",), "two words"),
+        (("name",), "../up"),
+        (("name",), "x" * 65),
+        (("name",), 7),
+        (("ridge",), -1.0),
+        (("ridge",), float("nan")),
+        (("ridge",), float("inf")),
+        (("ridge",), 10**400),
+        (("ridge",), "much"),
+        (("members",), 7),
+        (("members",), "fan-*"),
+        (("members",), [7]),
+        (("basis",), []),
+        (("basis", "layer"), "none"),
+        (("basis", "layer", "units"), 0),
+        (("basis", "layer", "units"), 2.5),
+        (("basis", "layer", "units"), True),
+        (("basis", "layer", "units"), "3"),
+        (("basis", "layer", "inputs"), -6),
+        (("basis", "layer", "seed"), -1),
+        (("basis", "layer", "seed"), float("nan")),
+        (("basis", "layer", "activation"), "softmax"),
+        (("basis", "layer", "activation"), ["sigmoid"]),
+        (("basis", "layer", "weights"), "sparse"),
+        (("basis", "outputs"), 5),
+        (("basis", "outputs"), None),
+        (("basis", "features"), ["a", "b"]),
+        (("basis", "features"), "abcdef"),
+        (("basis", "features"), ["a", "b", "c", "d", "e", float("nan")]),
+        (("basis", "features"), ["a", "b", "c", "d", "e", {}]),
+        (("basis", "scaling"), 3),
+        (("basis", "scaling", "kind"), "log"),
+        (("basis", "scaling", "kind"), "minmax"),
+        (("basis", "scaling", "shift"), [1.0]),
+        (("fingerprint",), "0" * 64),
+        (("fingerprint",), float("nan")),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_bad_definition_is_refused_with_the_field_named(
+    server: Server, path: tuple[str, ...], value: object
+) -> None:
+    before = contents(server.store)
+    body = altered(path, value)
+    problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "malformed")
+    assert SAID.get(path[-1], path[-1]) in problem["detail"]
+    assert contents(server.store) == before
+
+
+@pytest.mark.parametrize("missing", ["name", "basis"])
+def test_a_definition_with_a_part_missing_is_refused(server: Server, missing: str) -> None:
+    fields = {name: value for name, value in GOOD.items() if name != missing}
+    problem = refused(server.ask("POST", "/v1/federations", ADMIN, json=fields), "malformed")
+    assert missing in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"x"', b"\xff", b"null", b"[" * 100_000, b'{"a":' * 100_000]
+)
+def test_a_body_that_is_no_json_object_is_refused(server: Server, body: bytes) -> None:
+    problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "malformed")
+    assert "JSON" in problem["detail"]
+
+
+@pytest.mark.parametrize("units", [5000, 10**18, 10**3000], ids=["many", "too many", "a number"])
+def test_a_layer_too_large_for_the_server_is_refused(server: Server, units: int) -> None:
+    body = altered(("basis", "layer", "units"), units)
+    problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "too-large")
+    assert "--max-body" in problem["detail"]
+
+
+# Devices
+
+
+def test_patterns_tell_which_devices_may_join(server: Server) -> None:
+    made = server.found(charter(members=("fan-?", "pump *")))
+    made.enrol("fan-1", "pump of the garden")
+    for name in ("fan-12", "Fan-1", "xfan-1", "pump"):
+        refused(made.ask("POST", "/devices", made.token, json={"name": name}), "forbidden")
+    # Nor can the administrator let in a device whose contributions would be refused.
+    refused(made.ask("POST", "/devices", ADMIN, json={"name": "x"}), "forbidden")
+    listed = made.ask("GET", "/devices", ADMIN).json()["devices"]
+    assert [device["name"] for device in listed] == ["fan-1", "pump of the garden"]
+
+
+@pytest.mark.parametrize(
+    "name", [None, 7, "", ".hidden", "two\nlines", "nul\0", "x" * 201, "ü" * 50, "\ud800"], ids=repr
+)
+def test_a_name_that_can_not_be_one_is_refused(fans: Federation, name: object) -> None:
+    body = json_with_nan({"name": name})
+    problem = refused(fans.ask("POST", "/devices", fans.token, content=body), "malformed")
+    assert "name" in problem["detail"]
+
+
+def test_a_device_gets_its_key_once_and_the_administrator_renews_it(fans: Federation) -> None:
+    taken = fans.ask("POST", "/devices", fans.token, json={"name": "fan-1"})
+    assert "administrator" in refused(taken, "taken")["detail"]
+    assert fans.put(said("fan-1", 1)).status_code == 200
+    renewed = fans.ask("POST", "/devices", ADMIN, json={"name": "fan-1"})
+    assert renewed.status_code == 201
+    refused(fans.put(said("fan-1", 1, 30)), "unauthorized")
+    assert fans.put(said("fan-1", 1, 30), renewed.json()["key"]).status_code == 200
+
+
+def test_no_secret_is_in_the_data_base(server: Server, fans: Federation) -> None:
+    fans.put(said("fan-1", 1))
+    held = repr(contents(server.store))
+    assert "fan-1" in held  # so one would be seen
+    for secret in (ADMIN, fans.token, *fans.keys.values()):
+        assert secret not in held
+        assert secret[-20:] not in held
+
+
+def test_a_new_token_makes_the_old_one_worthless_and_leaves_keys_alone(fans: Federation) -> None:
+    token = fans.ask("POST", "/token", ADMIN).json()["token"]
+    refused(fans.ask("POST", "/devices", fans.token, json={"name": "fan-4"}), "unauthorized")
+    fans.token = token
+    fans.enrol("fan-4")
+    assert fans.put(said("fan-1", 1)).status_code == 200
+
+
+def test_revoking_makes_the_key_worthless_and_takes_the_part_out(fans: Federation) -> None:
+    for number, name in enumerate(fans.keys):
+        fans.put(said(name, number))
+    assert fans.merged("fan-1").devices == 2
+    assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
+    merged = fans.merged("fan-1")
+    assert merged.devices == 1
+    assert merged.evidence.close_to(said("fan 3/ü", 2).evidence)
+    refused(fans.put(said("fan-2", 1, 50)), "forbidden")
+    revoked = {
+        d["name"]: d["revoked"] for d in fans.ask("GET", "/devices", ADMIN).json()["devices"]
+    }
+    assert revoked == {"fan-1": False, "fan-2": True, "fan 3/ü": False}
+    # The token does not let it in again; the administrator does.
+    refused(fans.ask("POST", "/devices", fans.token, json={"name": "fan-2"}), "taken")
+    fans.keys["fan-2"] = fans.ask("POST", "/devices", ADMIN, json={"name": "fan-2"}).json()["key"]
+    assert fans.put(said("fan-2", 1, 50)).status_code == 200
+    assert fans.merged("fan-1").devices == 2
+
+
+def test_revoking_twice_is_once_and_a_stranger_is_not_found(fans: Federation) -> None:
+    assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
+    assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
+    refused(fans.ask("DELETE", "/devices/fan-9", ADMIN), "not-found")
+
+
+def test_a_device_at_the_last_epoch_that_there_is_can_be_revoked(fans: Federation) -> None:
+    fans.put(said("fan-2", 2, epoch=2**63 - 2))
+    refused(fans.put(said("fan-2", 2, epoch=2**63 - 1)), "malformed")
+    assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
+    assert fans.merged("fan-1").devices == 0
