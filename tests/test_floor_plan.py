@@ -203,7 +203,8 @@ def _users() -> dict[str, set[str]]:
     """For each module of the library, the modules and packages that import it."""
     named = {".".join(path.relative_to(SRC).with_suffix("").parts): path for path in modules()}
     found: dict[str, set[str]] = {module: set() for module in named}
-    for user, path in named.items():
+    others = [path for folder in ("benchmarks", "examples") for path in modules(ROOT / folder)]
+    for user, path in [*named.items(), *((str(path), path) for path in others)]:
         for _, module, name in _imports(path):
             for one in (module, f"{module}.{name}"):
                 if one in found:
@@ -384,10 +385,6 @@ def test_tests_mirror_the_library() -> None:
     assert loose == {"conftest.py", Path(__file__).name}
 
 
-#: Their tests may still have other names.
-UNNAMED = ("cli", "exchange", "server")
-
-
 def _is_named_after_a_module(path: Path, chapter: str) -> bool:
     """``test_MODULE.py``, ``test_MODULE_WHAT.py``, or ``test_laws_WHAT.py`` of several modules."""
     name = path.stem.removeprefix("test_")
@@ -399,7 +396,7 @@ def _is_named_after_a_module(path: Path, chapter: str) -> bool:
 def test_a_test_is_named_after_the_module_it_tests() -> None:
     none(
         place(path)
-        for chapter in sorted(CHAPTERS - set(UNNAMED))
+        for chapter in sorted(CHAPTERS)
         for path in sorted((TESTS / chapter).rglob("test_*.py"))
         if not _is_named_after_a_module(path, chapter)
     )

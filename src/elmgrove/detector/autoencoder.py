@@ -150,7 +150,7 @@ class Autoencoder(OSELM):
     # On disk
 
     def pack(self) -> Packed:
-        """Its own evidence as fields and arrays; what was received is kept elsewhere."""
+        """Packs its own evidence; what was received is kept elsewhere."""
         numbers, arrays = pack_evidence(self.evidence)
         return {"evidence": numbers}, arrays
 

@@ -96,7 +96,7 @@ class Quarantine:
     # On disk
 
     def pack(self) -> Packed:
-        """Its size, its rule and its rows as fields and arrays."""
+        """Packs its size, its rule and its rows."""
         fields = {
             "quarantine": self.capacity,
             "quarantine_run": self.run,

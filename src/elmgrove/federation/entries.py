@@ -178,7 +178,7 @@ def bundle(blobs: Iterable[bytes]) -> bytes:
 
 
 def unbundle(bundled: bytes) -> Iterator[bytes]:
-    """Takes a bundle apart; ``BadFile`` where it breaks off."""
+    """Takes a bundle apart; ``BadFile`` where it ends in the middle of an entry."""
     start = 0
     while start < len(bundled):
         begin = start + _LENGTH

@@ -129,7 +129,7 @@ def by_parameters(
     *,
     silhouette: float = SILHOUETTE,
 ) -> Grouping:
-    """MLMG's Algorithm 1, user clustering: K-means on the parameters β, groups by silhouette.
+    """Groups patterns by K-means on the parameters β, as many as the silhouette says (Algorithm 1).
 
     With a ``count``, so many groups. Close parameters do not mean that one model serves both:
     the distance knows nothing of where the rows lie. ``by_evidence`` asks just that.

@@ -1,4 +1,4 @@
-"""Whom to merge: each a small rule over what others contributed. None of them needs a row."""
+"""Which devices to merge: small rules over what others contributed, none of which needs a row."""
 
 import math
 from abc import ABC, abstractmethod

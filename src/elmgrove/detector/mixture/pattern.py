@@ -89,12 +89,12 @@ class Joined:
         )
 
     def aged(self, learned: int, forgetting: float) -> "Joined":
-        """This pattern when the other one has learned so many rows."""
+        """Gives this pattern as it is when the other one has learned so many rows."""
         weight = self.weight * forgetting ** (learned - self.when)
         return replace(self, weight=weight, when=learned)
 
     def pack(self, prefix: str) -> Packed:
-        """Its fields, and its arrays under names that begin with ``prefix``."""
+        """Packs its fields, and its arrays under names that begin with ``prefix``."""
         numbers, arrays = pack_part(prefix, self.evidence)
         known = {name: getattr(self, name) for name in ("number", "learned", "weight", "when")}
         return {**known, "rows": self.count, **numbers}, {**arrays, f"{prefix}.total": self.total}
@@ -205,7 +205,7 @@ class Pattern:
     # On disk
 
     def pack(self, prefix: str) -> Packed:
-        """Its fields, and its arrays under names that begin with ``prefix``."""
+        """Packs its fields, and its arrays under names that begin with ``prefix``."""
         numbers, arrays = pack_part(prefix, self.model.evidence)
         arrays[f"{prefix}.total"] = self.total
         joined = list[dict[str, Any]]()
