@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from elmgrove.algebra import suggested_units
-from elmgrove.cli.demo.devices import DemoFleet, difference
+from elmgrove.cli.demo.demo_fleet import DemoFleet, difference
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
 from elmgrove.cli.demo.result import (
