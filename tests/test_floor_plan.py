@@ -395,7 +395,7 @@ def _is_named_after_a_module(path: Path, chapter: str) -> bool:
 
 def test_a_test_is_named_after_the_module_it_tests() -> None:
     none(
-        place(path)
+        f"{place(path)}: call it test_MODULE.py or test_MODULE_WHAT.py"
         for chapter in sorted(CHAPTERS)
         for path in sorted((TESTS / chapter).rglob("test_*.py"))
         if not _is_named_after_a_module(path, chapter)

@@ -171,7 +171,7 @@ class OSELM(Network):
         return self._sums.total
 
     def merge(self, other: Evidence) -> None:
-        """Adds evidence, as if the rows behind it had been learned here (§4.2)."""
+        """Adds evidence as own, as if its rows had been learned here (§4.2)."""
         self.replace(None, other)
 
     def subtract(self, other: Evidence) -> None:

@@ -263,7 +263,7 @@ class Detector:
         return known >= self.warmup and len(self.recent) >= self.policy.minimum
 
     def _settle(self) -> None:
-        """What is normal here decides what foreign patterns excuse."""
+        """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
         if self.model.unsettled and len(self.recent) >= self.policy.minimum:
             self.model.settle(self.recent.rows)
 

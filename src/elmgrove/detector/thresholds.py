@@ -76,7 +76,9 @@ class FixedThreshold:
 class MeanSigma:
     """Mean plus k standard deviations of the recent accepted scores.
 
-    Known and simple; right only where scores are nearly normal, which squared errors are not.
+    Known and simple; right only where scores are nearly normal, which squared errors are not. It
+    sees accepted scores alone, so it flags several times more rows than the formula says: prefer
+    a rate.
     """
 
     k: float = 3.0

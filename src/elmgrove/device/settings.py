@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
+    RULES,
     Cost,
     Rule,
     require_distance,
@@ -41,7 +42,7 @@ class Settings:
     listen: Annotated[str, "host:port on which other agents may pull."] = ""
     peer_token: Annotated[str, "The secret of agents that pull from each other."] = ""
     merge: Annotated[
-        str, "Which devices to learn from: everyone, group, quality, benefit, or names with commas."
+        str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas."
     ] = "everyone"
     distance: Annotated[str, "What makes a group: evidence or parameters."] = "evidence"
     budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit."] = 0.0

@@ -34,9 +34,10 @@ from elmgrove.storage import load, save
 
 @dataclass(frozen=True)
 class Outgoing:
-    """What a device hands over to be taken to the exchange; nothing in it changes any more.
+    """What a device hands over for a sync; nothing in it changes any more.
 
-    ``tolerance`` is set by a device with several patterns: it wants to know the others' apart.
+    ``entries`` are sent; ``own`` stays here, for the rule to compare others with. ``tolerance`` is
+    set by a device with several patterns: it wants to know the others' apart.
     """
 
     name: str
@@ -59,9 +60,9 @@ class Session:
     """Keeps a member in step with an exchange.
 
     ``rule`` chooses the devices to merge (all unless stated), ``budget`` says how much
-    fetching may cost. Where the rule needs a sum or groups, the exchange's are taken. With a
-    budget, with any other rule, and by everyone for a device with patterns, contributions are
-    fetched one by one.
+    fetching may cost. Where the rule needs a sum or groups, the exchange's are taken.
+    Contributions are fetched one by one with a budget, with any other rule, and by a device with
+    patterns that takes everyone.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard.
     """

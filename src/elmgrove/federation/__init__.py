@@ -50,6 +50,7 @@ from elmgrove.federation.sealed import (
 from elmgrove.federation.selection import (
     GROUPS,
     PARTS,
+    RULES,
     SUM,
     Benefit,
     Cost,
@@ -70,6 +71,7 @@ __all__ = [
     "GROUPS",
     "HIGHEST_EPOCH",
     "PARTS",
+    "RULES",
     "STATE_FORMAT",
     "SUM",
     "Benefit",

@@ -210,7 +210,7 @@ class Member:
         return refused
 
     def rest_on(self, merged: Merged | None) -> None:
-        """Lets one sum over the others take the place of all that was received; None of nothing."""
+        """Lets one sum over the others take the place of what was received; with None nothing."""
         if merged is not None:
             self.detector.basis.require(merged.evidence.basis)
             merged.evidence.require_admissible(f"the sum of {merged.federation!r}")

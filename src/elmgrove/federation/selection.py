@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -158,18 +158,18 @@ class SameGroup(Rule):
         return [other for other in others if other.origin in partners]
 
 
-def rule_of(text: str, distance: str = EVIDENCE) -> Rule:
-    """Makes the rule that a setting names: one of those below, or devices by name, with commas.
+#: The rules that a setting can name, each made for a distance between groups.
+RULES: dict[str, Callable[[str], Rule]] = {
+    "everyone": lambda distance: Everyone(),
+    "group": SameGroup,
+    "quality": lambda distance: Quality(),
+    "benefit": lambda distance: Benefit(),
+}
 
-    ``distance`` is what a rule over groups tells them apart by.
-    """
-    rules: dict[str, Rule] = {
-        "everyone": Everyone(),
-        "benefit": Benefit(),
-        "quality": Quality(),
-        "group": SameGroup(distance),
-    }
-    return rules.get(text) or Named(text.split(","))
+
+def rule_of(text: str, distance: str = EVIDENCE) -> Rule:
+    """Makes the rule that a setting names: one of ``RULES``, or devices by name, with commas."""
+    return RULES[text](distance) if text in RULES else Named(text.split(","))
 
 
 @dataclass(frozen=True)
