@@ -54,7 +54,7 @@ LEANING = (
 )
 MANNERED = re.compile(r"\b(anew|afresh|whoever)\b", re.IGNORECASE)
 #: The server's query and the command's option are called so.
-ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|--anew\b|\?anew=|^f?[\"']anew(: |[\"']$)")
+ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|\?anew=|^f?[\"']anew(: |[\"']$)")
 #: First words that end like a verb.
 NO_VERBS = {"As", "Its", "Rows", "This"}
 

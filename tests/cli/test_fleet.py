@@ -135,7 +135,7 @@ def test_groups_of_a_folder_and_a_server(elmgrove: Elmgrove, federation: Federat
     assert answer == {"revision": 3, "since": 3, **json.loads(told)}, "the server says the same"
 
 
-def test_a_servers_standing_groups_and_anew(elmgrove: Elmgrove, federation: Federation) -> None:
+def test_a_servers_standing_groups_and_new_ones(elmgrove: Elmgrove, federation: Federation) -> None:
     federation.enrol(*NAMES)
     assert federation.put(SAID[0]).status_code < 300
     where = ("fleet", "groups", address(federation), "--key", ADMIN)
@@ -145,16 +145,18 @@ def test_a_servers_standing_groups_and_anew(elmgrove: Elmgrove, federation: Fede
     told = json.loads(elmgrove(*where, "--json").out)
     assert told == federation.ask("GET", "/groups", ADMIN).json()
     assert (told["revision"], told["since"]) == (3, 1)
-    expect_groups(elmgrove(*where, "--anew", "--json").out, group(SAID, federation.charter.ridge))
+    expect_groups(
+        elmgrove(*where, "--regroup", "--json").out, group(SAID, federation.charter.ridge)
+    )
     ran = elmgrove(*where, "--plot", "g.png")
-    assert "The server has kept them since revision 1; --anew says why." in ran.out
+    assert "The server has kept them since revision 1; --regroup says why." in ran.out
     lines = [line.split("│") for line in ran.out.splitlines() if line.startswith("│")]
     shown = {line[2].strip(): int(line[1]) for line in lines}
     assert len(lines) == told["groups"]
     for model in told["models"]:
         assert any(model["origin"] in names and n == model["group"] for names, n in shown.items())
     assert Path("g.png").read_bytes().endswith(b"IEND\xaeB`\x82")
-    assert "would be next" in elmgrove(*where, "--anew").out
+    assert "would be next" in elmgrove(*where, "--regroup").out
 
 
 @pytest.fixture

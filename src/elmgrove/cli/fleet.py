@@ -98,9 +98,9 @@ def groups_(
         int | None,
         typer.Option(help="Make so many groups \\[default: as many as there are].", min=1),
     ] = None,
-    anew: Annotated[
+    regroup: Annotated[
         bool,
-        typer.Option("--anew", help="Make new groups instead of asking the server for its own."),
+        typer.Option("--regroup", help="Make new groups instead of asking the server for its own."),
     ] = False,
     as_json: AsJson = False,
     plot: Plot = None,
@@ -109,14 +109,14 @@ def groups_(
 
     By evidence, groups are joined as long as no device's error grows by more than 2 % in one
     step. By parameters, K-means and the silhouette decide. A server keeps its groups while
-    devices come and go; --anew, --groups and --ridge make new ones, and say why.
+    devices come and go; --regroup, --groups and --ridge make new ones, and say why.
 
     Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
     contributions, own_ridge = _contributions(where, key, ca)
-    new = anew or groups is not None or ridge is not None
+    new = regroup or groups is not None or ridge is not None
     told = None if new else _told(where, key, ca, distance)
     ridge = own_ridge if ridge is None else ridge
     if told is None:
@@ -124,7 +124,7 @@ def groups_(
         fields, reason = found.fields, _reason(found)
     else:
         found, fields = _kept_groups(told, contributions), told
-        reason = f"The server has kept them since revision {told['since']}; --anew says why."
+        reason = f"The server has kept them since revision {told['since']}; --regroup says why."
     if not found.models:
         raise BadInput(f"{', '.join(where)}: no device contributed anything")
     if as_json:
