@@ -21,7 +21,7 @@ PORT = "8470"
 #: What a device learns depends a little on when it first hears from the others.
 TIMED = ("elmgrove device run", "elmgrove fleet judge")
 PATIENCE = 120.0
-NUMBER = re.compile(r"\d+(\.\d+)?")
+NUMBER = re.compile(r"\d[\d,]*(\.\d+)?")
 
 
 def _blocks(language: str) -> list[str]:
@@ -45,11 +45,12 @@ def _words(text: str) -> list[str]:
 
 def _about(word: str) -> object:
     """A number as something that the numbers near it are equal to."""
-    return pytest.approx(float(word), rel=0.05, abs=0.003) if NUMBER.fullmatch(word) else word
+    [value] = _values([word])
+    return value if isinstance(value, str) else pytest.approx(value, rel=0.05, abs=0.003)
 
 
 def _values(words: list[str]) -> list[float | str]:
-    return [float(word) if NUMBER.fullmatch(word) else word for word in words]
+    return [float(word.replace(",", "")) if NUMBER.fullmatch(word) else word for word in words]
 
 
 class Shell:
