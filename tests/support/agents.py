@@ -64,7 +64,7 @@ class Running:
 
     def end(self) -> int:
         """Its exit code, once it has ended by itself."""
-        return self.process.wait(60)
+        return self.process.wait(180)
 
     def stop(self) -> int:
         """Its exit code after SIGTERM."""

@@ -196,8 +196,9 @@ class Evidence:
 
     def require_within(self, dtype: np.dtype[Any]) -> None:
         """Raises ``BadInput`` unless all values lie within the range of a dtype."""
-        largest = max(float(np.abs(part).max(initial=0.0)) for part in (self.U, self.V))
-        if not largest <= float(np.finfo(dtype).max):
+        # No entry of U is above its largest diagonal one, none of V above that and the energy.
+        most = float(np.finfo(dtype).max)
+        if not (self.U.diagonal().max() <= most and self.energy <= most):
             raise BadInput(f"this evidence holds values beyond the range of {dtype}")
 
     def require_admissible(self, what: str) -> None:
