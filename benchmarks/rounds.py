@@ -90,8 +90,7 @@ def _prepared(units: int, plan: Plan, workers: list[Worker], results: Results) -
             for worker in workers:
                 made = worker.prepare(group, units)
             names += made
-        except Exception as error:
-            # If a peer does not run here, the others are still measured.
+        except Exception as error:  # where a peer does not run, the others are measured
             if group not in PEERS:
                 raise
             results.failures[group] = f"{type(error).__name__}: {error}"

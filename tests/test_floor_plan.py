@@ -53,7 +53,7 @@ LEANING = (
     "The same",
 )
 MANNERED = re.compile(r"\b(anew|afresh|whoever)\b", re.IGNORECASE)
-#: The server's query and the command's option are called so.
+#: The server's query is called so.
 ANEW = re.compile(r"`+[^`]*`+|\{[^}]*\}|\?anew=|^f?[\"']anew(: |[\"']$)")
 #: First words that end like a verb.
 NO_VERBS = {"As", "Its", "Rows", "This"}

@@ -1,14 +1,21 @@
 """Small data sets in the layouts in which the real ones are published."""
 
 import gzip
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.io import wavfile
 
 from elmgrove_papers import require_package
+
+#: The folder with the published data sets, and the mark of tests that need it.
+DATA = os.environ.get("ELMGROVE_DATA")
+# The project holds none of them: they are large, and some may not be passed on.
+real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
 
 rng = np.random.default_rng(0)
 IMAGES = rng.integers(0, 256, (22, 28, 28), np.uint8)

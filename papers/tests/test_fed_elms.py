@@ -1,7 +1,6 @@
 """Fed-ELMS' figures: the setting is the paper's, and what they compare is comparable."""
 
 import json
-import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data_sets import real
 from elmgrove import BadInput
 from elmgrove.algebra.fed_elms import fedavg, first_model, trained
 from elmgrove_papers.data import Labelled
@@ -23,9 +23,6 @@ from elmgrove_papers.fed_elms.trial import centralized, compact, exact, fed_elms
 from elmgrove_papers.figure import Run
 from support.commands import Elmgrove, one_clear_line
 from support.services import unavailable
-
-DATA = os.environ.get("ELMGROVE_DATA")
-real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
 
 
 def _labelled(each: int, width: int = 30) -> Labelled:

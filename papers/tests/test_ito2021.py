@@ -1,7 +1,6 @@
 """Ito 2021 beside the heat maps: losses, latencies, sequential updates and bytes."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from data_sets import DATA, real
 from elmgrove.algebra.fed_elms import weighted_mean
 from elmgrove.federation.sealed import unseal
 from elmgrove_papers.data import har
@@ -40,8 +40,7 @@ from elmgrove_papers.networks import Task, Training, batches, begin, fitted, los
 from support.commands import Elmgrove, one_clear_line
 
 Array = NDArray[Any]
-DATA = os.environ.get("ELMGROVE_DATA")
-real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
+# PyTorch comes with an extra.
 backpropagation = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 NAMES = ("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING")
 WIDTH = 200

@@ -1,7 +1,6 @@
 """MLMG's figures: what they measure is right, and they hold on the real data where it is."""
 
 import json
-import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from data_sets import write_faces, write_sounds
+from data_sets import real, write_faces, write_sounds
 from elmgrove import BadInput
 from elmgrove.detector.mixture.pattern import ASSIGNMENTS
 from elmgrove_papers.catalogue import PAPERS, figure
@@ -23,9 +22,6 @@ from elmgrove_papers.mlmg import rules
 from elmgrove_papers.mlmg.clients import CASES, RULE, UNITS, Client, basis, digits
 from elmgrove_papers.mlmg.table2 import federation_rows
 from support.commands import Elmgrove, one_clear_line
-
-DATA = os.environ.get("ELMGROVE_DATA")
-real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
 
 
 def test_decisions_are_those_of_scikit_learn_with_normal_as_the_positive_class() -> None:

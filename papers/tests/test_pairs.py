@@ -1,7 +1,6 @@
 """Figures 8 to 17: pairs, trials and what is kept of them, on small data and a real server."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
+from data_sets import DATA, real
 from elmgrove.errors import BadFile
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.federated import averaged
@@ -43,8 +43,6 @@ from elmgrove_papers.pairs import Pair
 from support.commands import Elmgrove
 
 Array = NDArray[Any]
-DATA = os.environ.get("ELMGROVE_DATA")
-real = pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
 WIDTH, PATTERN_ROWS, LABELS = 12, 150, 5
 
 

@@ -106,7 +106,7 @@ def test_it_listens_on_version_six_as_well(member: Member) -> None:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
     except OSError:
-        pytest.skip("this machine has no IPv6")
+        pytest.skip("this machine has no IPv6")  # nothing to listen on
     made = Listener("[::1]:0", "")
     try:
         made.tell(member)

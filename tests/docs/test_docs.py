@@ -180,6 +180,7 @@ def test_each_kind_of_problem_has_its_row(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["elmgrove-device", "elmgrove-server"])
+# Only systemd itself says whether it would take the units.
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
 def test_systemd_takes_the_service(tmp_path: Path, name: str) -> None:
     unit = (DOCS / f"{name}.service").read_text()

@@ -372,7 +372,7 @@ class MixedFleet(FleetOnMemory):
 
 
 class MixedFleetOnFolder(MixedFleet):
-    """The same through files."""
+    """A fleet of devices with and without patterns that exchange files in a folder."""
 
     def make_exchange(self) -> Exchange:
         self.folder = tempfile.TemporaryDirectory()

@@ -38,7 +38,7 @@ def begun(distance: str, *contributions: Contribution) -> StandingGroups:
 
 
 def alike(one: StandingGroups, other: StandingGroups) -> None:
-    """The same members in the same groups, and the same sums for everybody."""
+    """Asserts that two groupings have equal members and give everybody equal sums."""
     assert one.grouping == other.grouping
     for origin in {model.origin for model in one.grouping.models} | {"nobody"}:
         assert one.partners(origin) == other.partners(origin)

@@ -154,7 +154,7 @@ def test_no_device_publishes_in_the_name_of_another(server: Server) -> None:
 
 
 def test_federations_do_not_see_each_other(server: Server) -> None:
-    """The same name in two federations is two devices."""
+    """Two devices of one name, each in a federation of its own, are two devices."""
     world = make_world(server)
     here = world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content
     there = world.other.ask("GET", "/contributions/me", world.other.keys["me"]).content

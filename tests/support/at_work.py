@@ -38,8 +38,7 @@ def at_work(**settings: Any) -> Iterator[Agent]:
     def run() -> None:
         try:
             agent.run()
-        except BaseException as error:
-            # Whatever ends the agent's thread is for the test's own thread to raise.
+        except BaseException as error:  # for the test's own thread to raise
             failures.append(error)
 
     thread = threading.Thread(target=run)

@@ -64,7 +64,7 @@ class Device:
 
 
 def require_central_model(device: Device, others: Collection[Device]) -> None:
-    """The same as if the device had learned all these rows itself."""
+    """Asserts that the device's model is the one of all these rows in one place."""
     shared = [other.given for other in others if other.given is not None]
     X = np.vstack([device.rows, *shared])
     H = np.tanh(X @ CHARTER.basis.layer.alpha + CHARTER.basis.layer.b)

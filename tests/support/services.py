@@ -18,7 +18,7 @@ def unavailable(reason: str, what: str = "SERVICES") -> NoReturn:
     """
     if os.environ.get(f"ELMGROVE_TEST_REQUIRE_{what}") == "1":
         pytest.fail(reason)
-    pytest.skip(reason)
+    pytest.skip(reason)  # a user's machine need not have it
 
 
 async def execute(url: str, statement: str) -> None:

@@ -127,7 +127,7 @@ class Federation:
         return {entry["origin"]: entry for entry in answer.json()["entries"]}
 
     def at(self, server: Server) -> "Federation":
-        """The same federation on another server, or on the same one after a restart."""
+        """Gives this federation as it is on another server, or on its own after a restart."""
         return Federation(server, self.charter, self.token, self.keys)
 
 
@@ -167,7 +167,7 @@ def process(
         yield started
     finally:
         started.send_signal(signal.SIGTERM)
-        started.wait(60)
+        started.wait(180)
 
 
 _reserved: list[socket.socket] = []

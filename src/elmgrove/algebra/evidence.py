@@ -196,7 +196,8 @@ class Evidence:
 
     def require_within(self, dtype: np.dtype[Any]) -> None:
         """Raises ``BadInput`` unless all values lie within the range of a dtype."""
-        # No entry of U is above its largest diagonal one, none of V above that and the energy.
+        # In sums over rows no entry of U is above its largest diagonal one, and none of V above the
+        # larger of that and the energy: |V| ≤ √(U · energy).
         most = float(np.finfo(dtype).max)
         if not (self.U.diagonal().max() <= most and self.energy <= most):
             raise BadInput(f"this evidence holds values beyond the range of {dtype}")

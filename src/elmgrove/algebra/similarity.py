@@ -180,8 +180,7 @@ class Screening:
         self, evidences: Sequence[Evidence], errors: Sequence[float], ridge: float
     ) -> None:
         self._ridge = ridge
-        # Here and below: numbers beyond range make a bound that says nothing, never a wrong one.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # beyond range, a bound says nothing, never wrong things
             self._M = _harmonic_mean(
                 [_inverse(*pair, ridge) for pair in zip(evidences, errors, strict=True)]
             )
@@ -198,7 +197,7 @@ class Screening:
         """Puts other evidence, with the error of its own model, in the place of one."""
         factor = evidence.factor(self._ridge)
         beta = np.asarray(factor.solve(evidence.V), np.float64)
-        with np.errstate(all="ignore"):  # as above
+        with np.errstate(all="ignore"):  # as in __init__: such a bound says nothing
             Q = self._M @ _inverse(evidence, error, self._ridge) @ self._M
             Q_beta = Q @ beta
             self._betas[index], self._Q_betas[index] = beta.ravel(), Q_beta.ravel()
@@ -217,7 +216,7 @@ class Screening:
 
     def bounds_of(self, some: slice) -> Array:
         """Computes the bounds for pairs of some with all, a line for each of the some."""
-        with np.errstate(all="ignore"):  # as above
+        with np.errstate(all="ignore"):  # as in __init__: such a bound says nothing
             bounds = 0.5 * (self._growth(some) - self._ridge_share(some))
         # Numbers beyond range say nothing, nor does a bound below 0: a smaller share of the ridge
         # may even make an error less.

@@ -30,8 +30,7 @@ def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) ->
     for law in LAWS:
         try:
             law(trial)
-        except Exception as error:
-            # A detector that fails in any way breaks the law that was being tried.
+        except Exception as error:  # whatever fails breaks the law that was tried
             raise AssertionError(f"{law.__name__}: {error}") from error
     return [law.__name__ for law in LAWS]
 

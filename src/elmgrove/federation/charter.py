@@ -72,8 +72,7 @@ class Charter:
             )
         except BadInput:
             raise
-        except Exception as error:
-            # Fields from a stranger can make the constructors fail in any way there is.
+        except Exception as error:  # a stranger's fields can fail in any way there is
             raise BadInput(f"not a federation's definition: {error!r:.200}") from error
         stated = fields.get("fingerprint", made.basis.fingerprint)
         if stated != made.basis.fingerprint:

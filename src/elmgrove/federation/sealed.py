@@ -66,8 +66,7 @@ def unpacking(what: str) -> Iterator[None]:
     """Turns any error inside ``with`` into ``BadFile``: sealed, but not made by the rules."""
     try:
         yield
-    except Exception as error:
-        # Fields from a stranger can make the constructors fail in any way there is.
+    except Exception as error:  # a stranger's fields can fail in any way there is
         raise BadFile(f"sealed by Elmgrove, but not as {what} should be: {error}") from error
 
 

@@ -109,7 +109,6 @@ def _deliver(rule: RoundRule[Any], clients: Mapping[str, Client], number: int) -
         down += len(request) + len(gift)
         try:
             losses[name] = clients[name].receive(request, gift, number)
-        except Exception as error:
-            # Whatever a client raises, the others get their gifts.
+        except Exception as error:  # whatever a client raises, the others get their gifts
             left_out[name] = reason(error)
     return Delivery(losses, left_out, down, time.perf_counter() - started)

@@ -84,8 +84,7 @@ def run_rounds(
                 replies[name] = _reply(clients[name], state, number, deadline)
             except _LeftOut as why:
                 left_out[name] = str(why)
-            except Exception as error:
-                # Whatever a client raises, the round of the others goes on.
+            except Exception as error:  # whatever a client raises, the others go on
                 left_out[name] = reason(error)
         if replies:
             state = rule(list(replies.values()))

@@ -90,8 +90,7 @@ class LiveSet(Generic[V]):
                 except (NoSuchFederation, Problem):
                     # The federation was deleted, or has become too large for this.
                     self._views.pop(key, None)
-                except Exception:
-                    # One federation that fails must not stop the others.
+                except Exception:  # one that fails must not stop the others
                     log.exception("%s: changes could not be taken in", key[0])
                 if time.monotonic() - view.asked_at > self._patience:
                     self._views.pop(key, None)

@@ -6,11 +6,11 @@ which ``elmgrove[server]`` does not work.
 
 from elmgrove.errors import require_extra
 
+# Before what imports it: without Flower, this says how to install it.
 require_extra("flwr", "flower")
 
-# Only now: without Flower, the error above says how to install it.
-from elmgrove.rounds.flower.client_app import client_app  # noqa: E402
-from elmgrove.rounds.flower.server_app import Outcome, server_app  # noqa: E402
-from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402
+from elmgrove.rounds.flower.client_app import client_app  # noqa: E402  # Flower first
+from elmgrove.rounds.flower.server_app import Outcome, server_app  # noqa: E402  # Flower first
+from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402  # Flower first
 
 __all__ = ["Outcome", "RoundsStrategy", "client_app", "server_app"]

@@ -29,8 +29,7 @@ def client_app(make: Make) -> ClientApp:
             client = make(context, blob(context.state, _MEMORY))
             made = answer(client)
             context.state[_MEMORY] = array_of(client.memory)
-        except Exception as error:
-            # Flower itself would tell the server that something failed, but not what.
+        except Exception as error:  # Flower would tell that it failed, but not why
             made = content({"refused": reason(error)})
         return Message(made, reply_to=message)
 

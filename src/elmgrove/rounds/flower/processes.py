@@ -135,8 +135,7 @@ def working_in(folder: Path) -> list[int]:
     """
     home, found = f"FLWR_HOME={folder.resolve()}/".encode(), list[int]()
     for process in Path("/proc").glob("[0-9]*"):
-        # It may have ended meanwhile, or belong to another user.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
             inside = (process / "cwd").readlink().is_relative_to(folder.resolve())
             settings = (process / "environ").read_bytes().split(b"\0")
             if inside or any(setting.startswith(home) for setting in settings):

@@ -251,8 +251,7 @@ class _Call:
                 reply = read(name, self._opened(message))
             except _Refused as why:
                 self.left_out[name] = str(why)
-            except Exception as error:
-                # Whatever a client sends, the round of the others goes on.
+            except Exception as error:  # whatever a client sends, the others go on
                 self.left_out[name] = reason(error)
             else:
                 if reply is None:
