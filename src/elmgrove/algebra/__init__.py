@@ -1,9 +1,10 @@
 """Sums over rows are the model: what is computed with U and V, without clock, file or network."""
 
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.basis import SCORES, Basis, default_score
 from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
 from elmgrove.algebra.crossval import expected_error, typical_loss
+from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import (
     RoundModel,
@@ -16,6 +17,7 @@ from elmgrove.algebra.fed_elms import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
+from elmgrove.algebra.moments import WAITING, Moments, MomentSums, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.packing import (
     Packed,
@@ -28,21 +30,26 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
-from elmgrove.algebra.similarity import Fitted, Step, groups, join
+from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
 
 __all__ = [
     "ACTIVATIONS",
     "DISTRIBUTIONS",
     "OSELM",
     "SCALINGS",
+    "WAITING",
+    "SCORES",
     "Array",
     "Basis",
     "Blas",
+    "Distance",
     "Evidence",
     "Factor",
     "Fitted",
     "Guess",
     "HiddenLayer",
+    "MomentSums",
+    "Moments",
     "Packed",
     "RoundModel",
     "RoundUpdate",
@@ -51,10 +58,12 @@ __all__ = [
     "Step",
     "average",
     "cluster",
+    "default_score",
     "epsilon",
     "expected_error",
     "fedavg",
     "first_model",
+    "fit",
     "groups",
     "join",
     "k_means",
@@ -71,4 +80,5 @@ __all__ = [
     "unpack_part",
     "unpack_parts",
     "weighted_mean",
+    "zero_evidence",
 ]

@@ -1,7 +1,7 @@
 """The basis: what must be equal before two pieces of evidence may be added."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,20 +14,38 @@ from elmgrove.algebra.scaling import Scaling
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
 
+#: What a detector's score is computed from: a distance from moments, or the papers' loss.
+SCORES = ("distance", "loss")
+
+
 @dataclass(frozen=True)
 class Basis:
-    """The layer, the number of outputs, the names of the features and their scaling.
+    """The layer, the outputs, the names of the columns, and how rows become inputs and a score.
 
-    Two pieces of evidence may be added exactly when their bases are equal.
+    Two pieces of evidence may be added exactly when their bases are equal. The layer's ``inputs``
+    are the columns of one row; with a ``window`` the last so many rows, side by side, are one
+    input, and ``hidden`` is the layer for that. ``score`` decides which sums are kept.
     """
 
     layer: HiddenLayer
     outputs: int
     features: tuple[str, ...] | None = None
     scaling: Scaling = field(default_factory=Scaling)
+    window: int = 1
+    score: str = "loss"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outputs", require_whole("outputs", self.outputs, 1))
+        object.__setattr__(self, "window", require_whole("window", self.window, 1))
+        if self.score not in SCORES:
+            raise BadInput(f"score must be one of {', '.join(SCORES)}, not {self.score!r}")
+        if self.score == "distance" and self.layer.activation != "identity":
+            raise BadInput(
+                f"a distance needs a linear layer (activation identity, not "
+                f"{self.layer.activation}): use score='loss'"
+            )
+        if self.score == "distance" and self.outputs != self.inputs:
+            raise BadInput(f"{self.outputs} outputs, where a distance has {self.inputs} inputs")
         if self.features is not None and len(self.features) != self.layer.inputs:
             raise BadInput(
                 f"{len(self.features)} feature names for {self.layer.inputs} inputs of the layer"
@@ -48,13 +66,27 @@ class Basis:
         *,
         scaling: str,
         units: int | None = None,
+        window: int = 1,
+        score: str | None = None,
         **layer: Any,
     ) -> "Basis":
         """Makes a detector's basis for rows like these; ``layer`` holds settings of the layer."""
-        inputs = rows.shape[1]
-        made = HiddenLayer(inputs, units or suggested_units(inputs), **layer)
+        columns = rows.shape[1]
+        score = score or default_score(layer.get("activation", "identity"))
+        made = HiddenLayer(columns, units or suggested_units(columns * window, score), **layer)
         features = None if names is None else tuple(names)
-        return cls(made, inputs, features, Scaling.fitted(scaling, rows))
+        fitted = Scaling.fitted(scaling, rows)
+        return cls(made, columns * window, features, fitted, window, score)
+
+    @property
+    def inputs(self) -> int:
+        """The values of one input: the columns of a row times the rows of a window."""
+        return self.layer.inputs * self.window
+
+    @cached_property
+    def hidden(self) -> HiddenLayer:
+        """The hidden layer for inputs of this basis, as wide as the window makes them."""
+        return self.layer if self.window == 1 else replace(self.layer, inputs=self.inputs)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -64,6 +96,8 @@ class Basis:
             "outputs": self.outputs,
             "features": None if self.features is None else list(self.features),
             "scaling": self.scaling.fields,
+            "window": self.window,
+            "score": self.score,
         }
 
     @classmethod
@@ -77,6 +111,8 @@ class Basis:
             fields["outputs"],
             None if features is None else tuple(features),
             Scaling.from_fields(fields["scaling"]),
+            fields["window"],
+            fields["score"],
         )
 
     @cached_property
@@ -93,3 +129,8 @@ class Basis:
             "can't merge what was learned in different ways "
             f"({self.fingerprint[:8]} here, {other.fingerprint[:8]} there):\n  {lines}"
         )
+
+
+def default_score(activation: str) -> str:
+    """Says which score fits a layer: the distance for a linear one, else the loss."""
+    return "distance" if activation == "identity" else "loss"

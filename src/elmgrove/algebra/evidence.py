@@ -1,15 +1,15 @@
 """Evidence: what a set of rows says about the model, in a form that can be added."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import Factor, epsilon, regularized
 from elmgrove.algebra.rows import Array
-from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
+from elmgrove.errors import BadInput, Mismatch, NotAdmissible, SingularSystem
 
 
 class Admission(NamedTuple):
@@ -42,7 +42,13 @@ class Evidence:
 
     Evidence is not private by itself: from two states of it that are a few rows apart the
     rows between them can be computed.
+
+    Evidence of a basis whose score is the distance is kept as ``Moments``, from which U and V follow.
     """
+
+    #: The arrays and the numbers that are added up; everything else follows from them.
+    ARRAYS: ClassVar[tuple[str, ...]] = ("U", "V")
+    NUMBERS: ClassVar[tuple[str, ...]] = ("energy", "count")
 
     basis: Basis
     U: Array
@@ -64,25 +70,21 @@ class Evidence:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "energy", float(self.energy))
         object.__setattr__(self, "count", float(self.count))
-        # One of the two that exist: a sender can't excuse every error by a coarse resolution.
-        coarse = self.resolution > epsilon(np.float64)
-        least = epsilon(np.float32) if coarse else epsilon(self.U.dtype)
-        object.__setattr__(self, "resolution", least)
+        object.__setattr__(self, "resolution", honest_resolution(self.resolution, self.U.dtype))
 
-    @classmethod
-    def _adopt(cls, parts: Sequence["Evidence"], U: Array, V: Array, signs: Sequence[int]) -> Self:
-        """Makes the sum of the parts around new arrays, without copying them."""
-        made = object.__new__(cls)
-        for array in (U, V):
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that are added up, by name."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
+
+    def _adopt(
+        self, arrays: dict[str, Array], numbers: dict[str, float], resolution: float
+    ) -> Self:
+        """Makes evidence of this basis around new arrays, without copying them."""
+        made = object.__new__(type(self))
+        for array in arrays.values():
             array.setflags(write=False)
-        made.__dict__.update(
-            basis=parts[0].basis,
-            U=U,
-            V=V,
-            energy=_total([s * part.energy for s, part in zip(signs, parts, strict=True)]),
-            count=_total([s * part.count for s, part in zip(signs, parts, strict=True)]),
-            resolution=max(part.resolution for part in parts),
-        )
+        made.__dict__.update(arrays, **numbers, basis=self.basis, resolution=resolution)
         return made
 
     def __reduce__(self) -> tuple[type["Evidence"], tuple[Any, ...]]:
@@ -92,48 +94,68 @@ class Evidence:
     def zero(cls, basis: Basis, dtype: Any = np.float64) -> "Evidence":
         """Makes the evidence of no rows, which changes nothing when it is added."""
         units = basis.layer.units
-        return cls(
+        return Evidence(
             basis, np.zeros((units, units), dtype), np.zeros((units, basis.outputs), dtype), 0, 0
         )
 
-    def __add__(self, other: "Evidence") -> "Evidence":
+    def __add__(self, other: "Evidence") -> Self:
         """Adds the other's rows. Equation (8): U' = U + ΔU, V' = V + ΔV."""
-        return self._combined(other, 1)
+        return self._combined(other, np.add, 1)
 
-    def __sub__(self, other: "Evidence") -> "Evidence":
+    def __sub__(self, other: "Evidence") -> Self:
         """Takes the other's rows out, as if they had never been there: (8) with the other sign."""
-        return self._combined(other, -1)
+        return self._combined(other, np.subtract, -1)
 
-    def _combined(self, other: "Evidence", sign: int) -> "Evidence":
+    def _combined(self, other: "Evidence", step: Any, sign: int) -> Self:
+        other = self.aligned(other)
+        arrays = {name: step(array, other.arrays[name]) for name, array in self.arrays.items()}
+        numbers = {
+            name: _total([getattr(self, name), sign * getattr(other, name)])
+            for name in self.NUMBERS
+        }
+        return self._adopt(arrays, numbers, max(self.resolution, other.resolution))
+
+    def aligned(self, other: "Evidence") -> Self:
+        """Gives the other's sums so that they can be added to these; ``Mismatch`` if they can't."""
         self.basis.require(other.basis)
-        U, V = (
-            (self.U + other.U, self.V + other.V)
-            if sign > 0
-            else (self.U - other.U, self.V - other.V)
-        )
-        return Evidence._adopt((self, other), U, V, (1, sign))
+        if type(other) is not type(self):
+            raise Mismatch("one of the two holds sums of another kind")
+        return other
 
-    @classmethod
-    def sum(cls, parts: Iterable["Evidence"]) -> "Evidence":
+    @staticmethod
+    def sum(parts: Iterable["Evidence"]) -> "Evidence":
         """Adds all parts in the order given, without a copy for each step."""
         parts = list(parts)
         if not parts:
-            raise BadInput("the sum of no evidence has no basis; start from Evidence.zero(basis)")
+            raise BadInput("the sum of no evidence has no basis; start from zero_evidence(basis)")
         first = parts[0]
-        dtype = np.result_type(*{part.U.dtype for part in parts})
-        U, V = first.U.astype(dtype), first.V.astype(dtype)
+        parts = [first, *map(first.aligned, parts[1:])]
+        dtypes = [np.result_type(*(part.arrays[name] for part in parts)) for name in first.ARRAYS]
+        arrays = {
+            name: array.astype(dtype)
+            for (name, array), dtype in zip(first.arrays.items(), dtypes, strict=True)
+        }
         for part in parts[1:]:
-            first.basis.require(part.basis)
-            U += part.U
-            V += part.V
-        return cls._adopt(parts, U, V, [1] * len(parts))
+            for name, array in part.arrays.items():
+                arrays[name] += array
+        numbers = {
+            name: _total([getattr(part, name) for part in parts]) for name in first.NUMBERS
+        }
+        return first._adopt(arrays, numbers, max(part.resolution for part in parts))
+
+    def weighted(self, weight: float) -> Self:
+        """Gives the evidence in which every row counts so many times as much."""
+        arrays = {name: array * weight for name, array in self.arrays.items()}
+        numbers = {name: weight * getattr(self, name) for name in self.NUMBERS}
+        return self._adopt(arrays, numbers, self.resolution)
 
     def close_to(self, other: "Evidence", tolerance: float = 1e-9) -> bool:
         """Says whether both are equal up to ``tolerance`` times the largest entry of each array."""
-        if self.basis.fingerprint != other.basis.fingerprint:
+        if self.basis.fingerprint != other.basis.fingerprint or type(other) is not type(self):
             return False
+        other = self.aligned(other)
         pairs = [
-            (getattr(self, name), getattr(other, name)) for name in ("U", "V", "energy", "count")
+            (getattr(self, name), getattr(other, name)) for name in (*self.ARRAYS, *self.NUMBERS)
         ]
         return all(
             np.abs(np.subtract(a, b)).max() <= tolerance * max(np.abs(a).max(), np.abs(b).max())
@@ -173,8 +195,12 @@ class Evidence:
             raise NotAdmissible(f"what would be left was never learned here: {verdict.reason}")
         if rest.count <= 1e-9 * self.count:
             # No rows are left, so what is left is rounding.
-            return Evidence.zero(self.basis, self.U.dtype)
-        return replace(rest, energy=max(rest.energy, 0.0))
+            return self.weighted(0.0)
+        return rest._not_negative()
+
+    def _not_negative(self) -> "Evidence":
+        """Gives it without the negative energy that rounding may leave in a difference."""
+        return replace(self, energy=max(self.energy, 0.0))
 
     def admissible(
         self, tolerance: float | None = None, whole: "Evidence | None" = None
@@ -194,12 +220,16 @@ class Evidence:
             tolerance,
         )
 
-    def require_within(self, dtype: np.dtype[Any]) -> None:
-        """Raises ``BadInput`` unless all values lie within the range of a dtype."""
+    @property
+    def largest(self) -> float:
+        """The largest value that any of the sums can have."""
         # In sums over rows no entry of U is above its largest diagonal one, and none of V above the
         # larger of that and the energy: |V| ≤ √(U · energy).
-        most = float(np.finfo(dtype).max)
-        if not (self.U.diagonal().max() <= most and self.energy <= most):
+        return max(float(self.U.diagonal().max()), self.energy)
+
+    def require_within(self, dtype: np.dtype[Any]) -> None:
+        """Raises ``BadInput`` unless all values lie within the range of a dtype."""
+        if not self.largest <= float(np.finfo(dtype).max):
             raise BadInput(f"this evidence holds values beyond the range of {dtype}")
 
     def require_admissible(self, what: str) -> None:
@@ -207,6 +237,11 @@ class Evidence:
         verdict = self.admissible()
         if not verdict:
             raise NotAdmissible(f"{what}: {verdict.reason}")
+
+
+def honest_resolution(stated: float, dtype: np.dtype[Any]) -> float:
+    """Gives one of the two resolutions that exist: no sender can excuse every error by a coarse one."""
+    return epsilon(np.float32) if stated > epsilon(np.float64) else epsilon(dtype)
 
 
 def _total(values: list[float]) -> float:

@@ -24,10 +24,11 @@ class Network:
     def __init__(self, basis: Basis, dtype: Any) -> None:
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise BadInput(f"dtype must be float64 or float32, not {np.dtype(dtype)}")
-        layer = basis.layer
+        layer = basis.hidden
         self.basis = basis
         self.dtype = np.dtype(dtype)
-        self._inputs = Rows(layer.inputs, self.dtype, basis.features)
+        names = basis.features if basis.window == 1 else None
+        self._inputs = Rows(basis.inputs, self.dtype, names)
         self._targets = Rows(basis.outputs, self.dtype)
         self._blas = Blas(self.dtype)
         self._alpha_t = layer.alpha.astype(self.dtype).T

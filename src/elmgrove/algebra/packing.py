@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import epsilon, mirrored
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments, mixing
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
@@ -18,30 +19,49 @@ Packed = tuple[dict[str, Any], dict[str, Array]]
 
 
 def pack_evidence(evidence: Evidence) -> Packed:
-    """Packs evidence into numbers, U's upper triangle and V; the basis goes apart from them."""
-    upper = evidence.U.take(_triangle(len(evidence.U)))
-    fields = {"energy": evidence.energy, "count": evidence.count}
-    if evidence.resolution > epsilon(evidence.U.dtype):
+    """Packs evidence into its numbers and arrays; the basis goes apart from them.
+
+    Of what is symmetric only the upper triangle is packed, and a centre of 0 is not.
+    """
+    fields = {name: getattr(evidence, name) for name in evidence.NUMBERS}
+    arrays = dict(evidence.arrays)
+    first, whole = next(iter(arrays.items()))
+    if _is_symmetric(evidence.basis):
+        arrays[first] = whole.take(_triangle(len(whole)))
+    if isinstance(evidence, Moments) and evidence.centre.any():
+        arrays["centre"] = evidence.centre
+    if evidence.resolution > epsilon(whole.dtype):
         fields["resolution"] = evidence.resolution
-    return fields, {"U": upper, "V": evidence.V}
+    return fields, arrays
 
 
 def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
     """Makes evidence of what ``pack_evidence`` gave."""
-    units, upper = basis.layer.units, arrays["U"]
+    resolution = fields.get("resolution", 0.0)
+    if basis.score == "loss":
+        U, V = _square(basis.layer.units, arrays["U"]), arrays["V"]
+        return Evidence(basis, U, V, fields["energy"], fields["count"], resolution)
+    C = _square(basis.inputs, arrays["C"]) if _is_symmetric(basis) else arrays["C"]
+    s, e, centre = arrays["s"], arrays["e"], arrays.get("centre")
+    return Moments(basis, C, s, e, fields["count"], centre, resolution)
+
+
+def array_names(basis: Basis) -> tuple[str, ...]:
+    """Names the arrays that evidence of this basis may be packed in."""
+    return Evidence.ARRAYS if basis.score == "loss" else (*Moments.ARRAYS, "centre")
+
+
+def _is_symmetric(basis: Basis) -> bool:
+    return basis.score == "loss" or mixing(basis) is None
+
+
+def _square(size: int, upper: Array) -> Array:
     # Before anything of that size is made: an unknown sender may have stated it.
-    if upper.shape != (units * (units + 1) // 2,):
-        raise BadInput(f"{upper.shape} is not the upper triangle of {units} × {units}")
-    U = np.zeros((units, units), upper.dtype)
-    U.reshape(-1)[_triangle(units)] = upper
-    return Evidence(
-        basis,
-        mirrored(U),
-        arrays["V"],
-        energy=fields["energy"],
-        count=fields["count"],
-        resolution=fields.get("resolution", 0.0),
-    )
+    if upper.shape != (size * (size + 1) // 2,):
+        raise BadInput(f"{upper.shape} is not the upper triangle of {size} × {size}")
+    square = np.zeros((size, size), upper.dtype)
+    square.reshape(-1)[_triangle(size)] = upper
+    return mirrored(square)
 
 
 def pack_part(prefix: str, evidence: Evidence) -> Packed:
@@ -54,7 +74,8 @@ def unpack_part(
     basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> Evidence:
     """Makes evidence of what ``pack_part`` gave."""
-    parts = {name: arrays[f"{prefix}.{name}"] for name in ("U", "V")}
+    names = {name: f"{prefix}.{name}" for name in array_names(basis)}
+    parts = {name: arrays[long] for name, long in names.items() if long in arrays}
     return unpack_evidence(basis, dict(fields), parts)
 
 

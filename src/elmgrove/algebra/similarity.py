@@ -7,13 +7,17 @@ by it. ``Screening`` spares most of the work: it tells beforehand which pairs wo
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra.cholesky import mirrored
+from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
+from elmgrove.errors import BadInput
 
 #: Losses that are not known are taken for less than any loss can be: all of the error gone.
 UNKNOWN = -1.0
@@ -53,6 +57,49 @@ class Fitted:
         return loss if loss < _LARGEST else _LARGEST
 
 
+@dataclass(frozen=True)
+class FittedDistance:
+    """Evidence of a set of rows, with the distance that is made of it."""
+
+    evidence: Evidence
+    ridge: float
+
+    @cached_property
+    def distance(self) -> Distance:
+        """The distance from these rows."""
+        if not isinstance(self.evidence, Moments):
+            raise BadInput("a distance is computed from moments, and this evidence has none")
+        return Distance(self.evidence)
+
+    @property
+    def error(self) -> float:
+        """The squared distance of all rows from themselves: each is typical."""
+        return self.evidence.count * self.evidence.basis.inputs
+
+    def __add__(self, other: "FittedDistance") -> "FittedDistance":
+        return FittedDistance(self.evidence + other.evidence, self.ridge)
+
+    def loss_with(self, other: "FittedDistance") -> float:
+        """Computes how much farther rows of one lie from the other than from themselves."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = (
+                self.distance.mean_score(other.distance),
+                other.distance.mean_score(self.distance),
+            )
+        loss = max(away) - 1.0
+        return loss if loss < _LARGEST else _LARGEST
+
+
+#: A set of rows that can be compared with others: by the error of one model, or by distance.
+Fit = Fitted | FittedDistance
+
+
+def fit(evidence: Evidence, ridge: float) -> Any:
+    """Makes evidence comparable, by the score that its basis has."""
+    made = FittedDistance if evidence.basis.score == "distance" else Fitted
+    return made(evidence, ridge)
+
+
 class Step(NamedTuple):
     """A join of two groups, by the numbers of their members, and the loss it brings."""
 
@@ -69,7 +116,7 @@ class Joining(NamedTuple):
     refused: Step | None
 
 
-def groups(fits: Sequence[Fitted], tolerance: float) -> list[list[int]]:
+def groups(fits: Sequence[Any], tolerance: float) -> list[list[int]]:
     """Groups what one model explains: joins the two that lose least, while within ``tolerance``.
 
     A tolerance of 0.05 lets the squared error on each set of rows grow by a twentieth in each step.
@@ -85,7 +132,7 @@ def groups(fits: Sequence[Fitted], tolerance: float) -> list[list[int]]:
     return candidates.groups
 
 
-def join(fits: Sequence[Fitted], tolerance: float, least: int = 1) -> Joining:
+def join(fits: Sequence[Any], tolerance: float, least: int = 1) -> Joining:
     """Groups as ``groups`` does, with the reasons, and never into fewer than ``least``.
 
     Most pairs are never solved: that they lose too much is known from ``Screening``, a bound for
@@ -101,7 +148,7 @@ def join(fits: Sequence[Fitted], tolerance: float, least: int = 1) -> Joining:
 class _Candidates:
     """All pairs of groups, each with what joining them loses, or at least loses."""
 
-    def __init__(self, fits: Sequence[Fitted]) -> None:
+    def __init__(self, fits: Sequence[Any]) -> None:
         self._fits = list(fits)
         self._members: list[tuple[int, ...]] = [(index,) for index in range(len(fits))]
         self._screening = _screening(fits)
@@ -152,8 +199,8 @@ class _Candidates:
             self._losses[pair], self._known[pair] = bounds[k], False
 
 
-def _screening(fits: Sequence[Fitted]) -> "Screening | None":
-    if len(fits) <= FEW:
+def _screening(fits: Sequence[Any]) -> "Screening | None":
+    if len(fits) <= FEW or isinstance(fits[0], FittedDistance):
         return None
     evidences, errors = [fit.evidence for fit in fits], [fit.error for fit in fits]
     return Screening(evidences, errors, fits[0].ridge)

@@ -1,29 +1,35 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule
-from elmgrove.detector.archive import pack_detector, unpack_detector, upgraded
-from elmgrove.detector.detector import LEARNING, WATCHING, Detector
+from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.detector import Detector
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.detector.windows import Choice, choose_window
 
 __all__ = [
     "ASSIGNMENTS",
+    "CHANGING",
     "LEARNING",
     "MOST_PARTS",
     "WATCHING",
     "AlarmRule",
     "Cause",
+    "Choice",
     "Detector",
     "FalseAlarmRate",
     "FixedThreshold",
+    "Flagged",
     "MeanSigma",
     "Part",
     "PatternRule",
+    "Progress",
     "Threshold",
     "Verdict",
+    "choose_window",
     "pack_detector",
     "unpack_detector",
-    "upgraded",
 ]

@@ -7,8 +7,9 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.mixture import PatternRule, upgraded_patterns
+from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
+from elmgrove.errors import BadInput
 
 
 def pack_detector(detector: Detector) -> Packed:
@@ -30,25 +31,21 @@ def pack_detector(detector: Detector) -> Packed:
         "warmup": detector.warmup,
         "learned": detector.learned,
         **waiting,
-        "scores_known": not detector.scores_outdated,
+        **detector.recent.fields,
+        **detector.progress.fields,
     }
-    return fields, {**arrays, **detector.recent.arrays, **strange}
+    last = {"last_rows": detector.window.tail.copy()}
+    return fields, {**arrays, **detector.recent.arrays, **strange, **last}
 
 
 def unpack_detector(
     fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence] = ()
 ) -> Detector:
-    """Makes a detector of what ``pack_detector`` gathered and of what was received from others.
-
-    Fields that an older release wrote are ``upgraded`` first.
-    """
-    basis = Basis.from_fields(fields["basis"])
+    """Makes a detector of what ``pack_detector`` gathered and of what was received from others."""
     rule = fields.get("patterns")
-    detector = Detector(
-        basis.layer,
+    detector = Detector.for_basis(
+        Basis.from_fields(fields["basis"]),
         patterns=None if rule is None else PatternRule(**rule["rule"]),
-        features=basis.features,
-        scaling=basis.scaling,
         ridge=fields["ridge"],
         forgetting=fields["forgetting"],
         dtype=fields["dtype"],
@@ -60,15 +57,11 @@ def unpack_detector(
     )
     detector.model.restore(fields, arrays, received)
     detector.alarm.restore(fields)
-    detector.recent.restore(arrays)
+    detector.recent.restore(fields, arrays)
+    detector.progress.restore(fields)
     detector.quarantine.restore(fields, arrays)
-    if fields["scores_known"]:
-        detector.trust_scores()
+    last = arrays["last_rows"]
+    if last.ndim != 2 or len(last) >= max(detector.basis.window, 1) and len(last):
+        raise BadInput("more last rows than a window needs")
+    detector.window.add_many(last)
     return detector
-
-
-def upgraded(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Adds to the fields of an older release what ``unpack_detector`` needs beside them."""
-    if "patterns" not in fields:
-        return fields
-    return {**fields, "patterns": upgraded_patterns(fields["patterns"])}

@@ -13,10 +13,15 @@ from elmgrove.algebra import (
     Packed,
     one_thread,
     pack_evidence,
+    typical_loss,
     unpack_evidence,
 )
-from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.model import Answer, Part, left_out
+from elmgrove.detector.verdict import Blame, Reconstruction
 from elmgrove.errors import require_whole
+
+# Rows that are scored by one model while they are learned, at least.
+_FEW = 8
 
 
 class Autoencoder(OSELM):
@@ -37,12 +42,13 @@ class Autoencoder(OSELM):
             basis.layer, basis.outputs, ridge=ridge, forgetting=forgetting, dtype=dtype, basis=basis
         )
         self.version = 0
+        self._blame: Blame | None = None
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
 
     @property
     def models(self) -> tuple["Autoencoder", ...]:
-        """The autoencoders that answer: this one."""
+        """The models that answer: this one."""
         return (self,)
 
     # Answering
@@ -50,57 +56,84 @@ class Autoencoder(OSELM):
     def answer(self, x: Array) -> Answer:
         """Reconstructs one row; ``keep`` learns it with the work that was done for that."""
         guess = self.guess(x)
-        return Answer(guess.y, (guess,))
+        r = x - guess.y
+        return Answer(float(self._blas.dot(r, r)) / len(x), Reconstruction(guess.y), guess)
 
-    def loss_one(self, x: Array) -> float:
-        """Computes Σ (x − y)² of one row."""
+    def rows_alike(self) -> int:
+        """Counts the rows to learn until the model that ``answers`` uses is another one."""
+        return max(self.learned // 2, _FEW)
+
+    def answers(self, X: Array) -> Array:
+        """Scores rows that are about to be learned."""
+        return self.scores(X)
+
+    def score_one(self, x: Array) -> float:
+        """Computes the mean of (x − y)² of one row."""
         r = x - self.predict_one(x)
-        return float(self._blas.dot(r, r))
+        return float(self._blas.dot(r, r)) / len(x)
 
-    def losses(self, X: Array) -> Array:
+    def scores(self, X: Array) -> Array:
+        """Computes the mean of (x − y)² of each row."""
+        return self.plain_losses(X) / X.shape[1]
+
+    def plain_losses(self, X: Array) -> Array:
         """Computes Σ (x − y)² of each row."""
         R = X - self.predict_many(X)
         squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
         return squares
 
-    def plain_losses(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each row: with one model these are its losses."""
-        return self.losses(X)
-
     def left_out(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each of the last rows learned, by the model without that row."""
-        return self.leave_one_out(X, X)
+        """Scores the last rows learned, each by the model without it and its neighbours."""
+        return left_out(self, X)
 
-    def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
-        """Finds the pattern that explains a row best, and its model: there is one."""
-        return 0, self
+    def without(self, X: Array, ages: Array) -> "Autoencoder":
+        """Makes the model that never learned these rows, each followed by ``ages`` others."""
+        taken = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
+        root = np.sqrt(self.forgetting**ages)[:, np.newaxis].astype(self.dtype)
+        H = taken.hidden_many(X)
+        taken._sums.add_rows(H * root, X * root)
+        made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made._sums.load(self.total - taken.evidence)
+        return made
+
+    def explainer(self, x: Array) -> tuple[int, "Blame"]:
+        """Gives what explains rows: there is one pattern."""
+        if self._blame is None or self._blame.beta is not self.beta:
+            self._blame = Blame(self)
+        return 0, self._blame
+
+    @property
+    def typical(self) -> float:
+        """The score to be expected of one more row like these."""
+        return typical_loss(self.total, self.ridge) / self.basis.inputs
 
     def settle(self, X: Array) -> None:
         """Does nothing: one model has no patterns of others to weigh."""
 
     # Learning
 
-    def keep(self, answer: Answer, x: Array, energy: float) -> None:
+    def keep(self, answer: Answer, x: Array) -> None:
         """Learns the row that was answered, with the work that was done for that."""
-        (guess,) = answer.guesses
-        self.absorb(guess.h, guess.w, x, energy)
+        guess = answer.work
+        self.absorb(guess.h, guess.w, x, self._blas.dot(x, x))
         self.learned += 1
 
-    def learn(self, x: Array, energy: float) -> None:
-        """Learns one row, whose energy is Σ x²."""
+    def learn(self, x: Array) -> None:
+        """Learns one row."""
         with one_thread:
             h = self.hidden_one(x)
-            self.absorb(h, self.solve_one(h), x, energy)
-        self._changed(1)
+            self.absorb(h, self.solve_one(h), x, self._blas.dot(x, x))
+        self.learned += 1
 
     def learn_all(self, X: Array) -> None:
         """Learns rows in their order."""
         self.absorb_many(X, X)
-        self._changed(len(X))
+        self.learned += len(X)
 
     def adopt(self, X: Array) -> None:
         """Learns rows that were strange and are a new normal: like any others."""
         self.learn_all(X)
+        self.version += 1
 
     def trial(self, rows: Array) -> "Autoencoder":
         """Makes a model of these rows alone that rests on all that is known here."""
@@ -124,7 +157,7 @@ class Autoencoder(OSELM):
     def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets the sum of these take the place of all that was received from others."""
         self.prior = Evidence.sum(parts) if parts else None
-        self._changed(0)
+        self.version += 1
 
     def add_received(self, evidence: Evidence) -> None:
         """Adds evidence of others to the sum that was received."""
@@ -141,10 +174,6 @@ class Autoencoder(OSELM):
 
     def _use(self, received: Evidence | None) -> None:
         self.use_prior(received)
-        self._changed(0)
-
-    def _changed(self, rows: int) -> None:
-        self.learned += rows
         self.version += 1
 
     # On disk

@@ -6,54 +6,67 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Blas, Evidence, HiddenLayer, Rows, Scaling, one_thread
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    HiddenLayer,
+    Rows,
+    Scaling,
+    default_score,
+    one_thread,
+)
 from elmgrove.detector.alarm import Alarm, AlarmRule
-from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.mixture import Mixture, PatternRule
-from elmgrove.detector.model import Model, Part
+from elmgrove.detector.model import Answer, Model, Part
+from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Quarantine
 from elmgrove.detector.recent import Recent
+from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
-from elmgrove.detector.verdict import Blame, Cause, Verdict
-from elmgrove.errors import require_whole
+from elmgrove.detector.verdict import Cause, Verdict, explained
+from elmgrove.detector.windows import Window, choose_window, stacked
+from elmgrove.errors import BadInput, require_whole
 
-#: The state of a detector that raises no alarms yet: it does not know its own scores well enough.
-LEARNING = "learning"
-#: The state of a detector that raises alarms.
-WATCHING = "watching"
+# Rows that are prepared at once.
+_BLOCK = 4096
+# The share of recent scores that is compared when others change the model.
+_LEVEL = 0.95
 
 
 class Detector:
     """Learns what normal rows look like, and says how strange a row is.
 
-    It reconstructs each row from a few hidden units and scores it by the mean squared error
-    (Ito 2021, §3.4): the more a row differs from what was learned, the higher. It works where
-    normal rows have something in common that fewer numbers than columns can say; it does not
-    where columns are independent noise, nor where an anomaly is a normal row at the wrong time.
-    Columns of different size need scaling, or the largest decides alone.
+    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis' distance,
+    squared, divided by the number of values): a typical row scores 1, whatever the units. With
+    another layer, or ``score="loss"``, it is the mean squared error of reconstructing the row from
+    a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual relations between
+    columns, and what leaves the usual range. It does not find a normal row at the wrong time, unless
+    a ``window`` shows it: then the last so many rows, side by side, are one input.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
-    ``quarantine``). Nothing is flagged until ``warmup`` rows were learned (twice the hidden
-    units unless stated) and the threshold has the rows it needs; ``state`` tells. ``merge``
-    takes in what others learned; ``evidence`` is what this device learned itself, for others.
+    ``quarantine``). Nothing is flagged while it is ``learning``: until ``warmup`` rows were learned
+    (twice the hidden units unless stated), the threshold has the scores it needs, and counting has
+    shown the stated rate; ``progress`` tells what is missing. ``merge`` takes in what others
+    learned; ``evidence`` is what this device learned itself, for others.
 
     ``patterns`` gives a model to each of several normal patterns (MLMG, Qin and Kondo 2021): one
     model for all of them would explain everything between them as well, and miss what lies there.
-    A row's score is then the lowest of their errors, each in proportion to what is typical of its
-    pattern, and ``verdict.pattern`` says whose. That works where patterns are far apart compared
-    with their width, and not where one drifts into the other: then one model is better.
+    A row's score is then the lowest of theirs, and ``verdict.pattern`` says whose. That works where
+    patterns are far apart compared with their width, and not where one drifts into the other: then
+    one model is better.
 
     >>> rng = np.random.default_rng(0)
-    >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6))
-    >>> detector = Detector(HiddenLayer(inputs=6, units=3, seed=7))
+    >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6)) + rng.normal(size=(500, 6)) / 9
+    >>> detector = Detector.for_data(normal)
     >>> detector.learn_many(normal)
-    >>> strange = normal[0] + [9, 0, 0, 0, 0, 0]
+    >>> strange = normal[0] + [3, 0, 0, 0, 0, 0]
     >>> verdict = detector.observe(strange)
     >>> verdict.anomalous, verdict.learned, detector.blame(strange)[0].feature
     (True, False, 'column 0')
     >>> idle, busy = (rng.normal(size=(300, 2)) @ rng.normal(size=(2, 8)) + 9 * k for k in (0, 1))
-    >>> detector = Detector(HiddenLayer(inputs=8, units=3, seed=7), patterns=PatternRule())
+    >>> detector = Detector(HiddenLayer(inputs=8, units=8), patterns=PatternRule())
     >>> detector.learn_many(rng.permutation(np.vstack([idle, busy])))
     >>> [part.number for part in detector.parts]
     [1, 2]
@@ -65,6 +78,8 @@ class Detector:
         self,
         layer: HiddenLayer,
         *,
+        score: str | None = None,
+        window: int = 1,
         patterns: PatternRule | None = None,
         features: Sequence[str] | None = None,
         scaling: Scaling | None = None,
@@ -78,115 +93,247 @@ class Detector:
         promote_after: int | None = None,
     ) -> None:
         names = None if features is None else tuple(features)
-        self.basis = basis = Basis(layer, layer.inputs, names, scaling or Scaling())
+        window = require_whole("window", window, 1)
+        self.basis = basis = Basis(
+            layer,
+            layer.inputs * window,
+            names,
+            scaling or Scaling(),
+            window,
+            score or default_score(layer.activation),
+        )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
+        settings = {"ridge": ridge, "forgetting": forgetting, "dtype": dtype}
         self.model: Model = (
-            Autoencoder(basis, ridge=ridge, forgetting=forgetting, dtype=dtype)
+            single_model(basis, **settings)
             if patterns is None
-            else Mixture(basis, patterns, ridge=ridge, forgetting=forgetting, dtype=dtype)
+            else Mixture(basis, patterns, **settings)
         )
         self.policy: Threshold = threshold or FalseAlarmRate()
         self.warmup = 2 * layer.units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
-        self.quarantine = Quarantine(layer.inputs, quarantine, promote_after)
-        self.recent = Recent(self.policy.capacity, layer.inputs, self.model.dtype)
+        self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
+        self.recent = Recent(self.policy.capacity, basis.inputs, self.model.dtype)
+        #: What counting has shown up to now.
+        self.progress = Progress(self.policy.rate, self.policy.confidence, window)
         self._rows = Rows(layer.inputs, self.model.dtype, names)
         # Rows are scaled before they are rounded: a large mean would swallow what differs.
         self._raw = Rows(layer.inputs, np.float64, names)
-        self._blas = Blas(self.model.dtype)
-        self._blames: dict[int, Blame] = {}
+        self._scale = basis.scaling if basis.scaling.kind != "none" else None
+        self.window = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
-        # The version of the model by which the recent rows were scored.
-        self._scored_by: int | None = None
+
+    @classmethod
+    def for_data(
+        cls,
+        rows: Any,
+        *,
+        window: int | str = "auto",
+        score: str | None = None,
+        scaling: str = "standard",
+        units: int | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> "Detector":
+        """Makes a detector for rows like these: columns, scaling, units and window fit them.
+
+        It has learned nothing yet. Rows may be a table with names (pandas). ``settings`` are the
+        constructor's. ``window="auto"`` takes ten rows for one input where the rows are a time
+        series (``choose_window`` says why).
+        """
+        labels = [name for name in getattr(rows, "columns", ()) if isinstance(name, str)]
+        X = np.asarray(rows)
+        if X.ndim != 2 or not len(X):
+            raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
+        X, _ = Rows(X.shape[1], np.float64).many(rows)
+        names = tuple(labels) if len(labels) == X.shape[1] else None
+        size = choose_window(X).window if window == "auto" else require_whole("window", window, 1)
+        basis = Basis.fitted(
+            X, names, scaling=scaling, units=units, window=size, score=score, seed=seed
+        )
+        return cls.for_basis(basis, **settings)
+
+    @classmethod
+    def for_basis(cls, basis: Basis, **settings: Any) -> "Detector":
+        """Makes a detector that prepares rows as this basis says; ``settings`` are the others."""
+        return cls(
+            basis.layer,
+            score=basis.score,
+            window=basis.window,
+            features=basis.features,
+            scaling=basis.scaling,
+            **settings,
+        )
+
+    def __repr__(self) -> str:
+        layer = self.basis.layer
+        window = f", window {self.basis.window}" if self.basis.window > 1 else ""
+        return (
+            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units{window}, "
+            f"{self.learned} rows learned, {self.state}>"
+        )
 
     # Scoring: never learns
 
     def score_one(self, row: Any) -> float:
-        """Says how strange a row is: the mean squared error of its reconstruction."""
-        x, _ = self._prepared(row)
+        """Says how strange a row is that follows the last one: about 1 where it is typical."""
+        x = self._prepared(row)
         self._settle()
-        return self.model.loss_one(x) / self._rows.width
+        if self.basis.window == 1:
+            return self.model.score_one(x)
+        return self._score(self.window.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
-        """Scores each row, as ``score_one`` scores one, up to rounding."""
+        """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
+
+        With a window, the first rows of the stretch are scored by as many rows as there are.
+        """
         X = self._prepared_many(rows)
         self._settle()
-        return np.asarray(self.model.losses(X) / X.shape[1])
+        size, scores = self.basis.window, np.empty(len(X))
+        for start in range(0, len(X), _BLOCK):
+            first = max(start - size + 1, 0)
+            inputs = stacked(X[first : start + _BLOCK], size)
+            # As many as there are inputs, up to the end of the block.
+            end = min(start + _BLOCK, len(X))
+            scores[end - len(inputs) : end] = self.model.scores(inputs)
+        for index in range(min(size - 1, len(X))):
+            scores[index] = self._score(X[: index + 1].reshape(-1))
+        return scores
 
     def blame(self, row: Any, k: int = 3) -> list[Cause]:
-        """Finds the k features that, each alone with another value, explain most of the error.
+        """Finds the k features that, each alone with other values, explain most of the score.
 
-        Where there are patterns, to the one that explains the row best.
+        Where there are patterns, to the one that explains the row best. With a window, the row is
+        taken to follow the last one.
         """
-        x, _ = self._prepared(row)
-        pattern, model = self.model.explainer(x)
-        known = self._blames.get(pattern)
-        if known is None or known.beta is not model.beta:
-            known = self._blames[pattern] = Blame(model)
-        return known.causes(x, model.predict_one(x), k)
+        x = self.window.with_next(self._prepared(row))
+        if len(x) < self.basis.inputs and self.basis.score == "loss":
+            x = self._padded(x)
+        whole = x if len(x) == self.basis.inputs else self._padded(x)
+        _, view = self.model.explainer(whole)
+        if len(x) < self.basis.inputs:
+            view = view.last(len(x))
+        return explained(self.basis, view, x, k)
 
     # Learning rows that are known to be normal
 
     def learn_one(self, row: Any) -> None:
         """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
-        x, energy = self._prepared(row)
-        self.model.learn(x, energy)
-        self.recent.accept(x, 0.0)
+        x = self.window.add(self._prepared(row))
+        if x is None:
+            return
+        with one_thread:
+            answer = self.model.answer(x)
+            self._count(answer.score)
+            self.model.keep(answer, x)
+        self._accept(x, answer.score)
 
     def learn_many(self, rows: Any) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
         X = self._prepared_many(rows)
-        self.model.learn_all(X)
-        self.recent.extend(X)
+        for start in range(0, len(X), _BLOCK):
+            inputs = self.window.add_many(X[start : start + _BLOCK])
+            while len(inputs):
+                block = inputs[: self.model.rows_alike()]
+                scores = self.model.answers(block)
+                self._count_many(scores)
+                self.model.learn_all(block)
+                self.recent.accept_many(block, scores)
+                inputs = inputs[len(block) :]
+        self._limit = None
 
     # Watching a stream
 
+    def interrupt(self) -> None:
+        """Takes note that the next row does not follow the last one: the window begins again."""
+        self.window.restart()
+        self.recent.interrupt()
+
     def observe(self, row: Any) -> Verdict:
-        """Scores the row, decides, and learns it unless it is strange."""
-        x, energy = self._prepared(row)
-        threshold, model = self.threshold, self.model
+        """Scores the row, decides, and learns it unless it is strange.
+
+        With a window, the first rows after the start or a gap are scored, but neither judged nor
+        learned, until the window is full.
+        """
+        prepared = self._prepared(row)
+        x = self.window.add(prepared)
+        if x is None:
+            return self._unjudged(self.window.tail.reshape(-1))
         with one_thread:
-            answer = model.answer(x)
-            r = x - answer.y
-            score = answer.weight * float(self._blas.dot(r, r)) / self._rows.width
-            # Written so that a score that is no number would be strange.
-            strange = not score <= threshold
-            if not strange:
-                model.keep(answer, x, energy)
-        self._limit = None
+            return self._observed(x, self.model.answer(x))
+
+    def observe_many(self, rows: Any) -> list[Verdict]:
+        """Observes rows that came together, with the verdicts that ``observe`` would give."""
+        return [self.observe(row) for row in self._raw.many(rows)[0]]
+
+    def _observed(self, x: Array, answer: Answer) -> Verdict:
+        score, model, progress = answer.score, self.model, self.progress
+        limit, ready = self._provisional(), self._ready
+        # Written so that a score that is no number would be strange.
+        above = not score <= limit
+        state = progress.state if ready else LEARNING
+        if ready:
+            progress.count(above)
+        strange = above and state != LEARNING
         promoted = 0
         if strange:
-            promoted = self._refuse(x, score, threshold)
+            promoted = self._refuse(x, score, limit)
         else:
-            self.recent.accept(x, score)
-            self.quarantine.interrupt()
+            model.keep(answer, x)
+            self._accept(x, score)
         return Verdict(
             score,
-            threshold,
+            math.inf if state == LEARNING else limit,
             strange,
             not strange,
-            self.alarm.raised(strange),
-            LEARNING if threshold == math.inf else WATCHING,
+            self._alarm(strange, state),
+            state,
             promoted,
             answer.pattern,
-            x,
-            answer.y,
+            progress.seen,
+            x.copy(),
+            answer.view,
             self.basis,
+        )
+
+    def _alarm(self, strange: bool, state: str) -> bool:
+        """Whether to alarm; while changing not again and again, but once when it is found out."""
+        raised = self.alarm.raised(strange)
+        if self.progress.state == CHANGING:
+            return state != CHANGING
+        return raised
+
+    def _unjudged(self, x: Array) -> Verdict:
+        """The verdict on a row that completes no window yet."""
+        state = self.state
+        limit = math.inf if state == LEARNING else self._provisional()
+        x = x.copy()
+        view = self.model.explainer(self._padded(x))[1]
+        view = view.last(len(x)) if self.basis.score == "distance" else view
+        seen = self.progress.seen
+        return Verdict(
+            self._score(x), limit, False, False, False, state, 0, 0, seen, x, view, self.basis
         )
 
     @property
     def state(self) -> str:
-        """``learning`` (no alarms yet) or ``watching``."""
-        return WATCHING if self._ready else LEARNING
+        """``learning`` (no alarms yet), ``watching``, or ``changing`` (far more is strange)."""
+        return self.progress.state if self._ready else LEARNING
 
     @property
     def threshold(self) -> float:
         """Scores above this are strange; infinite while ``learning``."""
-        self._settle()
-        if self._limit is None or self.scores_outdated:
-            self._limit = self._calibrated() if self._ready else math.inf
-        return self._limit
+        return math.inf if self.state == LEARNING else self._provisional()
+
+    @property
+    def rows_missing(self) -> int:
+        """Rows that must still come, none of them above the threshold, before there are alarms."""
+        if self.state != LEARNING:
+            return 0
+        short = max(self.warmup - self._known, self.policy.minimum - len(self.recent), 0)
+        return math.ceil(short) + self.progress.missing
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
@@ -228,7 +375,9 @@ class Detector:
         makes that one better; the rest are patterns that others know, and explain a row here as
         well, with a handicap.
         """
+        level = self._level()
         self.model.rest_on(parts)
+        self._follow(level)
 
     def merge(self, evidence: Evidence) -> None:
         """Takes in what others learned: the cooperative update (Ito 2021, §4.2), in one shot.
@@ -237,45 +386,74 @@ class Detector:
         given. Merging adds: the same evidence twice counts twice. ``Member`` keeps contributions
         apart by origin, so that a newer one replaces the older.
         """
+        level = self._level()
         self.model.add_received(evidence)
+        self._follow(level)
 
     def subtract(self, evidence: Evidence) -> None:
         """Takes evidence that was merged out again."""
+        level = self._level()
         self.model.remove_received(evidence)
-
-    # Going on from a saved state
-
-    @property
-    def scores_outdated(self) -> bool:
-        """Whether the scores of the recent rows were computed before the model last changed."""
-        return self._scored_by != self.model.version
-
-    def trust_scores(self) -> None:
-        """Takes the scores of the recent rows, as they were saved, for those of this model."""
-        self._scored_by = self.model.version
+        self._follow(level)
 
     # Steps
 
     @property
-    def _ready(self) -> bool:
+    def _known(self) -> float:
         received = self.model.received
-        known = self.learned + (0.0 if received is None else received.count)
-        return known >= self.warmup and len(self.recent) >= self.policy.minimum
+        return self.learned + (0.0 if received is None else received.count)
+
+    @property
+    def _ready(self) -> bool:
+        return len(self.recent) >= self.policy.minimum and self._known >= self.warmup
+
+    def _provisional(self) -> float:
+        """The threshold by the scores up to now, whether it is relied on or not yet."""
+        if self._limit is None:
+            self._settle()
+            enough = len(self.recent) >= max(self.policy.minimum, 1)
+            fixed = not self.policy.minimum
+            self._limit = self.policy.limit(self.recent) if enough or fixed else math.inf
+        return self._limit
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
-        if self.model.unsettled and len(self.recent) >= self.policy.minimum:
+        if self.model.unsettled and len(self.recent.rows) >= max(self.policy.minimum, 1):
             self.model.settle(self.recent.rows)
 
-    def _calibrated(self) -> float:
-        if self.scores_outdated and len(self.recent):
-            rows = self.recent.rows
-            self.recent.rescore(self.model.left_out(rows) / rows.shape[1])
-        self.trust_scores()
-        return self.policy.limit(self.recent)
+    def _level(self) -> float | None:
+        """How high the scores of the last rows are, had the model not learned them."""
+        rows = self.recent.rows
+        if len(rows) < 2 * self.basis.window or not len(self.recent):
+            return None
+        self._settle()
+        return float(np.quantile(self.model.left_out(rows), _LEVEL))
+
+    def _follow(self, before: float | None) -> None:
+        """Lets the scores up to now follow a model that others have changed."""
+        after = self._level()
+        if before and after:
+            self.recent.rescale(after / before)
+        self._limit = None
+
+    def _count(self, score: float) -> None:
+        if self._ready:
+            self.progress.count(not score <= self._provisional())
+
+    def _count_many(self, scores: Array) -> None:
+        if self._ready:
+            limit = self._provisional()
+            for above in (~(scores <= limit)).tolist():
+                self.progress.count(above)
+
+    def _accept(self, x: Array, score: float) -> None:
+        self.recent.accept(x, score)
+        self.quarantine.interrupt()
+        self._limit = None
 
     def _refuse(self, x: Array, score: float, threshold: float) -> int:
         self.recent.refuse(score, threshold)
+        self._limit = None
         self.quarantine.add(x)
         rows = self.quarantine.release_new_normal(self.model, threshold)
         if len(rows):
@@ -283,17 +461,33 @@ class Detector:
         return len(rows)
 
     def _adopt(self, X: Array) -> None:
+        if not len(X):
+            return
         self.model.adopt(X)
-        self.recent.extend(X)
+        self.recent.accept_many(X, self.model.left_out(X))
+        if self.progress.state == CHANGING:
+            self.progress.accept()
+        self._limit = None
 
-    def _prepared(self, row: Any) -> tuple[Array, float]:
-        if self.basis.scaling.kind != "none":
-            return self._rows.one(self.basis.scaling(self._raw.one(row)[0]))
-        x, energy = self._rows.one(row)
-        # The caller may use its buffer again.
-        return x.copy(), energy
+    def _score(self, x: Array) -> float:
+        """Scores an input, also one of fewer rows than a window has."""
+        if len(x) == self.basis.inputs:
+            return self.model.score_one(x)
+        if self.basis.score == "loss":
+            return self.model.score_one(self._padded(x))
+        views = (model.explainer(x)[1] for model in self.model.models)
+        return min(float(view.last(len(x)).score_one(x)) for view in views)
+
+    def _padded(self, x: Array) -> Array:
+        """An input whose missing rows are 0: where rows are scaled, nothing out of the ordinary."""
+        return np.concatenate([np.zeros(self.basis.inputs - len(x), x.dtype), x])
+
+    def _prepared(self, row: Any) -> Array:
+        if self._scale is not None:
+            row = self._scale(self._raw.one(row)[0])
+        return self._rows.one(row)[0]
 
     def _prepared_many(self, rows: Any) -> Array:
-        if self.basis.scaling.kind != "none":
-            rows = self.basis.scaling(self._raw.many(rows)[0])
+        if self._scale is not None:
+            rows = self._scale(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Guess, Packed
-
-if TYPE_CHECKING:
-    from elmgrove.detector.autoencoder import Autoencoder
+from elmgrove.algebra import Array, Basis, Evidence, Packed
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16
+# Blocks of neighbouring rows that are left out, one after the other.
+_BLOCKS = 5
 
 
 @dataclass(frozen=True)
@@ -28,24 +27,79 @@ class Part:
 
 
 class Answer(NamedTuple):
-    """What a model makes of one row: y, the pattern that gave it, and how much its error counts.
+    """What a model makes of one row: its score, what explains it, and the pattern that gave it.
 
-    ``guesses`` are those of every autoencoder that was asked, whose work is used again when the
-    row is learned; ``nearest`` is the place of the own one that explains the row best.
+    ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs to
+    learn the row without doing everything twice; ``nearest`` is the place of the own pattern that
+    explains the row best.
     """
 
-    y: Array
-    guesses: tuple[Guess, ...]
+    score: float
+    view: Any
+    work: Any = None
     nearest: int = 0
     pattern: int = 0
-    weight: float = 1.0
+
+
+class SingleModel(Protocol):
+    """One model of rows that are alike: an ``Autoencoder`` or a ``Gaussian``."""
+
+    basis: Basis
+    ridge: float
+    forgetting: float
+    learned: int
+
+    def answer(self, x: Array) -> Answer:
+        """Scores one row."""
+        ...
+
+    def keep(self, answer: Answer, x: Array) -> None:
+        """Learns the row that was answered, with the work that was done for that."""
+        ...
+
+    def learn(self, x: Array) -> None:
+        """Learns one row."""
+        ...
+
+    def learn_all(self, X: Array) -> None:
+        """Learns rows in their order."""
+        ...
+
+    def scores(self, X: Array) -> Array:
+        """Scores each row."""
+        ...
+
+    def plain_losses(self, X: Array) -> Array:
+        """Computes what is not explained of each row, to be compared with other models'."""
+        ...
+
+    def without(self, X: Array, ages: Array) -> "SingleModel":
+        """Makes the model that never learned these rows, each followed by ``ages`` others."""
+        ...
+
+    def explainer(self, x: Array) -> tuple[int, Any]:
+        """Gives what explains rows."""
+        ...
+
+    @property
+    def evidence(self) -> Evidence:
+        """What was learned here."""
+        ...
+
+    def merge(self, other: Evidence) -> None:
+        """Adds evidence as own."""
+        ...
+
+    def use_prior(self, prior: Evidence | None) -> None:
+        """Lets this be all that was received from others."""
+        ...
 
 
 class Model(Protocol):
-    """What a detector needs of its model: an ``Autoencoder``, or a ``Mixture`` of several.
+    """What a detector needs of its model: a ``SingleModel``, or a ``Mixture`` of several.
 
-    Rows come scaled, checked and in the model's dtype. ``version`` is another number whenever the
-    model changed otherwise than by ``keep``: scores computed before that are out of date.
+    Rows come scaled, checked, side by side in windows, and in the model's dtype. ``version`` is
+    another number whenever the model changed otherwise than by learning.
     """
 
     basis: Basis
@@ -56,20 +110,24 @@ class Model(Protocol):
     learned: int
 
     @property
-    def models(self) -> Sequence["Autoencoder"]:
-        """The autoencoders that answer, own ones first."""
+    def models(self) -> Sequence[SingleModel]:
+        """The models that answer, own ones first."""
         ...
 
     def answer(self, x: Array) -> Answer:
-        """Reconstructs one row."""
+        """Scores one row of a stream."""
         ...
 
-    def keep(self, answer: Answer, x: Array, energy: float) -> None:
+    def keep(self, answer: Answer, x: Array) -> None:
         """Learns the row that was answered, with the work that was done for that."""
         ...
 
-    def learn(self, x: Array, energy: float) -> None:
-        """Learns one row, whose energy is Σ x²."""
+    def rows_alike(self) -> int:
+        """Counts the rows to learn until the model that ``answers`` uses is another one."""
+        ...
+
+    def answers(self, X: Array) -> Array:
+        """Scores rows that are about to be learned, by a model that may be older."""
         ...
 
     def learn_all(self, X: Array) -> None:
@@ -80,27 +138,27 @@ class Model(Protocol):
         """Learns rows that were strange and are a new normal."""
         ...
 
-    def loss_one(self, x: Array) -> float:
-        """Computes Σ (x − y)² of one row, as it counts for its score."""
+    def score_one(self, x: Array) -> float:
+        """Scores one row."""
         ...
 
-    def losses(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each row, as it counts for its score."""
+    def scores(self, X: Array) -> Array:
+        """Scores each row."""
         ...
 
     def plain_losses(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each row, to be compared with other models'."""
+        """Computes what is not explained of each row, to be compared with other models'."""
         ...
 
     def left_out(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each of the last rows learned, by the model without that row."""
+        """Scores the last rows learned, each by the model without it and its neighbours."""
         ...
 
-    def explainer(self, x: Array) -> tuple[int, "Autoencoder"]:
-        """Finds the pattern that explains a row best, and its model."""
+    def explainer(self, x: Array) -> tuple[int, Any]:
+        """Finds the pattern that explains a row best, and what explains it there."""
         ...
 
-    def trial(self, rows: Array) -> "Autoencoder":
+    def trial(self, rows: Array) -> "Trial":
         """Makes a model that would explain these rows if they were learned; this one stays."""
         ...
 
@@ -154,3 +212,33 @@ class Model(Protocol):
     ) -> None:
         """Takes the place of a model that was packed."""
         ...
+
+
+class Trial(Protocol):
+    """A model of a few rows, made to see what it would say of them."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of the rows."""
+        ...
+
+    def left_out(self, X: Array) -> Array:
+        """Scores the rows, each by the model without it and its neighbours."""
+        ...
+
+
+def left_out(model: SingleModel, X: Array) -> Array:
+    """Scores the last rows learned, in blocks, each block by the model without it.
+
+    Neighbouring windows share rows, and neighbouring rows their cause, so leaving out one row
+    alone would leave most of it in. The windows that share rows with a block are left out as well.
+    """
+    window = model.basis.window
+    scores = np.empty(len(X))
+    edges = np.linspace(0, len(X), min(_BLOCKS, len(X)) + 1).astype(int)
+    ages = np.arange(len(X) - 1, -1, -1.0)
+    for start, end in zip(edges[:-1], edges[1:], strict=True):
+        taken = slice(max(start - window + 1, 0), end + window - 1)
+        rest = model.without(X[taken], ages[taken])
+        scores[start:end] = rest.scores(X[start:end])
+    return scores

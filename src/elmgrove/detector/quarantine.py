@@ -83,7 +83,7 @@ class Quarantine:
         size = min(self.run, len(self))
         run = self.rows(size)
         trial = model.trial(run)
-        scores = trial.left_out(run) / run.shape[1]
+        scores = trial.left_out(run)
         normal = scores <= threshold
         if normal.mean() < 0.5:
             return self.rows()[:0]

@@ -1,4 +1,4 @@
-"""The recent rows that a device accepted, and how strange they were."""
+"""What a device remembers of the rows it accepted: scores from a long time, and the last rows."""
 
 from bisect import bisect_left, insort
 from collections import deque
@@ -8,102 +8,148 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, require_whole
+
+#: Rows to keep at most, for scoring them again when others change the model.
+ROWS = 512
 
 
 class Recent:
-    """A bounded ring of accepted rows with their scores, and the scores of recent strays.
+    """Scores of accepted rows, each by the model as it was before it learned the row.
+
+    They are spread evenly over the younger half of all that was learned, never more than
+    ``capacity``: older ones come from a model that knew less than half as much, and a stretch of
+    the last rows alone would not show what a day is like. The last rows themselves are kept as
+    well, without a gap.
 
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
-    left out, the quantile of the rest is lower, and so on; with a rate of 1 % four rows in five
-    are refused after 100,000 normal ones. So rows that were refused by a little (``strays``) are
-    remembered by their score for as long as the ring is long, and a threshold may count them.
+    left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
+    (``strays``) are remembered by their score for as long, and a threshold may count them.
     Rows refused by a lot are not: they say nothing about what normal rows do.
     """
 
     def __init__(self, capacity: int, width: int, dtype: np.dtype[Any]) -> None:
         self.capacity = capacity
-        self._rows: Array = np.empty((capacity, width), dtype)
-        self._scores: deque[float] = deque()
-        self._next = 0
-        self._clock = 0
+        self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
-        #: The scores of the accepted rows in ascending order.
+        #: Of so many rows one score is kept.
+        self.stride = 1
+        #: The rows that came, accepted or not.
+        self.clock = 0
+        self._rows: Array = np.empty((ROWS, width), dtype)
+        self._kept = 0
+        #: The scores in ascending order.
         self.ordered: list[float] = []
 
     def __len__(self) -> int:
         return len(self._scores)
 
     def accept(self, row: Array, score: float) -> None:
-        """Puts a row in, and the oldest out when the ring is full."""
-        self._tick()
-        self._rows[self._next] = row
-        self._next = (self._next + 1) % self.capacity
-        if len(self._scores) == self.capacity:
-            del self.ordered[bisect_left(self.ordered, self._scores.popleft())]
-        self._scores.append(score)
-        insort(self.ordered, score)
+        """Takes in a row that was learned."""
+        self._rows[self._kept % ROWS] = row
+        self._kept += 1
+        self.clock += 1
+        if self.clock % self.stride == 0:
+            self._scores.append((self.clock, score))
+            insort(self.ordered, score)
+            self._expire()
+
+    def accept_many(self, rows: Array, scores: Array) -> None:
+        """Takes in many rows, as ``accept`` takes in one."""
+        last = rows[-ROWS:]
+        places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
+        self._rows[places] = last
+        self._kept += len(rows)
+        for score in scores.tolist():
+            self.clock += 1
+            if self.clock % self.stride == 0:
+                self._scores.append((self.clock, score))
+                insort(self.ordered, score)
+                self._expire()
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
-        self._tick()
+        self.clock += 1
         if score <= self._reach(threshold):
-            self._strays.append((self._clock, score))
+            self._strays.append((self.clock, score))
+        self._expire()
 
-    def extend(self, rows: Array) -> None:
-        """Puts many rows in, each with a score of 0 until ``rescore`` gives them theirs."""
-        for row in rows[-self.capacity :]:
-            self.accept(row, 0.0)
+    def interrupt(self) -> None:
+        """Forgets the last rows: what comes now does not follow them."""
+        self._kept = 0
 
     @property
     def rows(self) -> Array:
-        """The accepted rows, oldest first."""
-        if len(self) < self.capacity:
-            return self._rows[: len(self)]
-        return np.roll(self._rows, -self._next, axis=0)
+        """The last accepted rows, oldest first."""
+        if self._kept < ROWS:
+            return self._rows[: self._kept]
+        return np.roll(self._rows, -(self._kept % ROWS), axis=0)
 
     @property
     def strays(self) -> list[float]:
-        """The scores of recent rows that were refused by a little."""
+        """The scores of rows that were refused by a little, as far as they count."""
         return [score for _, score in self._strays]
 
-    def rescore(self, scores: Array) -> None:
-        """Gives ``rows`` new scores, in their order, by a model that has changed."""
-        self._scores = deque(scores.tolist())
-        self.ordered = sorted(self._scores)
-        if self._strays:
-            # No rows are left of them to score, only where they stood: above all accepted ones,
-            # by a little. Without them each rescoring would lower the threshold.
-            top = self.ordered[-1]
-            reach = self._reach(top)
-            self._strays = deque(
-                (when, min(max(score, top), reach)) for when, score in self._strays
-            )
+    def rescale(self, factor: float) -> None:
+        """Multiplies all scores: a model that has changed would give such ones."""
+        self._scores = deque((when, factor * score) for when, score in self._scores)
+        self._strays = deque((when, factor * score) for when, score in self._strays)
+        self.ordered = sorted(score for _, score in self._scores)
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All recent rows and scores as arrays, to be saved."""
-        return {
-            "ring": self.rows,
-            "ring_scores": np.array(self._scores),
-            "strays": np.array(self.strays),
-            "stray_ages": np.array([self._clock - when for when, _ in self._strays], np.int64),
-        }
+    def _expire(self) -> None:
+        """Drops what is too old, and every second score when there are too many."""
+        oldest = self.clock // 2
+        while self._scores and self._scores[0][0] <= oldest and len(self._scores) > 1:
+            self._drop(self._scores.popleft()[1])
+        while self._strays and self._strays[0][0] <= oldest:
+            self._strays.popleft()
+        if len(self._scores) > self.capacity:
+            self.stride *= 2
+            kept = [entry for entry in self._scores if entry[0] % self.stride == 0]
+            self._scores = deque(kept)
+            # Strays count beside scores: as many of them as of those.
+            self._strays = deque(list(self._strays)[1::2])
+            self.ordered = sorted(score for _, score in kept)
 
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Goes on from ``arrays``: rows, scores, and strays as old as they were."""
-        if arrays["ring_scores"].shape != (len(arrays["ring"]),):
-            raise BadInput("not one score for each recent row")
-        self.extend(arrays["ring"])
-        self.rescore(arrays["ring_scores"])
-        strays = zip(arrays["strays"].tolist(), arrays["stray_ages"].tolist(), strict=True)
-        self._strays.extend((self._clock - age, score) for score, age in strays)
+    def _drop(self, score: float) -> None:
+        del self.ordered[bisect_left(self.ordered, score)]
 
     def _reach(self, limit: float) -> float:
         """How far above a limit a row is still refused by a little: as the median lies below."""
         return 2.0 * limit - self.ordered[len(self.ordered) // 2] if self.ordered else limit
 
-    def _tick(self) -> None:
-        self._clock += 1
-        while self._strays and self._strays[0][0] <= self._clock - self.capacity:
-            self._strays.popleft()
+    # On disk
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its counters, as JSON holds them."""
+        return {"recent_clock": self.clock, "recent_stride": self.stride}
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All scores and rows as arrays, to be saved."""
+        return {
+            "recent": self.rows,
+            "scores": np.array([score for _, score in self._scores]),
+            "score_times": np.array([when for when, _ in self._scores], np.int64),
+            "strays": np.array(self.strays),
+            "stray_times": np.array([when for when, _ in self._strays], np.int64),
+        }
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from ``fields`` and ``arrays``."""
+        self.clock = require_whole("recent_clock", fields["recent_clock"], 0)
+        self.stride = require_whole("recent_stride", fields["recent_stride"], 1)
+        rows = arrays["recent"]
+        if len(rows) > ROWS:
+            raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
+        self._rows[: len(rows)], self._kept = rows, len(rows)
+        self._scores = _paired(arrays["score_times"], arrays["scores"])
+        self._strays = _paired(arrays["stray_times"], arrays["strays"])
+        self.ordered = sorted(score for _, score in self._scores)
+
+
+def _paired(times: Array, scores: Array) -> deque[tuple[int, float]]:
+    if times.shape != scores.shape or times.ndim != 1 or not np.isfinite(scores).all():
+        raise BadInput("not one finite score for each time")
+    return deque(zip(times.tolist(), scores.tolist(), strict=True))

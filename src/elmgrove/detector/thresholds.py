@@ -14,9 +14,9 @@ from elmgrove.errors import BadInput
 class FalseAlarmRate:
     """The share of normal rows that may be flagged, chosen by the user.
 
-    The threshold is the score that this share of recent normal rows exceeds. It needs at least
-    1 / rate - 1 of them, so before that there are no alarms. Over long streams of normal rows 0.7
-    to 1.3 times the stated rate was measured, and up to 2.7 times where scores have heavy tails.
+    The threshold is the score that this share of normal rows exceeds, each scored before it was
+    learned. It needs at least 1 / rate - 1 of them. Then there are no alarms before counting has shown
+    the rate on later rows, to the ``confidence`` stated; at a confidence of 0 nothing need be shown.
 
     Rows refused by a little count as normal ones as long as chance explains their number (up to
     three standard deviations above what the rate predicts). When there are more, something is
@@ -28,11 +28,14 @@ class FalseAlarmRate:
     """
 
     rate: float = 0.01
+    confidence: float = 0.95
     kind: ClassVar[str] = "rate"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.rate < 1.0:
             raise BadInput(f"the false-alarm rate must lie between 0 and 1, not {self.rate!r}")
+        if not 0.0 <= self.confidence < 1.0:
+            raise BadInput(f"the confidence must lie between 0 and 1, not {self.confidence!r}")
 
     @property
     def minimum(self) -> int:
@@ -41,8 +44,8 @@ class FalseAlarmRate:
 
     @property
     def capacity(self) -> int:
-        """Rows to keep: enough for the quantile to be steady."""
-        return max(512, 2 * self.minimum)
+        """Scores to keep: enough for the quantile to be steady."""
+        return max(4096, 8 * self.minimum)
 
     def limit(self, recent: Recent) -> float:
         """Computes the threshold from the recent scores."""
@@ -56,12 +59,14 @@ class FalseAlarmRate:
 
 @dataclass(frozen=True)
 class FixedThreshold:
-    """A value that the user knows, in the unit of the scores (mean squared error)."""
+    """A value that the user knows, in the unit of the scores."""
 
     value: float
+    rate: ClassVar[None] = None
+    confidence: ClassVar[float] = 0.0
     kind: ClassVar[str] = "fixed"
     minimum: ClassVar[int] = 0
-    capacity: ClassVar[int] = 512
+    capacity: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.value < math.inf:
@@ -82,9 +87,11 @@ class MeanSigma:
     """
 
     k: float = 3.0
+    rate: ClassVar[None] = None
+    confidence: ClassVar[float] = 0.0
     kind: ClassVar[str] = "sigma"
     minimum: ClassVar[int] = 30
-    capacity: ClassVar[int] = 512
+    capacity: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:
         if not 0.0 < self.k < math.inf:

@@ -1,23 +1,28 @@
-"""Which single feature would explain a strange row."""
+"""What is said of a row: the verdict, and which of its features would explain it."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis
+from elmgrove.algebra import OSELM, Array, Basis, Distance
+from elmgrove.detector.progress import Flagged
 
 
 class Cause(NamedTuple):
-    """One feature's part in a score: its share of the squared error, seen and expected value."""
+    """One feature's part in a score: its share, what was seen, what was expected, and when.
+
+    ``ago`` counts rows back from the row in question: 0 is that row itself.
+    """
 
     feature: str
     share: float
     seen: float
     expected: float
+    ago: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """Score, threshold and decision for one row.
 
@@ -25,6 +30,7 @@ class Verdict:
     ``anomalous`` is about this row; ``alarm`` is what the alarm rule made of it and the rows
     before. ``promoted`` counts quarantined rows that this row made part of the model. ``pattern``
     is the number of the normal pattern that explains the row best (negative: one of others).
+    ``flagged`` is the running count of rows above the threshold, with its confidence band.
     """
 
     score: float
@@ -35,33 +41,76 @@ class Verdict:
     state: str
     promoted: int
     pattern: int
+    flagged: Flagged
     row: Array = field(repr=False, compare=False)
-    output: Array = field(repr=False, compare=False)
+    view: Any = field(repr=False, compare=False)
     basis: Basis = field(repr=False, compare=False)
 
     def explain(self, k: int = 3) -> list[Cause]:
-        """Finds the k features with the largest share of the error; values in the row's own units.
+        """Finds the k features that explain most of the score; values in the row's own units.
 
-        This is where the reconstruction fails. ``Detector.blame`` looks for the feature that
-        made it fail, which costs more and is often another one.
+        With a distance these are what ``Detector.blame`` finds. With a loss they are where the
+        reconstruction fails; ``blame`` looks for the feature that made it fail, which costs more
+        and is often another one.
         """
-        error = np.square(self.row - self.output, dtype=np.float64)
-        return causes(self.basis, error / (error.sum() or 1.0), self.row, self.output, k)
+        return explained(self.basis, self.view, self.row, k)
 
 
-def causes(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> list[Cause]:
-    """Finds the k features with the largest share, named and in their own units."""
-    seen, expected = basis.scaling.undone(seen), basis.scaling.undone(expected)
-    names = basis.features
+def explained(basis: Basis, view: Any, x: Array, k: int) -> list[Cause]:
+    """Finds the k features that explain most of a row's score, by what its model sees."""
+    if isinstance(view, Distance):
+        return _causes_by_distance(basis, view, x, k)
+    causes: list[Cause] = view.causes(basis, x, k)
+    return causes
+
+
+def _causes_by_distance(basis: Basis, distance: Distance, x: Array, k: int) -> list[Cause]:
+    """Each feature with all its values in the window, and the one of them that is farthest off."""
+    columns = basis.layer.inputs
+    size = len(x) // columns
+    causes = []
+    for column in range(columns):
+        block = column + columns * np.arange(size)
+        share, expected = distance.explained(x, block)
+        off = np.abs(x[block] - expected) / distance.deviation[block]
+        worst = size - 1 - int(off[::-1].argmax())
+        causes.append((share, column, worst, float(x[block[worst]]), float(expected[worst])))
+    causes.sort(key=lambda cause: -cause[0])
     return [
-        Cause(
-            names[i] if names else f"column {i}",
-            float(share[i]),
-            float(seen[i]),
-            float(expected[i]),
-        )
-        for i in np.argsort(share)[::-1][:k]
+        _cause(basis, column, share, seen, expected, size - 1 - worst)
+        for share, column, worst, seen, expected in causes[:k]
     ]
+
+
+def _cause(
+    basis: Basis, column: int, share: float, seen: float, expected: float, ago: int
+) -> Cause:
+    names, scaling = basis.features, basis.scaling
+    if scaling.kind != "none":
+        shift, scale = scaling.shift[column], scaling.scale[column]
+        seen, expected = seen * scale + shift, expected * scale + shift
+    name = names[column] if names else f"column {column}"
+    return Cause(name, float(share), float(seen), float(expected), ago)
+
+
+def by_share(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> list[Cause]:
+    """Finds the k values with the largest share, named and in their own units."""
+    columns, last = basis.layer.inputs, len(share) // basis.layer.inputs - 1
+    return [
+        _cause(basis, i % columns, share[i], float(seen[i]), float(expected[i]), last - i // columns)
+        for i in map(int, np.argsort(share)[::-1][:k])
+    ]
+
+
+class Reconstruction(NamedTuple):
+    """What an autoencoder makes of a row."""
+
+    y: Array
+
+    def causes(self, basis: Basis, x: Array, k: int) -> list[Cause]:
+        """Finds the k values with the largest share of the squared error."""
+        error = np.square(x - self.y, dtype=np.float64)
+        return by_share(basis, error / (error.sum() or 1.0), x, self.y, k)
 
 
 class Blame:
@@ -75,20 +124,21 @@ class Blame:
     """
 
     def __init__(self, model: OSELM) -> None:
-        self._basis = model.basis
-        self._layer = model.basis.layer
+        self._layer = model.basis.hidden
+        self._model = model
         self._alpha = self._layer.alpha
         #: The output weights that this speaks of.
         self.beta = model.beta
         self._M = self._responses(np.ones(self._layer.units))
 
-    def causes(self, x: Array, y: Array, k: int) -> list[Cause]:
+    def causes(self, basis: Basis, x: Array, k: int) -> list[Cause]:
         """Finds the k features whose change helps most, with the value each should have had."""
+        y = self._model.predict_one(x)
         M = self._M if self._layer.activation == "identity" else self._responses(self._slopes(x))
         r = np.asarray(x - y, np.float64)
         along, size = M @ r, np.maximum(np.einsum("ij,ij->i", M, M), np.finfo(np.float64).tiny)
         relief = along**2 / size
-        return causes(self._basis, relief / ((r @ r) or 1.0), x, x - along / size, k)
+        return by_share(basis, relief / ((r @ r) or 1.0), x, x - along / size, k)
 
     def _responses(self, slopes: Array) -> Array:
         """Row i is mᵢ = eᵢ − αᵢ G' β."""

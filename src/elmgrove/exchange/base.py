@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from elmgrove.algebra import Evidence, Fitted, groups
+from elmgrove.algebra import Evidence, fit, groups, zero_evidence
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import (
     Charter,
@@ -149,7 +149,7 @@ def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Me
     """Adds up entries, in the order of their names."""
     ledger = Ledger(entries)
     total = ledger.total()
-    evidence = Evidence.zero(charter.basis) if total is None else total
+    evidence = zero_evidence(charter.basis) if total is None else total
     return Merged(charter.name, revision, len(ledger), (evidence,))
 
 
@@ -166,12 +166,12 @@ def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -
     """Adds up entries by group: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
     parts = [part for part in ledger.parts if part.count > 0]
-    found = groups([Fitted(part, charter.ridge) for part in parts], tolerance)
+    found = groups([fit(part, charter.ridge) for part in parts], tolerance)
     sums = tuple(Evidence.sum(parts[index] for index in one) for one in found)
     return Merged(
         charter.name,
         0,
         len(ledger),
-        sums or (Evidence.zero(charter.basis),),
+        sums or (zero_evidence(charter.basis),),
         apart=bool(sums),
     )

@@ -7,8 +7,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
-
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
@@ -41,7 +39,7 @@ class Charter:
                 "a federation's name has 1 to 64 letters, digits, '.', '_' or '-', a letter or "
                 f"digit first: {self.name!r}"
             )
-        if self.basis.outputs != self.basis.layer.inputs:
+        if self.basis.outputs != self.basis.inputs:
             raise BadInput("a federation of detectors has as many outputs as inputs")
         # A whole number may be larger than any float.
         if not isinstance(self.ridge, (int, float)) or not 0 <= self.ridge <= sys.float_info.max:
@@ -100,13 +98,8 @@ class Charter:
 
         With a rule for ``patterns`` it has a model for each of several.
         """
-        detector = Detector(
-            self.basis.layer,
-            patterns=patterns,
-            features=self.basis.features,
-            scaling=self.basis.scaling,
-            ridge=self.ridge,
-            **settings,
+        detector = Detector.for_basis(
+            self.basis, patterns=patterns, ridge=self.ridge, **settings
         )
         return Member(device, detector)
 
@@ -115,8 +108,7 @@ def require_addable(basis: Basis, evidence: Evidence, what: str) -> None:
     """Raises ``Mismatch`` or ``NotAdmissible`` unless it can go into a sum with this basis."""
     basis.require(evidence.basis)
     evidence.require_admissible(what)
-    largest = max(np.abs(evidence.U).max(), np.abs(evidence.V).max())
-    if not max(largest, evidence.energy, evidence.count) < LARGEST:
+    if not max(evidence.largest, evidence.count) < LARGEST:
         raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
 
 

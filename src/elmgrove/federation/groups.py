@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, Fitted, Step, cluster, join, k_means
+from elmgrove.algebra import Array, Evidence, Step, cluster, fit, join, k_means
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.entries import Contribution
 
@@ -113,7 +113,7 @@ def by_evidence(
     """
     models = local_models(contributions)
     limit, least = (tolerance, 1) if count is None else (np.inf, _wanted(count, models))
-    found = join([Fitted(model.evidence, ridge) for model in models], limit, least)
+    found = join([fit(model.evidence, ridge) for model in models], limit, least)
     labels = np.empty(len(models), np.intp)
     for label, group in enumerate(found.groups):
         labels[group] = label

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove.algebra import Distance, Evidence, Moments
 from elmgrove.federation.entries import Contribution
 
 Matrix = NDArray[np.float64]
@@ -13,10 +14,11 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judgement:
-    """``error[i, j]``: mean squared error of i's model on the rows behind j's evidence.
+    """``error[i, j]``: how strange the rows behind j's evidence are to i's model, in the mean.
 
-    The diagonal is what each model leaves unexplained of its own rows. NaN where a device has
-    no rows to be judged on.
+    By distance that is how many times as far they lie as typical rows of i; by loss the mean squared
+    error, and the diagonal is what each model leaves unexplained of its own rows. NaN where a
+    device has no rows to be judged on.
     """
 
     names: tuple[str, ...]
@@ -40,10 +42,33 @@ class Judgement:
 
 
 def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
-    """Judges every model on every evidence: energy − 2 tr(βᵀV) + tr(βᵀUβ), all pairs at once."""
+    """Judges every model on every evidence, without a row."""
     evidences = [contribution.evidence for contribution in contributions]
     for evidence in evidences[1:]:
         evidences[0].basis.require(evidence.basis)
+    names = tuple(contribution.origin for contribution in contributions)
+    if evidences and evidences[0].basis.score == "distance":
+        return Judgement(names, _distances(evidences))
+    return Judgement(names, _errors(evidences, ridge))
+
+
+def _distances(evidences: Sequence[Evidence]) -> Matrix:
+    """How far rows like each one's lie from each other one, from their moments."""
+    models = [
+        Distance(evidence) if isinstance(evidence, Moments) and evidence.count > 0 else None
+        for evidence in evidences
+    ]
+    error = np.full((len(models), len(models)), np.nan)
+    for i, model in enumerate(models):
+        for j, rows in enumerate(models):
+            if rows is not None:
+                # A model of no rows explains nothing.
+                error[i, j] = np.inf if model is None else model.mean_score(rows)
+    return error
+
+
+def _errors(evidences: Sequence[Evidence], ridge: float) -> Matrix:
+    """Mean squared errors: energy − 2 tr(βᵀV) + tr(βᵀUβ), all pairs at once."""
     betas = [np.asarray(evidence.solve(ridge), np.float64) for evidence in evidences]
     # tr(βᵀUβ) = ⟨ββᵀ, U⟩ makes one matrix product of all pairs.
     energy = np.array([evidence.energy for evidence in evidences])
@@ -55,8 +80,7 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
         squared = np.maximum(energy - 2.0 * fit + size, 0.0)
     # A model beyond the range of numbers explains nothing, rather than nobody knows what.
     squared[np.isnan(squared)] = np.inf
-    error = np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
-    return Judgement(tuple(c.origin for c in contributions), error)
+    return np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
 
 
 def _rows(matrices: Sequence[Matrix]) -> Matrix:

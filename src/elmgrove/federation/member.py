@@ -4,8 +4,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
-from elmgrove.algebra import Basis, Evidence, Packed
-from elmgrove.detector import Detector, Part, pack_detector, unpack_detector, upgraded
+from elmgrove.algebra import Basis, Evidence, Packed, pack_evidence, zero_evidence
+from elmgrove.detector import Detector, Part, pack_detector, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation.entries import (
     HIGHEST_USABLE_EPOCH,
@@ -33,13 +33,14 @@ STATE_FORMAT = "elmgrove.state"
 def least_new_rows(basis: Basis) -> int:
     """Counts the rows between two uploads below which the difference could give them away.
 
-    The difference of two evidences shows Ñ(Ñ + 1)/2 numbers of U and Ñ·n of V; k rows of n
-    values are k·n unknowns. From k = Ñ + Ñ(Ñ + 1)/(2n) rows on there are at least as many
-    unknowns as numbers. That is counting, not a proof of privacy: what many rows have in
-    common can be seen in any upload.
+    The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and Ñ·n
+    of V, or those of C, s and e; k rows of as many columns as a row has are k times that many
+    unknowns, however wide a window is. From k = numbers / columns rows on there are at least as
+    many unknowns as numbers. That is counting, not a proof of privacy: what many rows have in common
+    can be seen in any upload.
     """
-    units, inputs = basis.layer.units, basis.layer.inputs
-    return math.ceil(units + units * (units + 1) / (2 * inputs))
+    _, arrays = pack_evidence(zero_evidence(basis))
+    return math.ceil(sum(array.size for array in arrays.values()) / basis.layer.inputs)
 
 
 class Member:
@@ -276,7 +277,6 @@ class Member:
         """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else, never half a model."""
         fields, arrays = unseal(STATE_FORMAT, blob)
         with unpacking("a state"):
-            fields = {**fields, "detector": upgraded(fields["detector"])}
             basis = Basis.from_fields(fields["detector"]["basis"])
             ledger = unpack_ledger(basis, fields, arrays)
             merged = unpack_merged(basis, fields, arrays)

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Basis, Evidence, epsilon, pack_evidence, unpack_evidence
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    Moments,
+    epsilon,
+    pack_evidence,
+    unpack_evidence,
+    zero_evidence,
+)
 
 Vector = NDArray[np.float64]
 
@@ -27,12 +36,13 @@ class RunningSum:
 
     def __init__(self, basis: Basis) -> None:
         self.basis = basis
-        units, outputs = basis.layer.units, basis.outputs
-        self._triangle = units * (units + 1) // 2
-        size = self._triangle + units * outputs + 2
-        # U's triangle, V, energy, count: one vector, so that each step is a few passes over it.
-        self._parts = np.array([0, self._triangle, size - 2, size - 1])
-        self._clear(size)
+        zero = zero_evidence(basis)
+        self._numbers = zero.NUMBERS
+        self._shapes = {name: array.shape for name, array in pack_evidence(zero)[1].items()}
+        sizes = [int(np.prod(shape)) for shape in self._shapes.values()]
+        # All arrays, then the numbers: one vector, so that each step is a few passes over it.
+        self._parts = np.cumsum([0, *sizes, *[1] * (len(self._numbers) - 1)])
+        self._clear(sum(sizes) + len(self._numbers))
 
     def _clear(self, size: int) -> None:
         self._high, self._low = np.zeros(size), np.zeros(size)
@@ -40,6 +50,8 @@ class RunningSum:
         self._steps = 0
         self._coarse = 0
         self.devices = 0
+        # What comes first decides about which centre moments are added up.
+        self._centre: Array | None = None
 
     def add(self, evidence: Evidence) -> None:
         """Adds what a device contributed."""
@@ -68,9 +80,12 @@ class RunningSum:
     def worn(self) -> bool:
         """Whether rounding may have become visible."""
         lost = self._steps * STEP * self._peak
-        U, _, energy, count = self._largest(self._high)
-        # V may cancel out where nothing is wrong; √(U·energy) is what it is measured by.
-        size = np.array([U, np.sqrt(U) * np.sqrt(energy), energy, count])
+        largest = self._largest(self._high)
+        # V and s may cancel out where nothing is wrong: they are measured by what bounds them,
+        # √(U·energy) and √(count·e).
+        first, _, third, count = largest
+        other = first if len(self._numbers) > 1 else count
+        size = np.array([first, np.sqrt(other) * np.sqrt(third), third, count])
         return bool((lost > TOLERANCE * size).any())
 
     def evidence(self, without: Evidence | None = None) -> Evidence:
@@ -80,15 +95,21 @@ class RunningSum:
             high = _added(self._high, self._low, -self._vector(without))[0]
             devices, coarse = devices - 1, coarse - _is_coarse(without)
         if devices == 0:
-            return Evidence.zero(self.basis)
-        units, outputs = self.basis.layer.units, self.basis.outputs
+            return zero_evidence(self.basis)
+        edges = self._parts[1 : len(self._shapes)]
+        flat = np.split(high[: -len(self._numbers)], edges)
         arrays = {
-            "U": high[: self._triangle],
-            "V": high[self._triangle : -2].reshape(units, outputs),
+            name: part.reshape(shape)
+            for (name, shape), part in zip(self._shapes.items(), flat, strict=True)
         }
-        fields: dict[str, Any] = {"energy": max(high[-2], 0.0), "count": max(high[-1], 0.0)}
+        values = high[-len(self._numbers) :].tolist()
+        fields: dict[str, Any] = {
+            name: max(value, 0.0) for name, value in zip(self._numbers, values, strict=True)
+        }
         if coarse:
             fields["resolution"] = epsilon(np.float32)
+        if self._centre is not None:
+            arrays["centre"] = self._centre
         return unpack_evidence(self.basis, fields, arrays)
 
     def _step(self, evidence: Evidence, sign: int) -> None:
@@ -104,12 +125,17 @@ class RunningSum:
             self._clear(len(vector))
 
     def _vector(self, evidence: Evidence) -> Vector:
+        if isinstance(evidence, Moments):
+            if self._centre is None:
+                self._centre = evidence.centre
+            evidence = evidence.about(self._centre)
         _, arrays = pack_evidence(evidence)
-        numbers = [evidence.energy, evidence.count]
-        return np.concatenate([arrays["U"], arrays["V"].ravel(), numbers], dtype=np.float64)
+        numbers = [getattr(evidence, name) for name in self._numbers]
+        flat = [arrays[name].ravel() for name in self._shapes]
+        return np.concatenate([*flat, numbers], dtype=np.float64)
 
     def _largest(self, vector: Vector) -> Vector:
-        """The largest entry of U, of V, energy and count."""
+        """The largest entry of each array, and each number."""
         largest: Vector = np.maximum.reduceat(np.abs(vector), self._parts)
         return largest
 

@@ -13,8 +13,8 @@ from safetensors.numpy import load, save
 from elmgrove.algebra import Array
 from elmgrove.errors import BadFile, BadInput
 
-#: The version written; older ones stay readable, newer ones are refused by name.
-VERSION = 1
+#: The version written; newer ones are refused by name, and so is what came before the first release.
+VERSION = 2
 _KEY = "elmgrove"
 _LENGTH = 8
 # More than any header here; a damaged length is not to be believed.
@@ -34,10 +34,11 @@ def unseal(format_: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
     header = _header(blob)
     if header["format"] != format_:
         raise BadFile(f"this holds {header['format']!r}, not {format_!r}")
-    if header["version"] > VERSION:
+    if header["version"] != VERSION:
+        age = "a newer Elmgrove" if header["version"] > VERSION else "an Elmgrove before 0.2"
         raise BadFile(
-            f"written in version {header['version']} of the format by a newer Elmgrove; "
-            f"this one reads up to version {VERSION}"
+            f"written in version {header['version']} of the format by {age}; "
+            f"this one reads version {VERSION}"
         )
     try:
         arrays = load(blob)

@@ -3,11 +3,11 @@
 import copy
 from collections.abc import Mapping
 from itertools import chain, count
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Fitted
+from elmgrove.algebra import Array, Basis, Evidence, fit, zero_evidence
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import (
     TOLERANCE,
@@ -86,11 +86,11 @@ class NearestFit:
         self._sums = sums
         self._ridge = ridge
         self._tolerance = tolerance
-        self._fits = dict[int, Fitted]()
+        self._fits = dict[int, Any]()
 
     def group_for(self, model: LocalPattern) -> int | None:
         """Finds the group that loses least by taking a pattern in; None if all lose too much."""
-        fitted = Fitted(model.evidence, self._ridge)
+        fitted = fit(model.evidence, self._ridge)
         filled = [group for group, total in self._sums.items() if total.devices]
         losses = {group: self._fit(group).loss_with(fitted) for group in filled}
         least = min(losses, key=lambda group: losses[group], default=None)
@@ -104,9 +104,9 @@ class NearestFit:
         """Forgets the group's model: its sum is another one now."""
         self._fits.pop(group, None)
 
-    def _fit(self, group: int) -> Fitted:
+    def _fit(self, group: int) -> Any:
         if group not in self._fits:
-            self._fits[group] = Fitted(self._sums[group].evidence(), self._ridge)
+            self._fits[group] = fit(self._sums[group].evidence(), self._ridge)
         return self._fits[group]
 
 
@@ -199,7 +199,7 @@ class StandingGroups:
             federation,
             revision,
             len(self.partners(origin)),
-            groups or (Evidence.zero(self._basis),),
+            groups or (zero_evidence(self._basis),),
             grouped=self._distance,
             apart=bool(groups),
         )

@@ -5,14 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread, typical_loss
-from elmgrove.detector.autoencoder import Autoencoder
+from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread
 from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.pattern import Pattern, PatternRule
 from elmgrove.detector.mixture.received import Place, Received
 from elmgrove.detector.mixture.weighing import Weighing
-from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.model import Answer, Part, SingleModel, Trial
+from elmgrove.detector.single import typical_score
 from elmgrove.errors import NotAdmissible, require_whole
+
+# Rows that are scored by one arrangement while they are learned, at least.
+_FEW = 8
 
 
 class Mixture:
@@ -36,7 +39,7 @@ class Mixture:
         self._received = Received((), self.ridge, rule.join)
         self.places: list[Place] = []
         #: The models of what is unlike all patterns here.
-        self.foreign: list[Autoencoder] = []
+        self.foreign: list[SingleModel] = []
         self._place([])
 
     @property
@@ -45,50 +48,55 @@ class Mixture:
         return self.patterns.used
 
     @property
-    def models(self) -> list[Autoencoder]:
-        """The autoencoders that answer: one for each own pattern, then the foreign ones."""
+    def models(self) -> list[SingleModel]:
+        """The models that answer: one for each own pattern, then the foreign ones."""
         return self._weighing.models
 
     # Answering
 
     def answer(self, x: Array) -> Answer:
-        """Lets the best model reconstruct a row; ``keep`` learns it with the work that was done."""
+        """Lets the best model answer for a row; ``keep`` learns it with the work that was done."""
         return self._weighing.answer(x)
 
-    def loss_one(self, x: Array) -> float:
-        """Computes Σ (x − y)² of the best model, in proportion to what is typical of it."""
-        with one_thread:
-            answer = self.answer(x)
-        r = x - answer.y
-        return answer.weight * float(r @ r)
+    def rows_alike(self) -> int:
+        """Counts the rows to learn until the model that ``answers`` uses is another one."""
+        return min(max(self.learned // 2, _FEW), self.patterns.rows_until_change)
 
-    def losses(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each row by its best model, in proportion to what is typical."""
-        lowest: Array = self._weighing.losses(X).min(axis=0)
+    def answers(self, X: Array) -> Array:
+        """Scores rows that are about to be learned."""
+        return self.scores(X)
+
+    def score_one(self, x: Array) -> float:
+        """Scores one row by its best model, in proportion to what is typical of it."""
+        return float(self.scores(x[np.newaxis])[0])
+
+    def scores(self, X: Array) -> Array:
+        """Scores each row by its best model, in proportion to what is typical of it."""
+        lowest: Array = self._weighing.scores(X).min(axis=0)
         return lowest
 
     def plain_losses(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each row by its best model, to compare with other models'."""
-        best = self._weighing.losses(X).argmin(axis=0)
+        """Computes what the best model leaves of each row, to compare with other models'."""
+        best = self._weighing.scores(X).argmin(axis=0)
         plain = np.empty(len(X))
         for index in np.unique(best):
-            plain[best == index] = self.models[index].losses(X[best == index])
+            plain[best == index] = self.models[index].plain_losses(X[best == index])
         return plain
 
     def left_out(self, X: Array) -> Array:
-        """Computes the lowest loss of each row, where its own pattern's is that without the row."""
+        """Scores each row, where its own pattern's score is that without the row."""
         lowest: Array = self._left_out(X).min(axis=0)
         return lowest
 
-    def explainer(self, x: Array) -> tuple[int, Autoencoder]:
-        """Finds the pattern that explains a row best, and its model."""
+    def explainer(self, x: Array) -> tuple[int, Any]:
+        """Finds the pattern that explains a row best, and what explains it there."""
         number = self.answer(x).pattern
         model = self.foreign[-1 - number] if number < 0 else self.patterns.find(number).model
-        return number, model
+        return number, model.explainer(x)[1]
 
     @property
     def edge(self) -> float | None:
-        """The largest loss of what is normal here, by own patterns; None if it is not known."""
+        """The largest score of what is normal here, by own patterns; None if it is not known."""
         return self._weighing.edge
 
     @property
@@ -102,18 +110,12 @@ class Mixture:
 
     # Learning
 
-    def keep(self, answer: Answer, x: Array, energy: float) -> None:
+    def keep(self, answer: Answer, x: Array) -> None:
         """Learns the row that was answered, with the work that was done for that."""
         index = answer.nearest if self.rule.assign == "loss" else self.patterns.nearest(x)
-        guess = answer.guesses[index]
-        self.own[index].model.absorb(guess.h, guess.w, x, energy)
+        self.own[index].model.keep(answer.work[index], x)
         self.patterns.move(index, x)
         self._seen([x])
-
-    def learn(self, x: Array, energy: float) -> None:
-        """Learns one row, whose energy is Σ x²."""
-        self._learn(x, energy)
-        self._changed()
 
     def learn_all(self, X: Array) -> None:
         """Learns rows in their order."""
@@ -122,11 +124,10 @@ class Mixture:
             block = X[start : start + self.patterns.rows_until_change]
             if self.rule.assign == "loss" and self.patterns.first_rows is None:
                 for x in block:
-                    self._learn(x, float(x @ x))
+                    self._learn(x)
             else:
                 self._learn_block(block)
             start += len(block)
-        self._changed()
 
     def adopt(self, X: Array) -> None:
         """Makes rows that were strange and are a new normal a pattern, if there can be one more.
@@ -140,7 +141,7 @@ class Mixture:
         self.learned += len(X)
         self._place(self._received.places(self.own))
 
-    def trial(self, rows: Array) -> Autoencoder:
+    def trial(self, rows: Array) -> Trial:
         """Makes a model of these rows alone: a new pattern need have nothing of the others."""
         made = self.patterns.blank(0).model
         made.learn_all(rows)
@@ -239,7 +240,7 @@ class Mixture:
         self.foreign = [self.patterns.foreign(evidence) for evidence in foreign]
         for pattern in self.own:
             pattern.rest_on([evidence for number, evidence in sums if number == pattern.number])
-        typical = [typical_loss(evidence, self.ridge) for evidence in foreign]
+        typical = [typical_score(evidence, self.ridge) for evidence in foreign]
         self._weighing = Weighing(self.own, self.foreign, typical, self.rule.handicap)
         self._arranged = self.patterns.arrangement
         self._changed()
@@ -250,23 +251,21 @@ class Mixture:
         self._weighing.weigh(None)
 
     def _left_out(self, X: Array) -> Array:
-        losses = self._weighing.losses(X)
+        scores = self._weighing.scores(X)
         # Which own pattern would learn each row, with nothing moving meanwhile.
         if self.rule.assign == "loss":
-            labels = losses[: len(self.own)].argmin(axis=0)
+            labels = scores[: len(self.own)].argmin(axis=0)
         else:
             labels = self.patterns.nearest_to_each(X)
-        return self._weighing.losses_left_out(X, losses, labels)
+        return self._weighing.scores_left_out(X, scores, labels)
 
-    def _learn(self, x: Array, energy: float) -> None:
+    def _learn(self, x: Array) -> None:
         with one_thread:
             if self.rule.assign == "loss" and len(self.own) > 1:
-                self.keep(self.answer(x), x, energy)
+                self.keep(self.answer(x), x)
                 return
             index = self.patterns.nearest(x)
-            model = self.own[index].model
-            h = model.hidden_one(x)
-            model.absorb(h, model.solve_one(h), x, energy)
+            self.own[index].model.learn(x)
             self.patterns.move(index, x)
         self._seen([x])
 

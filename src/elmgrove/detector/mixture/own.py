@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Fitted, Packed, cluster, groups, k_means
-from elmgrove.detector.autoencoder import Autoencoder
+from elmgrove.algebra import Array, Basis, Evidence, Packed, cluster, fit, groups, k_means
 from elmgrove.detector.mixture.pattern import AUTO, Pattern, PatternRule
-from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
+from elmgrove.detector.single import single_model
 from elmgrove.errors import BadInput, require_whole
 
 #: Rows between two looks at which patterns are one, which are not used, and what is typical.
@@ -43,11 +43,11 @@ class OwnPatterns:
 
     def blank(self, number: int) -> Pattern:
         """Makes a pattern with the settings of this device that has no rows yet."""
-        return Pattern(number, Autoencoder(self.basis, **self._settings))
+        return Pattern(number, single_model(self.basis, **self._settings))
 
-    def foreign(self, evidence: Evidence) -> Autoencoder:
+    def foreign(self, evidence: Evidence) -> SingleModel:
         """Makes a model of what others know, which never learns."""
-        model = Autoencoder(self.basis, **self._settings)
+        model = single_model(self.basis, **self._settings)
         model.use_prior(evidence)
         return model
 
@@ -197,7 +197,7 @@ class OwnPatterns:
         self._measure()
 
     def _join(self) -> None:
-        fitted = [Fitted(pattern.evidence, pattern.model.ridge) for pattern in self.used]
+        fitted = [fit(pattern.evidence, pattern.model.ridge) for pattern in self.used]
         used = self.used
         self.used = []
         for group in groups(fitted, self.rule.join):
@@ -229,7 +229,7 @@ class OwnPatterns:
             "begun": self.first_rows is None,
         }
         first = np.array(self.first_rows or [])
-        arrays = {"first": first.reshape(-1, self.basis.layer.inputs)}
+        arrays = {"first": first.reshape(-1, self.basis.inputs)}
         for name, patterns in (("own", self.used), ("retired", self.retired)):
             fields[name] = []
             for index, pattern in enumerate(patterns):
@@ -261,19 +261,6 @@ class OwnPatterns:
         pattern = self.blank(fields["number"])
         pattern.restore(prefix, fields, arrays)
         return pattern
-
-
-def upgraded_patterns(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds to packed patterns of the first version what is typical of each: it is not known.
-
-    Their handicap counted errors; it has no counterpart now, so the default takes its place.
-    """
-    known = dict(fields)
-    if "edge" not in known:
-        known |= {"edge": None, "rule": {**known["rule"], "handicap": PatternRule.handicap}}
-    for name in ("own", "retired"):
-        known[name] = [{"typical": None, **pattern} for pattern in known[name]]
-    return known
 
 
 def _find(patterns: Sequence[Pattern], number: int) -> Pattern:

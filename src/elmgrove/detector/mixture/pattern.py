@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, Packed, pack_part, typical_loss, unpack_part
-from elmgrove.detector.autoencoder import Autoencoder
-from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.algebra import Array, Evidence, Packed, pack_part, unpack_part
+from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
+from elmgrove.detector.single import typical_score
 from elmgrove.errors import BadInput, require_whole
 
 AUTO = "auto"
@@ -78,15 +78,7 @@ class Joined:
     @property
     def faded(self) -> Evidence:
         """What is not forgotten of its evidence."""
-        if self.weight == 1.0:
-            return self.evidence
-        return replace(
-            self.evidence,
-            U=self.evidence.U * self.weight,
-            V=self.evidence.V * self.weight,
-            energy=self.evidence.energy * self.weight,
-            count=self.evidence.count * self.weight,
-        )
+        return self.evidence if self.weight == 1.0 else self.evidence.weighted(self.weight)
 
     def aged(self, learned: int, forgetting: float) -> "Joined":
         """Gives this pattern as it is when the other one has learned so many rows."""
@@ -107,17 +99,17 @@ class Pattern:
     one, and what others know of it, are what it rests on: they can be taken away again exactly.
     """
 
-    def __init__(self, number: int, model: Autoencoder) -> None:
+    def __init__(self, number: int, model: SingleModel) -> None:
         self.number = number
         self.model = model
         #: Σ x and how many, of the rows learned here.
-        self.total: Array = np.zeros(model.basis.layer.inputs)
+        self.total: Array = np.zeros(model.basis.inputs)
         self.count = 0.0
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         #: Rows that went to other patterns since the last that came here.
         self.idle = 0
-        #: The loss of a typical row, as it was when last measured; infinite if not known.
+        #: The score of a typical row, as it was when last measured; infinite if not known.
         self.typical = np.inf
         #: Patterns that became part of this one.
         self.joined: list[Joined] = []
@@ -154,11 +146,11 @@ class Pattern:
 
     @property
     def measured(self) -> float:
-        """The loss to be expected of one more row of this pattern: of its own rows alone.
+        """The score to be expected of one more row of this pattern: of its own rows alone.
 
         What others know of it does not count, so that it does not matter when that came.
         """
-        return typical_loss(self.evidence, self.model.ridge)
+        return typical_score(self.evidence, self.model.ridge)
 
     def rest_on(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that others know of this pattern."""
@@ -248,6 +240,6 @@ class Pattern:
                 )
             )
         if any(one.total.shape != self.total.shape for one in self.joined) or (
-            self.total.shape != (basis.layer.inputs,)
+            self.total.shape != (basis.inputs,)
         ):
             raise BadInput("a centroid that does not fit the inputs")

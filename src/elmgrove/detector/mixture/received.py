@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from elmgrove.algebra import Evidence, Fitted, groups
+from elmgrove.algebra import Evidence, fit, groups
 from elmgrove.detector.mixture.pattern import Pattern
 from elmgrove.errors import BadInput
 
@@ -23,9 +23,9 @@ class Received:
         self._ridge, self._tolerance = ridge, tolerance
         # A model of no rows at all would explain any row of zeros.
         filled = [index for index, part in enumerate(parts) if part.count > 0.0]
-        found = groups([Fitted(parts[index], ridge) for index in filled], tolerance)
+        found = groups([fit(parts[index], ridge) for index in filled], tolerance)
         self._groups = [
-            (members, Fitted(self.sum(members), ridge))
+            (members, fit(self.sum(members), ridge))
             for members in (tuple(filled[index] for index in group) for group in found)
         ]
 
@@ -36,7 +36,7 @@ class Received:
     def places(self, own: Sequence[Pattern]) -> list[Place]:
         """Finds for each group the own pattern that one model could serve as well, or none."""
         known = [
-            (pattern.number, Fitted(pattern.evidence, self._ridge))
+            (pattern.number, fit(pattern.evidence, self._ridge))
             for pattern in own
             if pattern.learned and self._groups
         ]

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elmgrove.algebra import Array, Guess
-from elmgrove.detector.autoencoder import Autoencoder
+from elmgrove.algebra import Array
 from elmgrove.detector.mixture.pattern import Pattern
-from elmgrove.detector.model import Answer
+from elmgrove.detector.model import Answer, SingleModel, left_out
 
 
 class Weighing:
-    """Own patterns and foreign models, and how much the errors of each count.
+    """Own patterns and foreign models, and how much the score of each counts.
 
-    Models differ in how well they can explain anything at all, so what counts is an error in
-    proportion to what is typical of the model. A typical row of a foreign one counts as
+    Models differ in how well they can explain anything at all, so what counts is a score in
+    proportion to what is typical of the model (a distance is that already). A typical row of a foreign one counts as
     ``handicap`` times the strangest row that was normal here (``weigh``): what happens elsewhere
     excuses a row here less than what happens here, and hardly anything that one's own patterns
     explain about as well.
@@ -23,7 +22,7 @@ class Weighing:
     def __init__(
         self,
         own: Sequence[Pattern],
-        foreign: Sequence[Autoencoder],
+        foreign: Sequence[SingleModel],
         typical: Sequence[float],
         handicap: float,
     ) -> None:
@@ -34,7 +33,7 @@ class Weighing:
         self.weigh(None)
 
     def weigh(self, edge: float | None) -> None:
-        """Weighs foreign models by ``edge``: the largest loss of what is normal here.
+        """Weighs foreign models by ``edge``: the largest score of what is normal here.
 
         None if that is not known yet: then foreign models count as much as own ones.
         """
@@ -45,34 +44,33 @@ class Weighing:
         self._weights = np.concatenate([level / own, excused / foreign])
 
     def answer(self, x: Array) -> Answer:
-        """Lets the best model reconstruct a row."""
-        h = self.models[0].hidden_one(x)
-        ws = [model.solve_one(h) for model in self.models]
-        ys = [model.output_one(w) for model, w in zip(self.models, ws, strict=True)]
-        guesses = tuple(Guess(h, w, y) for w, y in zip(ws, ys, strict=True))
-        if len(guesses) == 1:
-            return Answer(ys[0], guesses, pattern=self._own[0].number)
-        losses = self._weights * np.array([float(r @ r) for r in (x - y for y in ys)])
-        best, nearest = int(losses.argmin()), int(losses[: len(self._own)].argmin())
-        return Answer(ys[best], guesses, nearest, self.number(best), float(self._weights[best]))
+        """Lets the best model answer for a row."""
+        answers = [model.answer(x) for model in self.models]
+        if len(answers) == 1:
+            return answers[0]._replace(work=answers, pattern=self._own[0].number)
+        scores = self._weights * np.array([answer.score for answer in answers])
+        best, nearest = int(scores.argmin()), int(scores[: len(self._own)].argmin())
+        return Answer(
+            float(scores[best]), answers[best].view, answers, nearest, self.number(best)
+        )
 
-    def losses(self, X: Array) -> Array:
-        """Computes what each model leaves unexplained of each row, as it counts: own ones first."""
-        losses = np.stack([model.losses(X) for model in self.models])
-        losses *= self._weights[:, np.newaxis]
-        return losses
+    def scores(self, X: Array) -> Array:
+        """Scores each row by each model, as it counts: own ones first."""
+        scores = np.stack([model.scores(X) for model in self.models])
+        scores *= self._weights[:, np.newaxis]
+        return scores
 
-    def losses_left_out(self, X: Array, losses: Array, labels: Array) -> Array:
-        """Replaces the losses of the own pattern that learned a row by those without that row.
+    def scores_left_out(self, X: Array, scores: Array, labels: Array) -> Array:
+        """Replaces the scores of the own pattern that learned a row by those without that row.
 
         ``labels`` has the place of that pattern for each row.
         """
-        left_out = losses.copy()
+        replaced = scores.copy()
         for index, pattern in enumerate(self._own):
             mine = labels == index
             if mine.any():
-                left_out[index, mine] = self._weights[index] * pattern.model.left_out(X[mine])
-        return left_out
+                replaced[index, mine] = self._weights[index] * left_out(pattern.model, X[mine])
+        return replaced
 
     def number(self, index: int) -> int:
         """Gives the number of the pattern at a place; −1, −2, … for foreign ones."""

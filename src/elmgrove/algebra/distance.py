@@ -1,0 +1,233 @@
+"""The distance: how far a row lies from where rows usually lie, from moments alone."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
+
+from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.moments import Moments, mixing
+from elmgrove.algebra.rows import Array
+from elmgrove.errors import SingularSystem
+
+# Of the products of two columns so many rows' worth is taken for chance, and at least this share:
+# of one row, and of rows side by side, which have more products than can all be known well.
+_CHANCE_ROWS = 30.0
+_LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.01, 0.03
+# One value alone that is farther than three deviations from what all others say counts twice its
+# square beyond that, up to what 5.5 deviations give: among many values it would drown.
+_ALONE, _ALONE_MOST, _ALONE_WEIGHT = 9.0, 21.0, 2.0
+# The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
+_RIDGE = 1e-10
+_TRIES = 12
+# Beyond so many deviations a value counts by its logarithm.
+_FAR = 10.0
+# Rows a product in bulk.
+_BLOCK = 1024
+
+
+class Distance:
+    """A Gaussian of low rank plus diagonal, and how far rows lie from it: Σ = D(I + LᵀL)D.
+
+    The squared Mahalanobis distance divided by the inputs: a typical row scores 1, whatever the
+    units of the data. It works where normal rows are one cloud, however stretched; where they are
+    several clouds far apart, each needs a distance of its own (``PatternRule``).
+
+    One more row, a unit away from the others, is taken to have been seen. So there is a sane
+    score from the second row on, and a column that never moved is strange when it does. The unit is
+    1 where rows are scaled; else a column's own deviation, or its size where it never moved.
+    """
+
+    def __init__(self, moments: Moments, dtype: Any = np.float64) -> None:
+        self.basis = moments.basis
+        self.count = N = max(moments.count, 0.0)
+        self.dtype = np.dtype(dtype)
+        self._blas = Blas(self.dtype)
+        m = moments.mean
+        #: Where the rows lie in the middle.
+        self.mean = moments.centre + m
+        variance = _variance(moments, m)
+        # v = variance, and one pseudo-row a unit away
+        v = (N * variance + _unit(moments, variance, self.mean)) / max(N, 1.0)
+        chance = _chance(N, self.basis.window)
+        L, self.ridge = _factor(moments, m, v)
+        own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
+        d = 1.0 - (1.0 - chance) * (1.0 - own)
+        seen = L / np.sqrt(d)
+        L *= np.sqrt((1.0 - chance) / d)
+        self._take(L, np.sqrt(v * d))
+        # What the rows themselves score by this: without it, what was taken for chance, and so for
+        # noise, would make them score less than 1.
+        typical = self._typical(own / d, seen)
+        self._scale = N / (N + 1.0) / max(typical, chance)
+
+    def _take(self, L: Array, deviation: Array) -> None:
+        #: What a column has of its own beside what the mixtures say, and those as L.
+        self.deviation, self.L = deviation, L
+        T = _cholesky(np.eye(len(L)) + L @ L.T)
+        with one_thread:
+            # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
+            self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
+        self._rate = (1.0 / deviation).astype(self.dtype)
+        self._mean = self.mean.astype(self.dtype)
+        self._K = np.asfortranarray(self.K, self.dtype)
+        # Ten deviations of a column, in units of what it has of its own: √(1 + ‖L_j‖²) = 1/√d
+        self._far = (_FAR * np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))).astype(self.dtype)
+        # Of the last row: how much of each value the others leave open, and its share of K.
+        columns = self.basis.layer.inputs
+        last = self._K[:, -columns:]
+        self._K_last = np.asfortranarray(last)
+        self._open = (1.0 - np.einsum("ij,ij->j", last, last)) ** -1
+        self._parts: dict[int, Distance] = {}
+
+    def _typical(self, own: Array, seen: Array) -> float:
+        """The mean of (‖z‖² − ‖Kz‖²)/n over rows of covariance diag(own) + seenᵀseen."""
+        K = self.K
+        spread = float(own.sum()) + float(np.vdot(seen, seen))
+        K_seen = K @ seen.T
+        taken = float(np.einsum("ij,ij,j->", K, K, own)) + float(np.vdot(K_seen, K_seen))
+        return (spread - taken) / len(own)
+
+    # Scoring
+
+    def score_one(self, x: Array) -> float:
+        """Computes (‖z‖² − ‖Kz‖² + a)/n of one row: about 1 if it is typical.
+
+        z are its deviations, and a is what one value of the last row alone adds, if it is far from
+        what all others say.
+        """
+        z = x - self._mean
+        z *= self._rate
+        square = self._blas.dot(z, z)
+        if not square <= _FAR * _FAR:
+            # Only then can one value be far.
+            z = damped(z, self._far)
+            square = self._blas.dot(z, z)
+        w = self._blas.gemv(1.0, self._K, z)
+        far = self._scale * (square - self._blas.dot(w, w))
+        if far > _ALONE:
+            # Only then can one value alone be far.
+            g = z[-len(self._open) :] - self._blas.gemv(1.0, self._K_last, w, trans=1)
+            g *= g
+            g *= self._open
+            alone = self._scale * float(g.max()) - _ALONE
+            if alone > 0.0:
+                far += _ALONE_WEIGHT * min(alone, _ALONE_MOST)
+        # Rounding may leave a little less than nothing.
+        return far / len(z) if far > 0.0 else 0.0
+
+    def score_many(self, X: Array) -> Array:
+        """Scores each row, as ``score_one`` scores one."""
+        scores = np.empty(len(X))
+        for start in range(0, len(X), _BLOCK):
+            Z = X[start : start + _BLOCK] - self._mean
+            Z *= self._rate
+            square = np.einsum("ij,ij->i", Z, Z)
+            far = ~(square <= _FAR * _FAR)
+            if far.any():
+                Z[far] = damped(Z[far], self._far)
+                square = np.einsum("ij,ij->i", Z, Z)
+            W = self._blas.gemm(1.0, self._K, Z.T)
+            far_off = self._scale * (square - np.einsum("ij,ij->j", W, W))
+            G = Z[:, -len(self._open) :] - self._blas.gemm(1.0, self._K_last, W, trans_a=1).T
+            G *= G
+            G *= self._open
+            alone = np.clip(G.max(axis=1) * self._scale - _ALONE, 0.0, _ALONE_MOST)
+            scores[start : start + _BLOCK] = far_off + _ALONE_WEIGHT * alone
+        scores /= len(self.mean)
+        return np.maximum(scores, 0.0, out=scores)
+
+    def mean_score(self, other: "Distance") -> float:
+        """Computes how many times as far rows like the other's lie from here as typical ones."""
+        # [tr(Σ₁⁻¹ Σ₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
+        rate = other.deviation / self.deviation
+        z = (other.mean - self.mean) / self.deviation
+        away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
+        return self._typical(rate**2, other.L * rate) + max(away, 0.0) / len(z)
+
+    # Explaining
+
+    def last(self, columns: int) -> "Distance":
+        """Gives the distance of the last columns alone, whatever stands in the others."""
+        if columns not in self._parts:
+            part = object.__new__(Distance)
+            part.basis, part.count, part.ridge = self.basis, self.count, self.ridge
+            part.dtype, part._blas = self.dtype, self._blas
+            part.mean = self.mean[-columns:]
+            part._take(np.array(self.L[:, -columns:]), self.deviation[-columns:])
+            part._scale = self._scale
+            self._parts[columns] = part
+        return self._parts[columns]
+
+    def explained(self, x: Array, block: Array) -> tuple[float, Array]:
+        """Finds how much of a row's distance some columns explain, and what they should have been.
+
+        With Ω = Σ⁻¹ and g = Ω(x − μ): g_BᵀΩ_BB⁻¹g_B of it goes, with x_B − Ω_BB⁻¹g_B in their place.
+        """
+        z = (np.asarray(x, np.float64) - self.mean) / self.deviation
+        g = z - self.K.T @ (self.K @ z)
+        K_B = self.K[:, block]
+        omega = np.eye(len(block)) - K_B.T @ K_B
+        step = np.linalg.solve(omega, g[block])
+        total = float(z @ g)
+        share = float(g[block] @ step) / total if total > 0.0 else 0.0
+        return share, np.asarray(x, np.float64)[block] - step * self.deviation[block]
+
+
+def damped(z: Array, far: Array) -> Array:
+    """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
+    size = np.abs(z)
+    grown = far * (1.0 + np.log(np.maximum(size, far) / far))
+    return np.where(size > far, np.copysign(grown, z), z).astype(z.dtype, copy=False)
+
+
+def _variance(moments: Moments, m: Array) -> Array:
+    """The variance of each column; 0 where only rounding is left of it."""
+    square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
+    variance = square - m**2
+    variance[variance <= 8.0 * moments.resolution * square] = 0.0
+    return variance
+
+
+def _unit(moments: Moments, variance: Array, mean: Array) -> Array | float:
+    """The square of a column's unit."""
+    if moments.basis.scaling.kind != "none":
+        return 1.0
+    size = np.where(mean != 0.0, mean**2, 1.0)
+    return np.where(variance > 0.0, variance, size)
+
+
+def _chance(count: float, window: int) -> float:
+    """The share of the products of two columns that so many rows may show by chance."""
+    least = _LEAST_CHANCE if window == 1 else _LEAST_CHANCE_OF_WINDOWS
+    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count))
+
+
+def _factor(moments: Moments, m: Array, v: Array) -> tuple[Array, float]:
+    """L = chol(U + λI)⁻ᵀ V/√(N v), from products about the mean; and λ."""
+    A, N = mixing(moments.basis), max(moments.count, 1.0)
+    root = np.sqrt(N * v)
+    s_A = moments.s if A is None else moments.s @ A
+    V = (np.asarray(moments.C, np.float64) - np.outer(s_A, m)) / root
+    U = V / root[:, np.newaxis] if A is None else V @ (A * root[:, np.newaxis])
+    V = U if A is None else V
+    U = (U + U.T) / 2.0
+    ridge = _RIDGE * float(np.trace(U)) / len(U) + np.finfo(float).tiny
+    for _ in range(_TRIES):
+        try:
+            T = _cholesky(U + ridge * np.eye(len(U)))
+        except SingularSystem:
+            ridge *= 10.0
+            continue
+        with one_thread:
+            return np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1)), ridge
+    raise SingularSystem("the products of the columns can't come from rows: no ridge is enough")
+
+
+def _cholesky(A: Array) -> Array:
+    with one_thread:
+        T, failed = dpotrf(np.asfortranarray(A), lower=0, clean=1, overwrite_a=1)
+    if failed or not np.isfinite(T).all():
+        raise SingularSystem("not positive definite")
+    return np.asarray(T)

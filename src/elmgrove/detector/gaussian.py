@@ -1,0 +1,278 @@
+"""The model behind the distance: moments of the rows learned, and a Gaussian made of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra import (
+    WAITING,
+    Array,
+    Basis,
+    Distance,
+    Evidence,
+    Moments,
+    MomentSums,
+    Packed,
+    pack_evidence,
+    unpack_evidence,
+)
+from elmgrove.detector.model import Answer, Part, left_out
+from elmgrove.errors import BadInput, require_whole
+
+# While rows are observed, the distance may be older than the sums by this share of the rows learned,
+# and at most by so many rows: that changes a score by far less than other rows would.
+_OBSERVED_SHARE, _OBSERVED_MOST = 64, 256
+# While rows are learned, it only serves to see how scores are spread.
+_LEARNED_SHARE, _LEARNED_LEAST = 2, 8
+
+
+class Gaussian:
+    """One Gaussian for all normal rows, whose moments are sums that can be merged.
+
+    What others know is one sum on which it rests. Rows that are learned wait and are added many at
+    a time, and the distance is computed again from time to time; whoever asks for the evidence or
+    for a score gets what all rows together give.
+    """
+
+    #: There are no patterns to tell apart, and no foreign ones to weigh.
+    rows_undecided = 0
+    unsettled = False
+
+    def __init__(
+        self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
+    ) -> None:
+        if np.dtype(dtype) not in (np.float64, np.float32):
+            raise BadInput(f"dtype must be float64 or float32, not {np.dtype(dtype)}")
+        if not 0.0 < forgetting <= 1.0:
+            raise BadInput(
+                f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}"
+            )
+        self.basis = basis
+        self.ridge, self.forgetting, self.dtype = float(ridge), float(forgetting), np.dtype(dtype)
+        self.version = 0
+        #: Rows learned here since the start, forgotten or not.
+        self.learned = 0
+        self._sums = MomentSums(basis, self.forgetting, self.dtype)
+        self._prior: Evidence | None = None
+        self._distance: Distance | None = None
+        self._made_at = 0
+
+    @property
+    def models(self) -> tuple["Gaussian", ...]:
+        """The models that answer: this one."""
+        return (self,)
+
+    # Answering
+
+    @property
+    def distance(self) -> Distance:
+        """The distance from all that was learned and received up to now."""
+        if self._distance is None or self._made_at != self.learned:
+            self._refresh()
+        return self._made()
+
+    def answer(self, x: Array) -> Answer:
+        """Scores one row of a stream, by a distance that may be a few rows old."""
+        age = self.learned - self._made_at
+        if self._distance is None or (
+            age >= _OBSERVED_MOST or age * _OBSERVED_SHARE >= max(self._made_at, _OBSERVED_SHARE)
+        ):
+            self._refresh()
+        distance = self._made()
+        return Answer(distance.score_one(x), distance)
+
+    def rows_alike(self) -> int:
+        """Counts the rows to learn until the distance that ``answers`` uses is computed again."""
+        boundary = self._made_at + max(self._made_at // _LEARNED_SHARE, _LEARNED_LEAST)
+        if self._distance is None or self.learned >= boundary:
+            self._refresh()
+            boundary = self._made_at + max(self._made_at // _LEARNED_SHARE, _LEARNED_LEAST)
+        return boundary - self.learned
+
+    def answers(self, X: Array) -> Array:
+        """Scores rows by the distance as it is now, however old."""
+        return self._made().score_many(X)
+
+    def score_one(self, x: Array) -> float:
+        """Scores one row."""
+        return self.distance.score_one(x)
+
+    def scores(self, X: Array) -> Array:
+        """Scores each row."""
+        return self.distance.score_many(X)
+
+    def plain_losses(self, X: Array) -> Array:
+        """Computes the squared distance of each row, to be compared with other models'."""
+        return self.scores(X) * X.shape[1]
+
+    def left_out(self, X: Array) -> Array:
+        """Scores the last rows learned, each by the model without it and its neighbours."""
+        return left_out(self, X)
+
+    def explainer(self, x: Array) -> tuple[int, Distance]:
+        """Finds the pattern that explains a row best, and its distance: there is one."""
+        return 0, self.distance
+
+    def settle(self, X: Array) -> None:
+        """Does nothing: one model has no patterns of others to weigh."""
+
+    def without(self, X: Array, ages: Array) -> "Gaussian":
+        """Makes the model that never learned these rows, each followed by ``ages`` others."""
+        weights = np.sqrt(self.forgetting**ages)
+        taken = MomentSums(self.basis, 1.0, self.dtype)
+        centre = self.total.centre
+        taken.load(self.total.weighted(0.0))
+        taken.add_many(X if self.forgetting == 1.0 else centre + (X - centre) * weights[:, None])
+        rows = taken.evidence
+        if self.forgetting < 1.0:
+            rows = Moments(
+                self.basis,
+                rows.C,
+                (weights**2) @ (X - centre),
+                rows.e,
+                float(weights @ weights),
+                rows.centre,
+                rows.resolution,
+            )
+        made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made._sums.load(self.total - rows)
+        return made
+
+    @property
+    def typical(self) -> float:
+        """The score of a typical row; by construction 1."""
+        return 1.0
+
+    # Learning
+
+    def keep(self, answer: Answer, x: Array) -> None:
+        """Learns the row that was answered."""
+        self._sums.add(x)
+        self.learned += 1
+
+    def learn(self, x: Array) -> None:
+        """Learns one row."""
+        self._sums.add(x)
+        self.learned += 1
+
+    def learn_all(self, X: Array) -> None:
+        """Learns rows in their order."""
+        self._sums.add_many(X)
+        self.learned += len(X)
+
+    def adopt(self, X: Array) -> None:
+        """Learns rows that were strange and are a new normal: like any others."""
+        self.learn_all(X)
+        self._changed()
+
+    def trial(self, rows: Array) -> "Gaussian":
+        """Makes a model of these rows alone that rests on all that is known here."""
+        made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made.learn_all(rows)
+        made.use_prior(self.total)
+        return made
+
+    # Cooperation
+
+    @property
+    def evidence(self) -> Moments:
+        """What was learned and merged here, as a value; without what was received."""
+        if self._sums.waiting:
+            # The rows that waited are part of the sums now, so the next distance is of them as well:
+            # whether somebody asked is all that a score may depend on, not when a state was saved.
+            self._distance = None
+        return self._sums.evidence
+
+    @property
+    def total(self) -> Moments:
+        """Own evidence and what was received together: what the distance is made of."""
+        own = self._sums.evidence
+        return own if self._prior is None else own + self._prior
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What was learned here: one part."""
+        return (Part(0, self.learned, self.evidence),)
+
+    @property
+    def received(self) -> Evidence | None:
+        """All that was received from others, as one sum."""
+        return self._prior
+
+    def merge(self, other: Evidence) -> None:
+        """Adds evidence as own, as if its rows had been learned here."""
+        self.basis.require(other.basis)
+        other.require_admissible("the evidence to put in is not admissible")
+        self._sums.load(self._sums.evidence + other)
+        self._changed()
+
+    def rest_on(self, parts: Sequence[Evidence]) -> None:
+        """Lets the sum of these take the place of all that was received from others."""
+        received = Evidence.sum(parts) if parts else None
+        if received is not None:
+            self.basis.require(received.basis)
+            received.require_admissible("this evidence can't be merged")
+        self.use_prior(received)
+
+    def add_received(self, evidence: Evidence) -> None:
+        """Adds evidence of others to the sum that was received."""
+        self.basis.require(evidence.basis)
+        # The sum could hide what the part is not.
+        evidence.require_admissible("this evidence can't be merged")
+        self.use_prior(evidence if self._prior is None else self._prior + evidence)
+
+    def remove_received(self, evidence: Evidence) -> None:
+        """Takes evidence of others out of the sum; ``NotAdmissible`` if it was never in it."""
+        self.basis.require(evidence.basis)
+        held = self._sums.evidence.weighted(0.0) if self._prior is None else self._prior
+        self.use_prior(held.without(evidence))
+
+    def use_prior(self, prior: Evidence | None) -> None:
+        """Sets what was received without a check, for sums and differences of what was admissible."""
+        if prior is not None:
+            self._sums.evidence.aligned(prior)
+            prior.require_within(self.dtype)
+        self._prior = prior
+        self._changed()
+
+    def _changed(self) -> None:
+        self._distance = None
+        self.version += 1
+
+    def _refresh(self) -> None:
+        self._distance = Distance(self.total, self.dtype)
+        self._made_at = self.learned
+
+    def _made(self) -> Distance:
+        if self._distance is None:
+            self._refresh()
+        assert self._distance is not None
+        return self._distance
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Packs its own evidence as it was when the distance was computed, and the rows since then.
+
+        So a detector that goes on from it gives the scores it would have given.
+        """
+        numbers, arrays = pack_evidence(self._sums.settled)
+        waiting = np.array(self._sums.rows_waiting)
+        return {"evidence": numbers}, {**arrays, "waiting": waiting}
+
+    def restore(
+        self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
+    ) -> None:
+        """Takes the place of a model that was packed."""
+        waiting = arrays["waiting"]
+        if waiting.ndim != 2 or waiting.shape[1] != self.basis.inputs or len(waiting) > WAITING:
+            raise BadInput("the rows that wait do not fit the model")
+        learned = require_whole("learned", fields["learned"], len(waiting))
+        self.merge(unpack_evidence(self.basis, fields["evidence"], dict(arrays)))
+        self.rest_on(received)
+        self.learned = learned - len(waiting)
+        if len(waiting):
+            self._refresh()
+        for row in waiting:
+            self.learn(row)

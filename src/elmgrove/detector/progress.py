@@ -1,0 +1,167 @@
+"""Progress: whether counting has shown that the stated rate of false alarms holds."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from elmgrove.errors import BadInput
+
+#: The state of a detector that raises no alarms yet: counting has not shown its rate.
+LEARNING = "learning"
+#: The state of a detector whose stated rate was shown by counting; it raises alarms.
+WATCHING = "watching"
+#: The state of a detector that finds far more rows strange than stated, for long.
+CHANGING = "changing"
+
+# So many times the stated rate is not the stated rate.
+_TIMES = 3.0
+# So many strange rows more than the rate explains are no chance and no single event.
+_LASTING = 30.0
+# The normal distribution's 97.5 % quantile.
+_BAND = 1.96
+
+
+class Flagged(NamedTuple):
+    """Rows judged since counting began, those above the threshold, and how these came.
+
+    ``bursts`` counts strange rows that came together as one: neighbours are strange for one cause.
+    """
+
+    rows: int
+    flagged: int
+    bursts: int
+    window: int
+
+    @property
+    def share(self) -> float:
+        """The share of rows above the threshold."""
+        return self.flagged / self.rows if self.rows else 0.0
+
+    @property
+    def length(self) -> float:
+        """How many strange rows come together, with one burst of half a window taken as seen."""
+        return (self.flagged + (self.window + 1) / 2.0) / (self.bursts + 1.0)
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """The range in which the true share lies with 95 % confidence (Wilson's interval).
+
+        Strange rows come in bursts, so there are as many independent rows as bursts would fill.
+        """
+        n = self.rows / self.length
+        if n == 0.0:
+            return 0.0, 1.0
+        centre = (self.share + _BAND**2 / (2.0 * n)) / (1.0 + _BAND**2 / n)
+        spread = math.sqrt(self.share * (1.0 - self.share) / n + (_BAND / (2.0 * n)) ** 2)
+        half = _BAND * spread / (1.0 + _BAND**2 / n)
+        return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+@dataclass
+class Progress:
+    """Counts rows above the threshold, each judged before it is learned, and tells the state.
+
+    Wald's sequential test decides between the stated rate and three times it. While ``learning``
+    it begins again whenever the three times is shown: the machine is still changing. It becomes
+    ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on thirty strange
+    rows more than the rate explains mean ``changing``, until the stated rate is shown once more.
+    Strange rows that come together count as few: windows share rows, and causes last.
+    """
+
+    rate: float | None
+    confidence: float
+    window: int
+    state: str = LEARNING
+    rows: int = 0
+    flagged: int = 0
+    bursts: int = 0
+    #: Rows since the last that was above the threshold.
+    calm: int = 0
+    #: Strange rows beyond what the rate explains, while watching.
+    excess: float = 0.0
+    #: How often the test showed that the machine is still changing.
+    restarts: int = 0
+
+    def __post_init__(self) -> None:
+        if self.confidence <= 0.0 and self.state == LEARNING:
+            self.state = WATCHING
+        rate = 0.01 if self.rate is None else self.rate
+        more = min(_TIMES * rate, 0.5 * (1.0 + rate))
+        #: What a strange row says for three times the rate, and any other against it.
+        self._gain = math.log(more / rate)
+        self._cost = math.log((1.0 - rate) / (1.0 - more))
+        self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
+
+    def count(self, strange: bool) -> None:
+        """Takes in one judged row."""
+        self.rows += 1
+        if strange:
+            self.flagged += 1
+            if self.calm >= self.window or self.flagged == 1:
+                self.bursts += 1
+            self.calm = 0
+        else:
+            self.calm += 1
+        if self.rate is None:
+            # No rate was stated, so nothing is to be shown.
+            return
+        if self.state == WATCHING:
+            step = 1.0 if strange else -self._cost / self._gain
+            self.excess = max(self.excess + step / self.seen.length, 0.0)
+            if self.excess >= _LASTING:
+                self._begin(CHANGING)
+        elif strange or self.rows % 8 == 0:
+            self._test()
+
+    @property
+    def seen(self) -> Flagged:
+        """The count up to now."""
+        return Flagged(self.rows, self.flagged, self.bursts, self.window)
+
+    @property
+    def missing(self) -> int:
+        """Rows without a strange one that would show the stated rate; 0 once it is shown."""
+        if self.state == WATCHING:
+            return 0
+        return max(math.ceil((self._bound * self.seen.length + self._evidence) / self._cost), 1)
+
+    def accept(self) -> None:
+        """Goes on watching after a change: what was strange is normal now."""
+        self._begin(WATCHING)
+
+    @property
+    def _evidence(self) -> float:
+        """The log likelihood ratio for three times the rate, as if rows were independent."""
+        return self.flagged * self._gain - (self.rows - self.flagged) * self._cost
+
+    def _test(self) -> None:
+        ratio = self._evidence / self.seen.length
+        if ratio <= -self._bound:
+            self._begin(WATCHING)
+        elif ratio >= self._bound:
+            self.restarts += 1
+            self._begin(self.state)
+
+    def _begin(self, state: str) -> None:
+        self.state = state
+        self.rows = self.flagged = self.bursts = self.calm = 0
+        self.excess = 0.0
+
+    # On disk
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its counters, as JSON holds them; the rate goes with the threshold."""
+        names = ("state", "rows", "flagged", "bursts", "calm", "excess", "restarts")
+        return {"progress": {name: getattr(self, name) for name in names}}
+
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Goes on from ``fields``."""
+        known = fields["progress"]
+        if known["state"] not in (LEARNING, WATCHING, CHANGING):
+            raise BadInput(f"no state is called {known['state']!r}")
+        for name, value in known.items():
+            if name != "state" and not (isinstance(value, (int, float)) and value >= 0):
+                raise BadInput(f"progress: {name} can't be {value!r}")
+            setattr(self, name, value)
