@@ -13,7 +13,6 @@ from elmgrove.algebra.layer import HiddenLayer, suggested_units
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
-
 #: What a detector's score is computed from: a distance from moments, or the papers' loss.
 SCORES = ("distance", "loss")
 

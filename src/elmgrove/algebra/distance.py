@@ -179,7 +179,8 @@ def damped(z: Array, far: Array) -> Array:
     """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
     size = np.abs(z)
     grown = far * (1.0 + np.log(np.maximum(size, far) / far))
-    return np.where(size > far, np.copysign(grown, z), z).astype(z.dtype, copy=False)
+    near: Array = np.where(size > far, np.copysign(grown, z), z)
+    return near.astype(z.dtype, copy=False)
 
 
 def _variance(moments: Moments, m: Array) -> Array:

@@ -138,9 +138,7 @@ class Evidence:
         for part in parts[1:]:
             for name, array in part.arrays.items():
                 arrays[name] += array
-        numbers = {
-            name: _total([getattr(part, name) for part in parts]) for name in first.NUMBERS
-        }
+        numbers = {name: _total([getattr(part, name) for part in parts]) for name in first.NUMBERS}
         return first._adopt(arrays, numbers, max(part.resolution for part in parts))
 
     def weighted(self, weight: float) -> Self:

@@ -52,7 +52,9 @@ class Moments(Evidence):
             value = np.array(given)
             allowed = (np.float64, np.float32) if name == "C" else (np.float64,)
             if value.shape != shape or value.dtype not in allowed:
-                raise BadInput(f"{name} must be {shape} of float64, not {value.shape}, {value.dtype}")
+                raise BadInput(
+                    f"{name} must be {shape} of float64, not {value.shape} of {value.dtype}"
+                )
             value.setflags(write=False)
             object.__setattr__(self, name, value)
         object.__setattr__(self, "basis", basis)
@@ -84,7 +86,11 @@ class Moments(Evidence):
         C = self.C - np.outer(delta_A, self.s) - np.outer(s_A - self.count * delta_A, delta)
         e = self.e - 2.0 * delta * self.s + self.count * delta**2
         moved = self._adopt(
-            {"C": C.astype(self.C.dtype), "s": self.s - self.count * delta, "e": np.maximum(e, 0.0)},
+            {
+                "C": C.astype(self.C.dtype),
+                "s": self.s - self.count * delta,
+                "e": np.maximum(e, 0.0),
+            },
             {"count": self.count},
             self.resolution,
         )
@@ -100,7 +106,7 @@ class Moments(Evidence):
     # The papers' sums, where h = xα + b
 
     @property
-    def V(self) -> Array:  # type: ignore[override]  # a field of Evidence that follows from others here
+    def V(self) -> Array:
         """The sum V = Σ hᵀx."""
         alpha, bias = self.basis.hidden.alpha, self._bias
         products = self.C if mixing(self.basis) is not None else alpha.T @ self.C
@@ -109,7 +115,7 @@ class Moments(Evidence):
         return V
 
     @property
-    def U(self) -> Array:  # type: ignore[override]  # as V
+    def U(self) -> Array:
         """The sum U = Σ hᵀh."""
         alpha, bias = self.basis.hidden.alpha, self._bias
         products = self.C if mixing(self.basis) is not None else alpha.T @ self.C
@@ -118,7 +124,7 @@ class Moments(Evidence):
         return (U + U.T) / 2.0
 
     @property
-    def energy(self) -> float:  # type: ignore[override]  # as V
+    def energy(self) -> float:
         """The sum Σ ‖x‖²."""
         c = self.centre
         return float(self.e.sum() + 2.0 * c @ self.s + self.count * c @ c)
@@ -182,8 +188,8 @@ def zero_evidence(basis: Basis, dtype: Any = np.float64) -> Evidence:
 
 
 def _first_reason(given: Moments, size: Moments, tolerance: float) -> str | None:
-    arrays = (*given.arrays.values(), given.centre)
-    if not all(np.isfinite(array).all() for array in (*arrays, given.count)):
+    arrays = (*given.arrays.values(), given.centre, np.array(given.count))
+    if not all(np.isfinite(array).all() for array in arrays):
         return "C, s, e, count or the centre is not finite"
     if given.count < -tolerance * max(size.count, 0.0):
         return f"count ({given.count:g}) can't be negative"
@@ -196,9 +202,7 @@ def _first_reason(given: Moments, size: Moments, tolerance: float) -> str | None
     return _product_reason(given, size, tolerance, np.sqrt(np.maximum(size.e, 0.0)))
 
 
-def _product_reason(
-    given: Moments, size: Moments, tolerance: float, scale: Array
-) -> str | None:
+def _product_reason(given: Moments, size: Moments, tolerance: float, scale: Array) -> str | None:
     """What is wrong with C: not symmetric, not semidefinite, or more than the squares allow."""
     A = mixing(given.basis)
     # A column without a deviation has no products either: what is divided by 0 there is not finite.
@@ -309,9 +313,7 @@ class MomentSums:
     def settled(self) -> Moments:
         """What was learned but for the rows that wait."""
         centre = np.zeros(len(self._s)) if self._centre is None else self._centre
-        return Moments(
-            self.basis, self._C, self._s, self._e, self._count, centre, self._resolution
-        )
+        return Moments(self.basis, self._C, self._s, self._e, self._count, centre, self._resolution)
 
     def _put(self, X: Array) -> None:
         if self._centre is None:

@@ -61,7 +61,7 @@ def unpack_detector(
     detector.progress.restore(fields)
     detector.quarantine.restore(fields, arrays)
     last = arrays["last_rows"]
-    if last.ndim != 2 or len(last) >= max(detector.basis.window, 1) and len(last):
+    if last.ndim != 2 or (len(last) >= max(detector.basis.window, 1) and len(last)):
         raise BadInput("more last rows than a window needs")
     detector.window.add_many(last)
     return detector

@@ -74,7 +74,8 @@ class Autoencoder(OSELM):
 
     def scores(self, X: Array) -> Array:
         """Computes the mean of (x − y)² of each row."""
-        return self.plain_losses(X) / X.shape[1]
+        means: Array = self.plain_losses(X) / X.shape[1]
+        return means
 
     def plain_losses(self, X: Array) -> Array:
         """Computes Σ (x − y)² of each row."""

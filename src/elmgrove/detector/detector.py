@@ -217,6 +217,13 @@ class Detector:
             view = view.last(len(x))
         return explained(self.basis, view, x, k)
 
+    def causes(self, verdict: Verdict, k: int = 3) -> list[Cause]:
+        """Finds what ``blame`` would have found for the row of a verdict given here."""
+        view = verdict.view
+        if self.basis.score == "loss":
+            _, view = self.model.explainer(verdict.row)
+        return explained(self.basis, view, verdict.row, k)
+
     # Learning rows that are known to be normal
 
     def learn_one(self, row: Any) -> None:

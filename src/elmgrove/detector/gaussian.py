@@ -104,7 +104,8 @@ class Gaussian:
 
     def plain_losses(self, X: Array) -> Array:
         """Computes the squared distance of each row, to be compared with other models'."""
-        return self.scores(X) * X.shape[1]
+        squares: Array = self.scores(X) * X.shape[1]
+        return squares
 
     def left_out(self, X: Array) -> Array:
         """Scores the last rows learned, each by the model without it and its neighbours."""

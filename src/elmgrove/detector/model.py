@@ -47,6 +47,7 @@ class SingleModel(Protocol):
     basis: Basis
     ridge: float
     forgetting: float
+    dtype: np.dtype[Any]
     learned: int
 
     def answer(self, x: Array) -> Answer:
@@ -71,6 +72,10 @@ class SingleModel(Protocol):
 
     def plain_losses(self, X: Array) -> Array:
         """Computes what is not explained of each row, to be compared with other models'."""
+        ...
+
+    def left_out(self, X: Array) -> Array:
+        """Scores the last rows learned, each by the model without it and its neighbours."""
         ...
 
     def without(self, X: Array, ages: Array) -> "SingleModel":
@@ -158,7 +163,7 @@ class Model(Protocol):
         """Finds the pattern that explains a row best, and what explains it there."""
         ...
 
-    def trial(self, rows: Array) -> "Trial":
+    def trial(self, rows: Array) -> SingleModel:
         """Makes a model that would explain these rows if they were learned; this one stays."""
         ...
 
@@ -211,19 +216,6 @@ class Model(Protocol):
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
     ) -> None:
         """Takes the place of a model that was packed."""
-        ...
-
-
-class Trial(Protocol):
-    """A model of a few rows, made to see what it would say of them."""
-
-    @property
-    def evidence(self) -> Evidence:
-        """The evidence of the rows."""
-        ...
-
-    def left_out(self, X: Array) -> Array:
-        """Scores the rows, each by the model without it and its neighbours."""
         ...
 
 

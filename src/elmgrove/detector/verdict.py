@@ -97,7 +97,9 @@ def by_share(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -
     """Finds the k values with the largest share, named and in their own units."""
     columns, last = basis.layer.inputs, len(share) // basis.layer.inputs - 1
     return [
-        _cause(basis, i % columns, share[i], float(seen[i]), float(expected[i]), last - i // columns)
+        _cause(
+            basis, i % columns, share[i], float(seen[i]), float(expected[i]), last - i // columns
+        )
         for i in map(int, np.argsort(share)[::-1][:k])
     ]
 

@@ -197,7 +197,7 @@ class Work:
         self._bookmark = reading.bookmark
         wanted = self._verdicts is not None and self._verdicts.wants(verdict)
         if wanted or verdict.alarm:
-            causes = detector.blame(reading.row) if verdict.anomalous else []
+            causes = detector.causes(verdict) if verdict.anomalous else []
             said = {"device": self.member.name, **message(reading.where, verdict, causes)}
             if self._verdicts is not None and wanted:
                 self._verdicts.write(said)

@@ -98,9 +98,7 @@ class Charter:
 
         With a rule for ``patterns`` it has a model for each of several.
         """
-        detector = Detector.for_basis(
-            self.basis, patterns=patterns, ridge=self.ridge, **settings
-        )
+        detector = Detector.for_basis(self.basis, patterns=patterns, ridge=self.ridge, **settings)
         return Member(device, detector)
 
 

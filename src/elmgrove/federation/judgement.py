@@ -80,7 +80,9 @@ def _errors(evidences: Sequence[Evidence], ridge: float) -> Matrix:
         squared = np.maximum(energy - 2.0 * fit + size, 0.0)
     # A model beyond the range of numbers explains nothing, rather than nobody knows what.
     squared[np.isnan(squared)] = np.inf
-    return np.divide(squared, values, out=np.full_like(squared, np.nan), where=values > 0)
+    unknown = np.full_like(squared, np.nan)
+    error: Matrix = np.divide(squared, values, out=unknown, where=values > 0)
+    return error
 
 
 def _rows(matrices: Sequence[Matrix]) -> Matrix:

@@ -10,7 +10,7 @@ from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.pattern import Pattern, PatternRule
 from elmgrove.detector.mixture.received import Place, Received
 from elmgrove.detector.mixture.weighing import Weighing
-from elmgrove.detector.model import Answer, Part, SingleModel, Trial
+from elmgrove.detector.model import Answer, Part, SingleModel
 from elmgrove.detector.single import typical_score
 from elmgrove.errors import NotAdmissible, require_whole
 
@@ -141,7 +141,7 @@ class Mixture:
         self.learned += len(X)
         self._place(self._received.places(self.own))
 
-    def trial(self, rows: Array) -> Trial:
+    def trial(self, rows: Array) -> SingleModel:
         """Makes a model of these rows alone: a new pattern need have nothing of the others."""
         made = self.patterns.blank(0).model
         made.learn_all(rows)

@@ -50,9 +50,7 @@ class Weighing:
             return answers[0]._replace(work=answers, pattern=self._own[0].number)
         scores = self._weights * np.array([answer.score for answer in answers])
         best, nearest = int(scores.argmin()), int(scores[: len(self._own)].argmin())
-        return Answer(
-            float(scores[best]), answers[best].view, answers, nearest, self.number(best)
-        )
+        return Answer(float(scores[best]), answers[best].view, answers, nearest, self.number(best))
 
     def scores(self, X: Array) -> Array:
         """Scores each row by each model, as it counts: own ones first."""
