@@ -214,7 +214,8 @@ def _factor(moments: Moments, m: Array, v: Array) -> tuple[Array, float]:
     U = V / root[:, np.newaxis] if A is None else V @ (A * root[:, np.newaxis])
     V = U if A is None else V
     U = (U + U.T) / 2.0
-    ridge = _RIDGE * float(np.trace(U)) / len(U) + np.finfo(float).tiny
+    # A share of what the columns' variances alone would give: products may cancel down to rounding.
+    ridge = _RIDGE if A is None else _RIDGE * float(np.sum((A * root[:, None]) ** 2)) / len(U)
     for _ in range(_TRIES):
         try:
             T = _cholesky(U + ridge * np.eye(len(U)))
