@@ -124,7 +124,9 @@ class Detector:
         self.warmup = 2 * layer.units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
-        self.recent = Recent(self.policy.capacity, basis.inputs, self.model.dtype)
+        self.recent = Recent(
+            self.policy.capacity, basis.inputs, self.model.dtype, _apart(self.policy, window)
+        )
         #: What counting has shown up to now.
         self.progress = Progress(self.policy.rate, self.policy.confidence, window)
         self._rows = Rows(layer.inputs, self.model.dtype, names if spectrum is None else None)
@@ -587,3 +589,12 @@ class Detector:
         if self._scale is not None:
             rows = self._scale(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]
+
+
+def _apart(policy: Threshold, window: int) -> int:
+    """How many rows after a refused one another says something of its own about normal rows.
+
+    Of rows that are strange by chance alone, a tenth at most comes sooner.
+    """
+    rate = policy.rate or 1.0
+    return max(window, min(10, int(0.1 / rate)), 1)
