@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from benchmarks.quality.windows import Matrix, stacked, stacked_each
+from benchmarks.quality.windows import Labels, Matrix, stacked, stacked_each
 from elmgrove import Detector, HiddenLayer, Scaling
 from elmgrove.algebra import suggested_units
 
@@ -21,8 +21,8 @@ class Seen(NamedTuple):
     """What a detector said of consecutive rows, one entry for each."""
 
     score: Matrix
-    anomalous: np.ndarray[Any, np.dtype[np.bool_]]
-    alarm: np.ndarray[Any, np.dtype[np.bool_]]
+    anomalous: Labels
+    alarm: Labels
     state: list[str]
 
     @classmethod

@@ -9,9 +9,8 @@ from scipy.linalg import solve
 
 from benchmarks.quality.machines import Fault, Machine, machine, orders
 from benchmarks.quality.measure import auc
-from benchmarks.quality.methods import DEFAULT, OTHERS, OWN, WINDOW, Entry, Method, Own
-from benchmarks.quality.sets import Labels
-from benchmarks.quality.windows import Matrix
+from benchmarks.quality.methods import DEFAULT, OTHERS, OWN, WINDOW, Method, Own
+from benchmarks.quality.windows import Labels, Matrix
 
 ORACLE = "the true law"
 
@@ -60,7 +59,9 @@ class Oracle:
     def score(self, test: Matrix) -> Matrix:
         """Gives the squared Mahalanobis distance."""
         apart = (test - self._known.mean).T
-        return np.asarray((apart * solve(self._known.covariance, apart, assume_a="pos")).sum(axis=0))
+        return np.asarray(
+            (apart * solve(self._known.covariance, apart, assume_a="pos")).sum(axis=0)
+        )
 
 
 def tried(case: Case) -> list[Flagged]:
@@ -126,6 +127,3 @@ def calm(made: Machine) -> Labels:
 def as_json(found: list[Flagged]) -> list[dict[str, Any]]:
     """Gives results as JSON holds them."""
     return [asdict(one) for one in found]
-
-
-__all__ = ["Case", "Entry", "Flagged", "as_json", "calm", "faulty", "tried"]

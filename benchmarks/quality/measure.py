@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.quality import adapter
 from benchmarks.quality.methods import Method
-from benchmarks.quality.sets import Device, Labels
-from benchmarks.quality.windows import Matrix
+from benchmarks.quality.sets import Device
+from benchmarks.quality.windows import Labels, Matrix
 
 #: Rows by which a device's scaling and window are chosen before its stream begins: a day of SMD.
 FIRST_ROWS = 1440

@@ -6,7 +6,7 @@ can't merge learn the rows of both in one place.
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -124,12 +124,12 @@ def compared(case: PairCase, folder: Path) -> dict[str, Quality]:
     return found
 
 
-@cache
+@lru_cache(1)
 def _data(name: str, folder: Path) -> Labelled:
     return har_scaled(folder) if name == "HAR pairs" else mnist(folder)
 
 
-@cache
+@lru_cache(1)
 def _split(name: str, trial: int, folder: Path) -> Labelled:
     """Splits as a trial of the paper's pairs does."""
     return _data(name, folder).shuffled(TRAINING_SHARE, np.random.default_rng((SEED, trial)))

@@ -1,5 +1,6 @@
-"""Other libraries' detectors, each with its own defaults and its own threshold for a rate of 1 %."""
+"""Other libraries' detectors, each with its own defaults and its own threshold for 1 %."""
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,7 @@ class PyOD:
 
     def __init__(self, name: str, seed: int) -> None:
         module, made = _PYOD[name]
+        self._name = name
         options = {"random_state": seed} if name in SEEDED else {}
         self._model: Any = getattr(import_module(f"pyod.models.{module}"), made)(
             contamination=RATE, **options
@@ -34,12 +36,16 @@ class PyOD:
 
     def fit(self, train: Matrix) -> None:
         """Learns normal rows."""
-        self._scale = _Standard(train)
-        self._model.fit(self._scale(train))
+        varying = np.ptp(train, axis=0) > 0
+        # PCA divides by the variance of each direction: of constant columns that is 0.
+        self._kept = varying if self._name == "PCA" and varying.any() else np.full_like(varying, 1)
+        self._scale = _Standard(train[:, self._kept])
+        self._model.fit(self._scale(train[:, self._kept]))
 
     def score(self, test: Matrix) -> Matrix:
         """Scores rows; what is no number, as where it divides by 0, is as strange as can be."""
-        scores = np.asarray(self._model.decision_function(self._scale(test)), np.float64)
+        rows = self._scale(test[:, self._kept])
+        scores = np.asarray(self._model.decision_function(rows), np.float64)
         return np.nan_to_num(scores, nan=1e300, posinf=1e300, neginf=-1e300)
 
     @property
@@ -74,15 +80,18 @@ class HalfSpaceTrees:
     """River's trees with their defaults, on columns from 0 to 1 over the rows learned.
 
     They go on learning while they score, as they are meant to: what they know is their last 250
-    rows. Their threshold is a quantile of the scores of the second half of the rows learned, each
-    scored before it was learned.
+    rows (half of the rows learned where that is less, or they would know nothing). Their threshold
+    is a quantile of the scores of the second half of the rows learned, each scored before that.
     """
 
     def __init__(self, seed: int) -> None:
-        self._trees: Any = import_module("river.anomaly").HalfSpaceTrees(seed=seed)
+        self._seed = seed
 
     def fit(self, train: Matrix) -> None:
         """Learns normal rows, one by one."""
+        window = min(_HST_ROWS, len(train) // 2)
+        trees: Any = import_module("river.anomaly").HalfSpaceTrees
+        self._trees = trees(window_size=window, seed=self._seed)
         self._low, spread = train.min(axis=0), np.ptp(train, axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
         scores = self.score(train)
@@ -105,6 +114,7 @@ class HalfSpaceTrees:
         return self._limit
 
 
+_HST_ROWS = 250
 _PYOD = {
     "ECOD": ("ecod", "ECOD"),
     "PCA": ("pca", "PCA"),
@@ -118,7 +128,7 @@ SEEDED = ("IForest", "HalfSpaceTrees")
 STREAM_OR_MERGE = ("HalfSpaceTrees", "Ledoit-Wolf", "PCA", "ECOD")
 #: Those that compare with every row learned: they get at most so many of them.
 MOST_ROWS = {"LOF": 5000, "KNN": 5000}
-PEERS = {
+PEERS: dict[str, Callable[[int], PyOD | LedoitWolf | HalfSpaceTrees]] = {
     **{name: partial(PyOD, name) for name in _PYOD},
     "Ledoit-Wolf": LedoitWolf,
     "HalfSpaceTrees": HalfSpaceTrees,

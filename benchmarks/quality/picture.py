@@ -13,7 +13,7 @@ _OURS, _THEIRS = "#1b6ca8", "#9a9a9a"
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draws a panel for each set: AUC with its spread over devices; one for the simulated faults."""
+    """Draws a panel for each set, AUC with its spread over devices, and one for the faults."""
     matplotlib: Any = import_module("matplotlib")
     matplotlib.use("Agg")
     pyplot: Any = import_module("matplotlib.pyplot")
@@ -56,7 +56,7 @@ def _faults(results: Results, axis: Any) -> None:
             widths = sorted({one.sensors for one in found if one.method == entry})
             alike = [[o for o in found if (o.method, o.sensors) == (entry, n)] for n in widths]
             shares = [sum(one.mean["block"] for one in part) / len(part) for part in alike]
-            strong = entry == DEFAULT or entry == ORACLE
+            strong = entry in (DEFAULT, ORACLE)
             axis.plot(widths, shares, marker="o", markersize=3, label=entry, lw=2 if strong else 1)
     axis.set_xscale("log", base=2)
     axis.set_ylim(0, 1.02)

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality.battery import ORACLE
-from benchmarks.quality.methods import OTHERS, OWN
+from benchmarks.quality.methods import DEFAULT, OTHERS, OWN
 from benchmarks.quality.runs import BATTERY, Results
-from benchmarks.quality.summary import Battery, Line, batteries, lines
+from benchmarks.quality.summary import Battery, Line, batteries, counted, lines
 from benchmarks.quality.targets import Reached
 
 _ORDER = [entry.name for entry in OWN + OTHERS]
@@ -66,7 +66,7 @@ def _real(name: str, known: Sequence[Line]) -> Cells:
     ordered = sorted(known, key=lambda one: _ORDER.index(one.method))
     rows = [
         [
-            one.method,
+            _named(one),
             f"{one.auc:.3f}",
             f"{one.devices_spread:.3f}",
             "" if one.seeds_spread is None else f"{one.seeds_spread:.4f}",
@@ -79,6 +79,12 @@ def _real(name: str, known: Sequence[Line]) -> Cells:
         for one in ordered
     ]
     return Cells(name, head, rows)
+
+
+def _named(line: Line) -> str:
+    """Names a method; the default one with the windows that it chose."""
+    chosen = ", ".join(map(str, line.windows))
+    return f"{line.method} (w = {chosen})" if line.method == DEFAULT and chosen else line.method
 
 
 def _streams(results: Results) -> Cells:
@@ -100,7 +106,7 @@ def _streams(results: Results) -> Cells:
 def _faults(found: Sequence[Battery]) -> Cells:
     """Shows for each method and width the mean over kinds, and the lowest of any."""
     sensors = sorted({one.sensors for one in found})
-    head = ["method", *(f"{n} sensors" for n in sensors), "false alarms", "ms"]
+    head = ["method", *(counted(n) for n in sensors), "false alarms", "ms"]
     there = {one.method for one in found}
     rows = []
     for method in [name for name in (ORACLE, *_ORDER) if name in there]:
@@ -109,7 +115,9 @@ def _faults(found: Sequence[Battery]) -> Cells:
         alarms = sum(one.false_alarms for one in mine) / len(mine)
         time = 1e3 * sum(one.seconds for one in mine) / len(mine)
         rows.append([method, *cells, f"{alarms:.2%}", f"{time:.0f}"])
-    title = f"{BATTERY}: faults of 6 residual σ, % of rows flagged: blocks (lowest), single (lowest)"
+    title = (
+        f"{BATTERY}: faults of 6 residual σ, % of rows flagged: blocks (lowest), single (lowest)"
+    )
     return Cells(title, head, rows)
 
 
@@ -128,4 +136,4 @@ def _targets(reached: Sequence[Reached]) -> Cells:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.2%}"
+    return "none" if share is None else f"{share:.2%}"

@@ -14,7 +14,7 @@ from benchmarks.quality import battery, pairs
 from benchmarks.quality.battery import Case, Flagged
 from benchmarks.quality.machines import KINDS, SENSORS
 from benchmarks.quality.measure import Quality, Stream, measured, streamed
-from benchmarks.quality.methods import Entry, entries
+from benchmarks.quality.methods import Entry, Own, entries
 from benchmarks.quality.sets import SETS, devices_of
 
 #: The one set whose devices are also observed as streams.
@@ -51,6 +51,8 @@ class Record:
     method: str
     seed: int
     quality: Quality
+    #: The rows in a window, where Elmgrove chose.
+    window: int | None = None
 
 
 @dataclass
@@ -158,11 +160,13 @@ def _on_device(plan: Plan, folder: Path, name: str, device: str) -> Results:
     for entry in entries(rows.series):
         for seed in _seeds(entry, plan):
             try:
-                quality = measured(entry.make(seed), rows.train, rows.test, rows.labels)
+                method = entry.make(seed)
+                quality = measured(method, rows.train, rows.test, rows.labels)
             except Exception as error:  # a peer's failure is a result, and not the run's end
                 found.failures.append(f"{entry.name} on {name}, {device}: {error!r}"[:300])
             else:
-                found.records.append(Record(name, device, entry.name, seed, quality))
+                window = method.watcher.window if isinstance(method, Own) else None
+                found.records.append(Record(name, device, entry.name, seed, quality, window))
     if name == STREAMED:
         found.streams[device] = streamed(rows, seed=0)
     return found

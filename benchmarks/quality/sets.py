@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.quality.windows import Matrix
+from benchmarks.quality.windows import Labels, Matrix
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 
-Labels = NDArray[np.bool_]
 SEED = 1
 #: Of the rows of small sets that are normal, this share is learned.
 TRAINING_SHARE = 0.6
@@ -114,9 +112,10 @@ SETS = {
         ),
         DataSet(
             "fans",
-            "12 cm fans in three rooms, 512 bins; learned at steady speeds, tested with runs through "
-            "all speeds, normal and damaged, without rows of a fan at rest; other sizes have no "
-            "damaged fan; no windows, since rows are wide and recordings short (quick: one room)",
+            "12 cm fans in three rooms, 512 bins; learned at steady speeds, tested with runs "
+            "through all speeds, normal and damaged, without rows of a fan at rest; other sizes "
+            "have no damaged fan; no windows, since rows are wide and recordings short (quick: "
+            "one room)",
             _fans,
             "cooling_fan.npz",
         ),

@@ -31,6 +31,8 @@ class Line(NamedTuple):
     seeds_spread: float | None
     worst_spread: float | None
     seconds: float
+    #: The rows in a window that Elmgrove chose, if it did.
+    windows: tuple[int, ...] = ()
 
 
 class Battery(NamedTuple):
@@ -51,6 +53,11 @@ class Battery(NamedTuple):
     false_alarms: float
     auc: float
     seconds: float
+
+
+def counted(sensors: int) -> str:
+    """Says how many sensors."""
+    return f"{sensors} sensor{'s' if sensors > 1 else ''}"
 
 
 def lines(records: Sequence[Record]) -> list[Line]:
@@ -103,6 +110,7 @@ def _line(records: Sequence[Record]) -> Line:
         seeds_spread=max(seeds) - min(seeds) if len(seeds) > 1 else None,
         worst_spread=max(max(one) - min(one) for one in several) if len(seeds) > 1 else None,
         seconds=fmean(seconds),
+        windows=tuple(sorted({one.window for one in records if one.window is not None})),
     )
 
 

@@ -12,6 +12,7 @@ from benchmarks.quality.summary import (
     Battery,
     Line,
     batteries,
+    counted,
     devices_with,
     lines,
     mean_auc,
@@ -56,8 +57,7 @@ def _faults(found: Sequence[Battery]) -> Iterator[Reached]:
             least = min(alike, key=lambda one: one.lowest[shape])
             yield Reached(
                 BATTERY,
-                f"{sensors} sensors, faults of 6 residual σ ({shape}): ≥ {FLAGGED:.0%} of rows "
-                "flagged for every seed and order",
+                f"{counted(sensors)}, {shape}: ≥ {FLAGGED:.0%} of rows for every seed and order",
                 f"{least.lowest[shape]:.1%} ({least.kind})",
                 least.lowest[shape] >= FLAGGED,
             )
@@ -111,7 +111,9 @@ def _alarms(results: Results) -> Iterator[Reached]:
     middle = median(known) if known else None
     text = f"false alarms while watching, median: {LEAST_ALARMS:.1%} to {MOST_ALARMS:.0%}"
     met = middle is not None and LEAST_ALARMS <= middle <= MOST_ALARMS
-    silent = f"; {len(rates) - len(known)} of {len(rates)} never watch" if None in rates.values() else ""
+    silent = (
+        f"; {len(rates) - len(known)} of {len(rates)} never watch" if None in rates.values() else ""
+    )
     yield Reached(STREAMED, text, (f"{middle:.2%}" if middle is not None else "none") + silent, met)
 
 

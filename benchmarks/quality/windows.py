@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
+#: True: anomalous, or flagged.
+Labels = NDArray[np.bool_]
 
 
 def stacked(rows: Matrix, window: int) -> Matrix:
