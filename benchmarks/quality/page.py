@@ -16,14 +16,14 @@ from benchmarks.quality.machines import (
 from benchmarks.quality.measure import FIRST_ROWS
 from benchmarks.quality.peers import MOST_ROWS
 from benchmarks.quality.report import Cells, tables
-from benchmarks.quality.runs import Results
+from benchmarks.quality.runs import FULL, Results
 from benchmarks.quality.sets import SETS
 from benchmarks.quality.targets import Reached
 
 _HEAD = """# Detection quality
 
 Made by `make quality`: change `benchmarks/quality`, not this page. Every number is from one run,
-with fixed splits and seeds; nothing was chosen by test rows, and every peer has its own defaults.
+with fixed splits and seeds, and every peer with its own defaults but for what is said below.
 """
 _WORDS = f"""
 AUC and AP (average precision) are point by point: each test row counts by itself. Recall and false
@@ -35,9 +35,13 @@ learn and score one device with one thread, n devices.
 
 - Columns are scaled by the rows learned: mean 0 and deviation 1, for HalfSpaceTrees 0 to 1.
 - "w = 10": ten rows side by side as one input, equal for all; before the first it is repeated.
+- Seeds: {FULL.own_seeds} of Elmgrove, {FULL.peer_seeds} of IForest and HalfSpaceTrees; on pairs 3
+  of Elmgrove. Simulated machines: {FULL.seeds}, in up to {FULL.orders} orders of columns; peers
+  have {FULL.seeds_with_peers} of these, in one order. A quick run has fewer.
 - LOF and KNN learn at most {MOST_ROWS["LOF"]:,} rows, drawn at random with a fixed seed.
 - PyOD's PCA divides by the variance of constant columns: it gets the others alone.
-- HalfSpaceTrees learn on while they score, as they are meant to; all others are as fitted.
+- HalfSpaceTrees learn on while they score, as they are meant to, and look at half of the rows
+  learned where these are fewer than 500; all others are as fitted.
 - "Elmgrove 0.1 (loss)" is the first release's score by its equations: the suggested units and
   standard scaling; on pairs the paper's units and no scaling.
 - Pairs are those of `elmgrove paper ito2021`: Elmgrove learns one pattern on each of two devices
@@ -50,6 +54,8 @@ learn and score one device with one thread, n devices.
   there is one. A residual σ is the standard deviation of a sensor given the others, from the true
   covariance; a constant column's is {RESOLUTION} of its unit. Flagged is what `observe` calls
   anomalous, counted from the first faulty row on; for peers, what is above their threshold.
+  How much warm-up and drift weigh was set so that the true law sees most of the faults. A target
+  is judged on the rows of all faults of a machine together; the worst one fault stands beside it.
   "The true law" is a Mahalanobis distance that knows mean and covariance: what such a distance of
   one row can reach at most. For faults of 6 σ at 1 % that is {ideal(4):.1%} of rows with 4
   sensors, {ideal(8):.1%} with 8, {ideal(16):.1%} with 16.

@@ -40,7 +40,7 @@ class Battery(NamedTuple):
 
     For each shape of a fault the mean share of its rows that is flagged, and the lowest over seeds
     and orders of columns, in which a machine's faults are taken together; ``worst`` is that of the
-    worst single block.
+    one fault of which least is flagged.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Battery(NamedTuple):
     runs: int
     mean: dict[str, float]
     lowest: dict[str, float]
-    worst: float
+    worst: dict[str, float]
     false_alarms: float
     auc: float
     seconds: float
@@ -120,9 +120,10 @@ def _mean(records: Iterable[Record], name: str) -> float:
 
 def _battery(found: Sequence[Flagged]) -> Battery:
     shares = {shape: [one.share(shape) for one in found] for shape in SHAPES}
-    blocks = [
-        fault["flagged"] for one in found for fault in one.faults if fault["shape"] == "block"
-    ]
+    faults = [fault for one in found for fault in one.faults]
+    worst = {
+        shape: min(one["flagged"] for one in faults if one["shape"] == shape) for shape in SHAPES
+    }
     return Battery(
         kind=found[0].kind,
         sensors=found[0].sensors,
@@ -130,7 +131,7 @@ def _battery(found: Sequence[Flagged]) -> Battery:
         runs=len(found),
         mean={shape: fmean(values) for shape, values in shares.items()},
         lowest={shape: min(values) for shape, values in shares.items()},
-        worst=min(blocks),
+        worst=worst,
         false_alarms=fmean(one.false_alarms for one in found),
         auc=fmean(one.auc for one in found),
         seconds=fmean(one.seconds for one in found),

@@ -58,10 +58,12 @@ def _faults(found: Sequence[Battery]) -> Iterator[Reached]:
             alike = [one for one in own if one.sensors == sensors]
             least = min(alike, key=lambda one: one.lowest[shape])
             most = law[least.kind, sensors].lowest[shape]
+            worst = min(one.worst[shape] for one in alike)
             yield Reached(
                 BATTERY,
                 f"{counted(sensors)}, {shape}: ≥ {FLAGGED:.0%} of rows for every seed and order",
-                f"{least.lowest[shape]:.1%} ({least.kind}; by the true law {most:.1%})",
+                f"{least.lowest[shape]:.1%} ({least.kind}; by the true law {most:.1%}; "
+                f"worst of all faults {worst:.0%})",
                 least.lowest[shape] >= FLAGGED,
             )
 
