@@ -41,7 +41,7 @@ def main(
     """Measures how well Elmgrove and its peers tell rows apart, in one run."""
     console = Console()
     if not console.is_terminal:
-        console.width = 130
+        console.width = 170
     if unknown := set(only or ()) - set(names()):
         raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(names())}")
     here = about() | {"quick": quick, "not there": missing(data)}

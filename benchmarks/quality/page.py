@@ -46,7 +46,7 @@ learn and score one device with one thread, n devices.
   standard scaling; on pairs the paper's units and no scaling.
 - Pairs are those of `elmgrove paper ito2021`: Elmgrove learns one pattern on each of two devices
   and merges; peers learn both in one place, at most {pairs.PEERS_ROWS:,} rows of each, on every
-  third pair of one split (n says on how many). Targets compare on the same pairs.
+  third pair of one split (n says on how many). Targets compare on the same pairs and splits.
 - The stream: a detector made for the first {FIRST_ROWS:,} rows of a server, which then observes all
   rows from the first on; counted are rows while it watches.
 - Simulated machines learn {TRAINING_ROWS:,} rows, see {LEAD} more normal ones, and then faults:

@@ -58,8 +58,8 @@ class PairCase:
 
     @property
     def device(self) -> str:
-        """The pair's name in the table."""
-        return f"{self.a} and {self.b}"
+        """The pair's name, with its split: methods are compared on the same rows."""
+        return f"{self.a} and {self.b}, split {self.trial + 1}"
 
 
 class Merged:
