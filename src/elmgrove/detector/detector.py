@@ -135,7 +135,8 @@ class Detector:
         #: The samples of a frame that is not complete yet; None where rows are no samples.
         self.frames = None if spectrum is None else Frames(spectrum, self._raw)
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
-        self.window = Window(window, layer.inputs, self.model.dtype)
+        #: The rows that the next input begins with.
+        self.last_rows = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
@@ -212,7 +213,7 @@ class Detector:
         self._settle()
         if self.basis.window == 1:
             return self.model.score_one(x)
-        return self._score(self.window.with_next(x))
+        return self._score(self.last_rows.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
         """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
@@ -238,7 +239,7 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        x = self.window.with_next(self._prepared(row))
+        x = self.last_rows.with_next(self._prepared(row))
         if len(x) < self.basis.inputs and self.basis.score == "loss":
             x = self._padded(x)
         whole = x if len(x) == self.basis.inputs else self._padded(x)
@@ -271,7 +272,7 @@ class Detector:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
         X = self._prepared_next(rows)
         for start in range(0, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             while len(inputs):
                 block = inputs[: self.model.rows_alike()]
                 scores = self.model.answers(block)
@@ -285,7 +286,7 @@ class Detector:
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
-        self.window.restart()
+        self.last_rows.restart()
         self.recent.interrupt()
         if self.frames is not None:
             self.frames.restart()
@@ -298,7 +299,7 @@ class Detector:
         """
         x = self._next_input(row)
         if x is None:
-            return self._unjudged(self.window.tail.reshape(-1))
+            return self._unjudged(self.last_rows.tail.reshape(-1))
         with self._threads:
             return self._observed(x, self.model.answer(x))
 
@@ -308,13 +309,13 @@ class Detector:
         With a spectrum, rows are samples, and there is a verdict for each frame they complete.
         """
         X = self._prepared_next(rows)
-        missing = min(self.basis.window - 1 - len(self.window), len(X))
+        missing = min(self.basis.window - 1 - len(self.last_rows), len(X))
         verdicts = list[Verdict]()
         for x in X[:missing]:
-            self.window.add(x)
-            verdicts.append(self._unjudged(self.window.tail.reshape(-1)))
+            self.last_rows.add(x)
+            verdicts.append(self._unjudged(self.last_rows.tail.reshape(-1)))
         for start in range(missing, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             with self._threads:
                 verdicts += self._observed_many(inputs)
         return verdicts
@@ -381,6 +382,11 @@ class Detector:
         return Verdict(
             self._score(x), limit, False, False, False, state, 0, 0, seen, x, view, self.basis
         )
+
+    @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
 
     @property
     def state(self) -> str:
@@ -562,7 +568,7 @@ class Detector:
         if self.basis.window == 1:
             # The caller may use its buffer again.
             return x.copy() if self._scale is None else x
-        window = self.window.add(x)
+        window = self.last_rows.add(x)
         return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:
