@@ -152,13 +152,13 @@ def _peer(name: str, window: int) -> Entry:
 
 
 _ENDING = f", w = {WINDOW}"
-OWN = (
+OWN = [
     _own(DEFAULT, None, None),
     _own("Elmgrove distance", 1, "distance"),
     _own("Elmgrove distance" + _ENDING, WINDOW, "distance"),
     _own("Elmgrove loss", 1, "loss"),
     _own("Elmgrove loss" + _ENDING, WINDOW, "loss"),
-)
+]
 OTHERS = [
     Entry(FIRST, lambda seed: FirstRelease(seed), True),
     *(_peer(name, window) for name in PEERS for window in (1, WINDOW)),
