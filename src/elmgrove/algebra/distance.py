@@ -51,7 +51,7 @@ class Distance:
         # v = variance, and one pseudo-row a unit away
         v = (N * variance + _unit(moments, variance, self.mean)) / max(N, 1.0)
         chance = _chance(N, self.basis.window)
-        L, self.ridge = _factor(moments, m, v)
+        L, self.ridge = _factor(moments, m, v, variance)
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
         d = 1.0 - (1.0 - chance) * (1.0 - own)
         seen = L / np.sqrt(d)
@@ -66,6 +66,7 @@ class Distance:
         #: What a column has of its own beside what the mixtures say, and those as L.
         self.deviation, self.L = deviation, L
         T = _cholesky(np.eye(len(L)) + L @ L.T)
+        assert T is not None, "I + LLᵀ is positive definite"
         with one_thread:
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
@@ -206,31 +207,37 @@ def _chance(count: float, window: int) -> float:
     return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count))
 
 
-def _factor(moments: Moments, m: Array, v: Array) -> tuple[Array, float]:
+def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
     """L = chol(U + λI)⁻ᵀ V/√(N v), from products about the mean; and λ."""
     A, N = mixing(moments.basis), max(moments.count, 1.0)
     root = np.sqrt(N * v)
     s_A = moments.s if A is None else moments.s @ A
     V = (np.asarray(moments.C, np.float64) - np.outer(s_A, m)) / root
+    # What never moved has no products: far from the centre, their rounding is all there is.
+    V[:, variance == 0.0] = 0.0
+    if A is None:
+        V[variance == 0.0] = 0.0
     U = V / root[:, np.newaxis] if A is None else V @ (A * root[:, np.newaxis])
     V = U if A is None else V
     U = (U + U.T) / 2.0
     # A share of what the columns' variances alone would give: products may cancel down to rounding.
     ridge = _RIDGE if A is None else _RIDGE * float(np.sum((A * root[:, None]) ** 2)) / len(U)
-    for _ in range(_TRIES):
-        try:
-            T = _cholesky(U + ridge * np.eye(len(U)))
-        except SingularSystem:
-            ridge *= 10.0
-            continue
-        with one_thread:
-            return np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1)), ridge
-    raise SingularSystem("the products of the columns can't come from rows: no ridge is enough")
+    # The last is enough for whatever rounding left: no entry is larger than all of them together.
+    ridges = [ridge * 10.0**power for power in range(_TRIES)] + [2.0 * float(np.abs(U).sum())]
+    for ridge in ridges:
+        T = _cholesky(U + ridge * np.eye(len(U)))
+        if T is not None:
+            break
+    else:
+        raise SingularSystem("the sums hold values that are not finite; they were not learned")
+    with one_thread:
+        L = np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1))
+    # No more of a column is explained than there is.
+    return L / np.sqrt(np.maximum(np.einsum("ij,ij->j", L, L), 1.0)), ridge
 
 
-def _cholesky(A: Array) -> Array:
+def _cholesky(A: Array) -> Array | None:
+    """The upper factor; None where the matrix is not positive definite."""
     with one_thread:
         T, failed = dpotrf(np.asfortranarray(A), lower=0, clean=1, overwrite_a=1)
-    if failed or not np.isfinite(T).all():
-        raise SingularSystem("not positive definite")
-    return np.asarray(T)
+    return None if failed or not np.isfinite(T).all() else np.asarray(T)

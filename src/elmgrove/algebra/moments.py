@@ -149,24 +149,26 @@ class Moments(Evidence):
         """Gives sums that rows can have, where squares of this size cancelled.
 
         Their rounding may leave less than nothing of a column, or products that no squares allow.
-        So it is taken for variance of its own, and what is no more than that for nothing.
+        So it is taken for variance of its own, and what is no more than that for nothing. Mixtures
+        can't be told what is rounding in them: where it would show, columns stand for themselves.
         """
-        if not (size > _CANCELLED * self.e).any():
+        cancelled = size > _CANCELLED * self.e
+        if not cancelled.any():
             return self
         A = mixing(self.basis)
-        noise = 4.0 * np.sqrt(len(size)) * self.resolution * size
-        noise[size <= _CANCELLED * self.e] = 0.0
+        noise = np.where(cancelled, 4.0 * np.sqrt(len(size)) * self.resolution * size, 0.0)
         lost = self.e <= noise
-        noise[lost] = 0.0
-        C, s = np.array(self.C), np.where(lost, 0.0, self.s)
-        least = s**2 / self.count if self.count > 0.0 else 0.0
-        e = np.where(lost, 0.0, np.maximum(self.e, least) + noise)
+        s = np.where(lost, 0.0, self.s)
+        m = s / self.count if self.count > 0.0 else np.zeros_like(s)
+        e = np.where(lost, 0.0, np.maximum(self.e, s * m) + noise)
+        C = np.array(self.C)
         if A is None:
-            C[lost] = 0.0
+            C[lost] = C[:, lost] = 0.0
             C[np.diag_indices_from(C)] = e
+        elif (noise <= self.resolution**0.6 * self.e).all():
+            C += (A * (e - self.e)[:, np.newaxis]).T.astype(C.dtype)
         else:
-            C += (A * (e - self.e)[:, np.newaxis]).T
-        C[:, lost] = 0.0
+            C = (np.outer(s @ A, m) + (A * (e - s * m)[:, np.newaxis]).T).astype(C.dtype)
         return self._adopt({"C": C, "s": s, "e": e}, {"count": self.count}, self.resolution)
 
     def close_to(self, other: Evidence, tolerance: float = 1e-9) -> bool:
