@@ -23,6 +23,8 @@ _RIDGE = 1e-10
 _TRIES = 12
 # Beyond so many deviations a value counts by its logarithm.
 _FAR = 10.0
+# No unit is larger than this: its square is a number.
+_LARGEST_UNIT = 1e150
 # Rows a product in bulk.
 _BLOCK = 1024
 
@@ -50,6 +52,7 @@ class Distance:
         variance = _variance(moments, m)
         # v = variance, and one pseudo-row a unit away
         v = (N * variance + _unit(moments, variance, self.mean)) / max(N, 1.0)
+        v = np.maximum(v, _least_variance(self.dtype))
         chance = _chance(N, self.basis.window)
         L, self.ridge = _factor(moments, m, v, variance)
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
@@ -142,10 +145,14 @@ class Distance:
     def mean_score(self, other: "Distance") -> float:
         """Computes how many times as far rows like the other's lie from here as typical ones."""
         # [tr(Σ₁⁻¹ Σ₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
-        rate = other.deviation / self.deviation
-        z = (other.mean - self.mean) / self.deviation
-        away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
-        return self._typical(rate**2, other.L * rate) + max(away, 0.0) / len(z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rate = other.deviation / self.deviation
+            z = (other.mean - self.mean) / self.deviation
+            away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
+            wide = self._typical(rate**2, other.L * rate)
+        # Two that are farther apart than numbers go.
+        far = not (np.isfinite(away) and np.isfinite(wide))
+        return np.inf if far else max(wide, 0.0) + max(away, 0.0) / len(z)
 
     # Explaining
 
@@ -168,18 +175,21 @@ class Distance:
         place.
         """
         z = (np.asarray(x, np.float64) - self.mean) / self.deviation
+        # The share is that of any row in the same direction; squares of this one may overflow.
+        size = max(float(np.abs(z).max()), 1.0)
+        z /= size
         g = z - self.K.T @ (self.K @ z)
         K_B = self.K[:, block]
         omega = np.eye(len(block)) - K_B.T @ K_B
         step = np.linalg.solve(omega, g[block])
         total = float(z @ g)
         share = float(g[block] @ step) / total if total > 0.0 else 0.0
-        return share, np.asarray(x, np.float64)[block] - step * self.deviation[block]
+        return share, np.asarray(x, np.float64)[block] - step * size * self.deviation[block]
 
 
 def damped(z: Array, far: Array) -> Array:
     """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
-    size = np.abs(z)
+    size = np.minimum(np.abs(z), np.finfo(z.dtype).max)
     grown = far * (1.0 + np.log(np.maximum(size, far) / far))
     near: Array = np.where(size > far, np.copysign(grown, z), z)
     return near.astype(z.dtype, copy=False)
@@ -188,7 +198,7 @@ def damped(z: Array, far: Array) -> Array:
 def _variance(moments: Moments, m: Array) -> Array:
     """The variance of each column; 0 where only rounding is left of it."""
     square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
-    variance = square - m**2
+    variance: Array = square - m**2
     variance[variance <= 8.0 * moments.resolution * square] = 0.0
     return variance
 
@@ -197,8 +207,15 @@ def _unit(moments: Moments, variance: Array, mean: Array) -> Array | float:
     """The square of a column's unit."""
     if moments.basis.scaling.kind != "none":
         return 1.0
-    size = np.where(mean != 0.0, mean**2, 1.0)
+    size = np.where(mean != 0.0, np.minimum(np.abs(mean), _LARGEST_UNIT) ** 2, 1.0)
     return np.where(variance > 0.0, variance, size)
+
+
+def _least_variance(dtype: np.dtype[Any]) -> float:
+    """The least variance by which deviations of rows (``Rows`` bounds them) stay within range."""
+    return max(
+        float(np.finfo(float).tiny / np.finfo(float).eps), float(np.power(np.finfo(dtype).max, -1.4))
+    )
 
 
 def _chance(count: float, window: int) -> float:
