@@ -214,7 +214,8 @@ def _unit(moments: Moments, variance: Array, mean: Array) -> Array | float:
 def _least_variance(dtype: np.dtype[Any]) -> float:
     """The least variance by which deviations of rows (``Rows`` bounds them) stay within range."""
     return max(
-        float(np.finfo(float).tiny / np.finfo(float).eps), float(np.power(np.finfo(dtype).max, -1.4))
+        float(np.finfo(float).tiny / np.finfo(float).eps),
+        float(np.power(float(np.finfo(dtype).max), -1.4)),
     )
 
 
