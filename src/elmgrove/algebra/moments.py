@@ -149,8 +149,7 @@ class Moments(Evidence):
         """Gives sums that rows can have, where squares of this size cancelled.
 
         Their rounding may leave less than nothing of a column, or products that no squares allow.
-        So it is taken for variance of its own, and what is no more than that for nothing. Mixtures
-        can't be told what is rounding in them: where it would show, columns stand for themselves.
+        So it is taken for variance of its own, and what is no more than that for nothing.
         """
         cancelled = size > _CANCELLED * self.e
         if not cancelled.any():
@@ -162,14 +161,19 @@ class Moments(Evidence):
         m = s / self.count if self.count > 0.0 else np.zeros_like(s)
         e = np.where(lost, 0.0, np.maximum(self.e, s * m) + noise)
         C = np.array(self.C)
+        C[:, lost] = 0.0
         if A is None:
-            C[lost] = C[:, lost] = 0.0
+            C[lost] = 0.0
             C[np.diag_indices_from(C)] = e
-        elif (noise <= self.resolution**0.6 * self.e).all():
-            C += (A * (e - self.e)[:, np.newaxis]).T.astype(C.dtype)
         else:
-            C = (np.outer(s @ A, m) + (A * (e - s * m)[:, np.newaxis]).T).astype(C.dtype)
-        return self._adopt({"C": C, "s": s, "e": e}, {"count": self.count}, self.resolution)
+            C += (A * np.where(lost, 0.0, e - self.e)[:, np.newaxis]).T.astype(C.dtype)
+        numbers = {"count": self.count}
+        steady = self._adopt({"C": C, "s": s, "e": e}, numbers, self.resolution)
+        if A is None or steady.admissible():
+            return steady
+        # What is rounding in a mixture can't be told any more: the columns stand for themselves.
+        C = (np.outer(s @ A, m) + (A * (e - s * m)[:, np.newaxis]).T).astype(C.dtype)
+        return self._adopt({"C": C, "s": s, "e": e}, numbers, self.resolution)
 
     def close_to(self, other: Evidence, tolerance: float = 1e-9) -> bool:
         """Says whether both are equal up to ``tolerance``: a share of what the squares allow."""
