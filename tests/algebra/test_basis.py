@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, Scaling
-from elmgrove.algebra import ACTIVATIONS, default_score, suggested_units
+from elmgrove.algebra import ACTIVATIONS, Spectrum, default_score, suggested_units
 
 LAYER = HiddenLayer(2, 3, "tanh", seed=7)
+SPECTRUM = Spectrum(rate=1000 / 3, length=32, bands=4)
 BASIS = Basis(LAYER, 2, ("temperature", "speed"), Scaling.minmax([0, 0], [100, 3000]))
 
 
@@ -23,6 +24,7 @@ BASIS = Basis(LAYER, 2, ("temperature", "speed"), Scaling.minmax([0, 0], [100, 3
         Basis(HiddenLayer(2, 3), 2, score="distance"),
         Basis(HiddenLayer(2, 3), 20, ("a", "b"), window=10, score="distance"),
         Basis(LAYER, 6, window=3),
+        Basis(HiddenLayer(8, 8), 8, ("a", "b"), score="distance", spectrum=SPECTRUM),
     ],
 )
 def test_fields_survive_json_exactly(basis: Basis) -> None:
@@ -98,7 +100,7 @@ def test_bad_outputs_are_refused(outputs: object) -> None:
 
 @pytest.mark.parametrize("features", [(), ("a",), ("a", "b", "c")])
 def test_each_input_needs_its_name(features: tuple[str, ...]) -> None:
-    with pytest.raises(BadInput, match=rf"{len(features)} feature names for 2 inputs"):
+    with pytest.raises(BadInput, match=rf"{len(features)} feature names for 2 columns of a row"):
         Basis(LAYER, 2, features)
 
 
@@ -182,3 +184,22 @@ def test_units_are_all_inputs_or_half_of_them_at_most(
 ) -> None:
     assert suggested_units(inputs) == suggested_units(inputs, "distance") == distance
     assert suggested_units(inputs, "loss") == loss
+
+
+# Spectra
+
+
+def test_a_spectrum_makes_several_inputs_of_a_column() -> None:
+    samples = np.random.default_rng(2).normal(size=(400, 2))
+    names = ["left", "right"]
+    basis = Basis.fitted(samples, names, scaling="standard", window=3, spectrum=SPECTRUM)
+    assert (basis.columns, basis.bands, basis.layer.inputs, basis.inputs) == (2, 4, 8, 24)
+    assert basis.features == ("left", "right")
+    assert basis.names == SPECTRUM.names(names)
+    assert len(basis.scaling.shift) == 8
+    with pytest.raises(Mismatch, match="spectrum"):
+        basis.require(dataclasses.replace(basis, spectrum=None, features=None))
+    with pytest.raises(BadInput, match="6 inputs are no multiple of 4 bands"):
+        Basis(HiddenLayer(6, 6), 6, spectrum=SPECTRUM)
+    with pytest.raises(BadInput, match="fewer samples than one frame of 32"):
+        Basis.fitted(samples[:31], names, scaling="none", spectrum=SPECTRUM)

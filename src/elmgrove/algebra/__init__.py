@@ -31,6 +31,7 @@ from elmgrove.algebra.packing import (
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
 from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
+from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "OSELM",
     "SCALINGS",
     "SCORES",
+    "SPECTRA",
     "WAITING",
     "Array",
     "Basis",
@@ -47,6 +49,7 @@ __all__ = [
     "Evidence",
     "Factor",
     "Fitted",
+    "Frames",
     "Guess",
     "HiddenLayer",
     "MomentSums",
@@ -56,6 +59,7 @@ __all__ = [
     "RoundUpdate",
     "Rows",
     "Scaling",
+    "Spectrum",
     "Step",
     "average",
     "cluster",

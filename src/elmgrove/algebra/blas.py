@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import get_blas_funcs
+from scipy.linalg.blas import get_blas_funcs, idamax, isamax
 from threadpoolctl import LibController, ThreadpoolController
 
 
@@ -29,6 +29,8 @@ class Blas:
         self._dtype = dtype
         names = tuple(Blas.__annotations__)
         self.__dict__.update(zip(names, get_blas_funcs(names, dtype=dtype), strict=True))
+        #: Finds the place of the value that is largest in size.
+        self.largest: Callable[..., int] = isamax if dtype == np.float32 else idamax
 
     def __reduce__(self) -> tuple[type["Blas"], tuple[np.dtype[Any]]]:
         return Blas, (self._dtype,)
@@ -56,8 +58,9 @@ class OneThread:
                 if self._switches is None:
                     self._switches = _switches()
                 self._before = [get() for get, _ in self._switches]
-                for _, put in self._switches:
-                    put(1)
+                for (_, put), threads in zip(self._switches, self._before, strict=True):
+                    if threads != 1:
+                        put(1)
             self._depth += 1
 
     def __exit__(
@@ -70,7 +73,8 @@ class OneThread:
             self._depth -= 1
             if self._depth == 0 and self._switches is not None:
                 for (_, put), threads in zip(self._switches, self._before, strict=True):
-                    put(threads)
+                    if threads != 1:
+                        put(threads)
 
 
 def _switches() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    Frames,
     HiddenLayer,
     Rows,
     Scaling,
+    Spectrum,
     default_score,
     one_thread,
 )
@@ -28,8 +31,12 @@ from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.windows import Window, choose_window, stacked
 from elmgrove.errors import BadInput, require_whole
 
+# Products of fewer numbers are never spread over threads.
+_SMALL = 4096
 # Rows that are prepared at once.
 _BLOCK = 4096
+# The threshold may be older than the scores it is computed from by this part of them.
+_SHARE = 128
 # The share of recent scores that is compared when others change the model.
 _LEVEL = 0.95
 
@@ -42,7 +49,8 @@ class Detector:
     another layer, or ``score="loss"``, it is the mean squared error of reconstructing the row from
     a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual relations between
     columns, and what leaves the usual range. It does not find a normal row at the wrong time, unless
-    a ``window`` shows it: then the last so many rows, side by side, are one input.
+    a ``window`` shows it: then the last so many rows, side by side, are one input. With a
+    ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of them at a time.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
@@ -80,6 +88,7 @@ class Detector:
         *,
         score: str | None = None,
         window: int = 1,
+        spectrum: Spectrum | None = None,
         patterns: PatternRule | None = None,
         features: Sequence[str] | None = None,
         scaling: Scaling | None = None,
@@ -101,6 +110,7 @@ class Detector:
             scaling or Scaling(),
             window,
             score or default_score(layer.activation),
+            spectrum,
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
@@ -114,15 +124,26 @@ class Detector:
         self.warmup = 2 * layer.units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
-        self.recent = Recent(self.policy.capacity, basis.inputs, self.model.dtype)
+        self.recent = Recent(
+            self.policy.capacity, basis.inputs, self.model.dtype, _apart(self.policy, window)
+        )
         #: What counting has shown up to now.
         self.progress = Progress(self.policy.rate, self.policy.confidence, window)
-        self._rows = Rows(layer.inputs, self.model.dtype, names)
+        self._rows = Rows(layer.inputs, self.model.dtype, names if spectrum is None else None)
         # Rows are scaled before they are rounded: a large mean would swallow what differs.
-        self._raw = Rows(layer.inputs, np.float64, names)
+        self._raw = Rows(basis.columns, np.float64, names)
+        #: The samples of a frame that is not complete yet; None where rows are no samples.
+        self.frames = None if spectrum is None else Frames(spectrum, self._raw)
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
-        self.window = Window(window, layer.inputs, self.model.dtype)
+        #: The rows that the next input begins with.
+        self.last_rows = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
+        # The threshold is computed again at this number of rows.
+        self._limit_until = 0
+        self._warm = False
+        # For a small matrix even asking for one thread takes longer than the product.
+        large = layer.units * basis.inputs > _SMALL
+        self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
 
     @classmethod
     def for_data(
@@ -131,6 +152,7 @@ class Detector:
         *,
         window: int | str = "auto",
         score: str | None = None,
+        spectrum: Spectrum | None = None,
         scaling: str = "standard",
         units: int | None = None,
         seed: int = 0,
@@ -148,9 +170,17 @@ class Detector:
             raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
         X, _ = Rows(X.shape[1], np.float64).many(rows)
         names = tuple(labels) if len(labels) == X.shape[1] else None
-        size = choose_window(X).window if window == "auto" else require_whole("window", window, 1)
+        seen = X if spectrum is None else Frames(spectrum, Rows(X.shape[1], np.float64)).add(X)
+        size = choose_window(seen).window if window == "auto" else window
         basis = Basis.fitted(
-            X, names, scaling=scaling, units=units, window=size, score=score, seed=seed
+            X,
+            names,
+            scaling=scaling,
+            units=units,
+            window=require_whole("window", size, 1),
+            score=score,
+            spectrum=spectrum,
+            seed=seed,
         )
         return cls.for_basis(basis, **settings)
 
@@ -161,6 +191,7 @@ class Detector:
             basis.layer,
             score=basis.score,
             window=basis.window,
+            spectrum=basis.spectrum,
             features=basis.features,
             scaling=basis.scaling,
             **settings,
@@ -182,7 +213,7 @@ class Detector:
         self._settle()
         if self.basis.window == 1:
             return self.model.score_one(x)
-        return self._score(self.window.with_next(x))
+        return self._score(self.last_rows.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
         """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
@@ -208,7 +239,7 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        x = self.window.with_next(self._prepared(row))
+        x = self.last_rows.with_next(self._prepared(row))
         if len(x) < self.basis.inputs and self.basis.score == "loss":
             x = self._padded(x)
         whole = x if len(x) == self.basis.inputs else self._padded(x)
@@ -228,20 +259,20 @@ class Detector:
 
     def learn_one(self, row: Any) -> None:
         """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
-        x = self.window.add(self._prepared(row))
+        x = self._next_input(row)
         if x is None:
             return
-        with one_thread:
+        with self._threads:
             answer = self.model.answer(x)
             self._count(answer.score)
             self.model.keep(answer, x)
-        self._accept(x, answer.score)
+        self.recent.accept(x, answer.score)
 
     def learn_many(self, rows: Any) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
-        X = self._prepared_many(rows)
+        X = self._prepared_next(rows)
         for start in range(0, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             while len(inputs):
                 block = inputs[: self.model.rows_alike()]
                 scores = self.model.answers(block)
@@ -255,8 +286,10 @@ class Detector:
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
-        self.window.restart()
+        self.last_rows.restart()
         self.recent.interrupt()
+        if self.frames is not None:
+            self.frames.restart()
 
     def observe(self, row: Any) -> Verdict:
         """Scores the row, decides, and learns it unless it is strange.
@@ -264,32 +297,58 @@ class Detector:
         With a window, the first rows after the start or a gap are scored, but neither judged nor
         learned, until the window is full.
         """
-        prepared = self._prepared(row)
-        x = self.window.add(prepared)
+        x = self._next_input(row)
         if x is None:
-            return self._unjudged(self.window.tail.reshape(-1))
-        with one_thread:
+            return self._unjudged(self.last_rows.tail.reshape(-1))
+        with self._threads:
             return self._observed(x, self.model.answer(x))
 
     def observe_many(self, rows: Any) -> list[Verdict]:
-        """Observes rows that came together, with the verdicts that ``observe`` would give."""
-        return [self.observe(row) for row in self._raw.many(rows)[0]]
+        """Observes rows that came together, with the verdicts that ``observe`` would give.
+
+        With a spectrum, rows are samples, and there is a verdict for each frame they complete.
+        """
+        X = self._prepared_next(rows)
+        missing = min(self.basis.window - 1 - len(self.last_rows), len(X))
+        verdicts = list[Verdict]()
+        for x in X[:missing]:
+            self.last_rows.add(x)
+            verdicts.append(self._unjudged(self.last_rows.tail.reshape(-1)))
+        for start in range(missing, len(X), _BLOCK):
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
+            with self._threads:
+                verdicts += self._observed_many(inputs)
+        return verdicts
+
+    def _observed_many(self, inputs: Array) -> list[Verdict]:
+        verdicts = list[Verdict]()
+        while len(verdicts) < len(inputs):
+            version, begun = self.model.version, len(verdicts)
+            for answer in self.model.answers_ahead(inputs[begun:]):
+                # A copy: a verdict that somebody keeps is not to keep all the others' rows.
+                verdicts.append(self._observed(inputs[len(verdicts)].copy(), answer))
+                if self.model.version != version:
+                    # Rows were promoted: what was answered ahead is out of date.
+                    break
+        return verdicts
 
     def _observed(self, x: Array, answer: Answer) -> Verdict:
-        score, model, progress = answer.score, self.model, self.progress
-        limit, ready = self._provisional(), self._ready
+        score, progress = answer.score, self.progress
+        limit = self._provisional()
         # Written so that a score that is no number would be strange.
         above = not score <= limit
-        state = progress.state if ready else LEARNING
-        if ready:
+        state = LEARNING
+        if self._ready:
+            state = progress.state
             progress.count(above)
         strange = above and state != LEARNING
         promoted = 0
         if strange:
             promoted = self._refuse(x, score, limit)
         else:
-            model.keep(answer, x)
-            self._accept(x, score)
+            self.model.keep(answer, x)
+            self.recent.accept(x, score)
+            self.quarantine.run = 0
         return Verdict(
             score,
             math.inf if state == LEARNING else limit,
@@ -300,7 +359,7 @@ class Detector:
             promoted,
             answer.pattern,
             progress.seen,
-            x.copy(),
+            x,
             answer.view,
             self.basis,
         )
@@ -323,6 +382,11 @@ class Detector:
         return Verdict(
             self._score(x), limit, False, False, False, state, 0, 0, seen, x, view, self.basis
         )
+
+    @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
 
     @property
     def state(self) -> str:
@@ -412,16 +476,31 @@ class Detector:
 
     @property
     def _ready(self) -> bool:
-        return len(self.recent) >= self.policy.minimum and self._known >= self.warmup
+        if not self._warm:
+            enough = len(self.recent) >= self.policy.minimum
+            self._warm = enough and self._known >= self.warmup
+        return self._warm
 
     def _provisional(self) -> float:
         """The threshold by the scores up to now, whether it is relied on or not yet."""
-        if self._limit is None:
+        recent = self.recent
+        if self._limit is None or recent.clock >= self._limit_until:
             self._settle()
-            enough = len(self.recent) >= max(self.policy.minimum, 1)
-            fixed = not self.policy.minimum
-            self._limit = self.policy.limit(self.recent) if enough or fixed else math.inf
+            enough = len(recent) >= self.policy.minimum
+            self._limit = self.policy.limit(recent) if enough else math.inf
+            self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
+
+    @property
+    def limit(self) -> list[float] | None:
+        """The threshold as it was last computed, and until which row it is good; to be saved."""
+        known = self._limit is not None and self._limit < math.inf
+        return [self._limit or 0.0, float(self._limit_until)] if known else None
+
+    @limit.setter
+    def limit(self, limit: list[float] | None) -> None:
+        if limit is not None:
+            self._limit, self._limit_until = float(limit[0]), int(limit[1])
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
@@ -441,26 +520,20 @@ class Detector:
         after = self._level()
         if before and after:
             self.recent.rescale(after / before)
-        self._limit = None
+        self._limit, self._warm = None, False
 
     def _count(self, score: float) -> None:
         if self._ready:
-            self.progress.count(not score <= self._provisional())
+            self.progress.count(not score <= self._provisional(), known_normal=True)
 
     def _count_many(self, scores: Array) -> None:
         if self._ready:
             limit = self._provisional()
             for above in (~(scores <= limit)).tolist():
-                self.progress.count(above)
-
-    def _accept(self, x: Array, score: float) -> None:
-        self.recent.accept(x, score)
-        self.quarantine.interrupt()
-        self._limit = None
+                self.progress.count(above, known_normal=True)
 
     def _refuse(self, x: Array, score: float, threshold: float) -> int:
         self.recent.refuse(score, threshold)
-        self._limit = None
         self.quarantine.add(x)
         rows = self.quarantine.release_new_normal(self.model, threshold)
         if len(rows):
@@ -489,12 +562,45 @@ class Detector:
         """An input whose missing rows are 0: where rows are scaled, nothing out of the ordinary."""
         return np.concatenate([np.zeros(self.basis.inputs - len(x), x.dtype), x])
 
+    def _next_input(self, row: Any) -> Array | None:
+        """The input that a row completes, as an array of its own; None where rows are missing."""
+        x = self._prepared(row)
+        if self.basis.window == 1:
+            # The caller may use its buffer again.
+            return x.copy() if self._scale is None else x
+        window = self.last_rows.add(x)
+        return None if window is None else window.copy()
+
     def _prepared(self, row: Any) -> Array:
+        if self.basis.spectrum is not None:
+            return self._featured(self.basis.spectrum(self._raw.many(row)[0])[np.newaxis])[0]
         if self._scale is not None:
             row = self._scale(self._raw.one(row)[0])
         return self._rows.one(row)[0]
 
+    def _featured(self, features: Array) -> Array:
+        """Spectra, scaled and checked."""
+        scaled = features if self._scale is None else self._scale(features)
+        return self._rows.many(scaled)[0]
+
+    def _prepared_next(self, rows: Any) -> Array:
+        """Rows that follow the last ones: of samples, the spectra of the frames they complete."""
+        if self.frames is None:
+            return self._prepared_many(rows)
+        return self._featured(self.frames.add(rows))
+
     def _prepared_many(self, rows: Any) -> Array:
+        if self.basis.spectrum is not None:
+            return self._featured(Frames(self.basis.spectrum, self._raw).add(rows))
         if self._scale is not None:
             rows = self._scale(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]
+
+
+def _apart(policy: Threshold, window: int) -> int:
+    """How many rows after a refused one another says something of its own about normal rows.
+
+    Of rows that are strange by chance alone, a tenth at most comes sooner.
+    """
+    rate = policy.rate or 1.0
+    return max(window, min(10, int(0.1 / rate)), 1)

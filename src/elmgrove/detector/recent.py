@@ -10,6 +10,8 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove.errors import BadInput, require_whole
 
+# Rows between two looks at what is too old.
+_EXPIRE_EVERY = 32
 #: Rows to keep at most, for scoring them again when others change the model.
 ROWS = 512
 
@@ -25,11 +27,14 @@ class Recent:
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
-    Rows refused by a lot are not: they say nothing about what normal rows do.
+    Rows refused by a lot are not: they say nothing about what normal rows do. Nor are rows that
+    were refused soon (``apart`` rows) after another: a fault that lasts would walk the threshold up.
     """
 
-    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1) -> None:
         self.capacity = capacity
+        self._apart = apart
+        self._refused_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
         #: Of so many rows one score is kept.
@@ -42,17 +47,13 @@ class Recent:
         self.ordered: list[float] = []
 
     def __len__(self) -> int:
-        return len(self._scores)
+        return len(self.ordered)
 
     def accept(self, row: Array, score: float) -> None:
         """Takes in a row that was learned."""
         self._rows[self._kept % ROWS] = row
         self._kept += 1
-        self.clock += 1
-        if self.clock % self.stride == 0:
-            self._scores.append((self.clock, score))
-            insort(self.ordered, score)
-            self._expire()
+        self._note(score)
 
     def accept_many(self, rows: Array, scores: Array) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
@@ -61,16 +62,14 @@ class Recent:
         self._rows[places] = last
         self._kept += len(rows)
         for score in scores.tolist():
-            self.clock += 1
-            if self.clock % self.stride == 0:
-                self._scores.append((self.clock, score))
-                insort(self.ordered, score)
-                self._expire()
+            self._note(score)
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
         self.clock += 1
-        if score <= self._reach(threshold):
+        first = self.clock - self._refused_at >= self._apart
+        self._refused_at = self.clock
+        if first and score <= self._reach(threshold):
             self._strays.append((self.clock, score))
         self._expire()
 
@@ -95,6 +94,14 @@ class Recent:
         self._scores = deque((when, factor * score) for when, score in self._scores)
         self._strays = deque((when, factor * score) for when, score in self._strays)
         self.ordered = sorted(score for _, score in self._scores)
+
+    def _note(self, score: float) -> None:
+        self.clock += 1
+        if self.clock % self.stride == 0:
+            self._scores.append((self.clock, score))
+            insort(self.ordered, score)
+            if self.clock % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
+                self._expire()
 
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""
@@ -123,7 +130,11 @@ class Recent:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
-        return {"recent_clock": self.clock, "recent_stride": self.stride}
+        return {
+            "recent_clock": self.clock,
+            "recent_stride": self.stride,
+            "refused_at": self._refused_at,
+        }
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -140,6 +151,7 @@ class Recent:
         """Goes on from ``fields`` and ``arrays``."""
         self.clock = require_whole("recent_clock", fields["recent_clock"], 0)
         self.stride = require_whole("recent_stride", fields["recent_stride"], 1)
+        self._refused_at = require_whole("refused_at", fields["refused_at"], -self._apart)
         rows = arrays["recent"]
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
