@@ -74,7 +74,7 @@ class Distance:
         with one_thread:
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
-        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v in all; √(v d) is what it has of its own.
+        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v; √(v d) is what it has of its own.
         grown = np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))
         self._marginal = (1.0 / (deviation * grown)).astype(self.dtype)
         self._own = grown.astype(self.dtype)
