@@ -126,9 +126,9 @@ class RunningSum:
 
     def _vector(self, evidence: Evidence) -> Vector:
         if isinstance(evidence, Moments):
-            if self._centre is None:
+            if self._centre is None and evidence.count:
                 self._centre = evidence.centre
-            evidence = evidence.about(self._centre)
+            evidence = evidence if self._centre is None else evidence.about(self._centre)
         _, arrays = pack_evidence(evidence)
         numbers = [getattr(evidence, name) for name in self._numbers]
         flat = [arrays[name].ravel() for name in self._shapes]
