@@ -28,6 +28,7 @@ from elmgrove.algebra.packing import (
     unpack_part,
     unpack_parts,
 )
+from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
 from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
@@ -38,6 +39,7 @@ __all__ = [
     "OSELM",
     "SCALINGS",
     "SCORES",
+    "STEP",
     "WAITING",
     "Array",
     "Basis",
@@ -51,6 +53,7 @@ __all__ = [
     "MomentSums",
     "Moments",
     "Packed",
+    "Pairs",
     "RoundModel",
     "RoundUpdate",
     "Rows",
@@ -68,6 +71,7 @@ __all__ = [
     "join",
     "k_means",
     "mirrored",
+    "moved",
     "one_thread",
     "pack_evidence",
     "pack_part",

@@ -97,6 +97,16 @@ class Moments(Evidence):
         moved.__dict__["centre"] = np.array(centre)
         return moved
 
+    def stilled(self, columns: Array) -> Self:
+        """Gives these sums with the columns marked taken to have been at the centre all the time."""
+        C, s, e = np.array(self.C), np.where(columns, 0.0, self.s), np.where(columns, 0.0, self.e)
+        e = np.maximum(e, 0.0)
+        C[:, columns] = 0.0
+        if mixing(self.basis) is None:
+            C[columns] = 0.0
+            C[np.diag_indices_from(C)] = e
+        return self._adopt({"C": C, "s": s, "e": e}, {"count": self.count}, self.resolution)
+
     @property
     def mean(self) -> Array:
         """The mean of the rows, less the centre; 0 where there are none."""
