@@ -17,7 +17,7 @@ from elmgrove.algebra.fed_elms import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
-from elmgrove.algebra.moments import WAITING, Moments, MomentSums, zero_evidence
+from elmgrove.algebra.moments import Moments, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.packing import (
     Packed,
@@ -32,6 +32,7 @@ from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
 from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
+from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
     "ACTIVATIONS",

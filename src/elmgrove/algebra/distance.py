@@ -170,7 +170,8 @@ class Distance:
     def explained(self, x: Array, block: Array) -> tuple[float, Array]:
         """Finds how much of a row's distance some columns explain, and what they should have been.
 
-        With Ω = Σ⁻¹ and g = Ω(x − μ): g_BᵀΩ_BB⁻¹g_B of it goes, with x_B − Ω_BB⁻¹g_B in their place.
+        With Ω = Σ⁻¹ and g = Ω(x − μ): g_BᵀΩ_BB⁻¹g_B of it goes, with x_B − Ω_BB⁻¹g_B in their
+        place.
         """
         z = (np.asarray(x, np.float64) - self.mean) / self.deviation
         g = z - self.K.T @ (self.K @ z)
