@@ -32,6 +32,7 @@ from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
 from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
+from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "OSELM",
     "SCALINGS",
     "SCORES",
+    "SPECTRA",
     "STEP",
     "WAITING",
     "Array",
@@ -49,6 +51,7 @@ __all__ = [
     "Evidence",
     "Factor",
     "Fitted",
+    "Frames",
     "Guess",
     "HiddenLayer",
     "MomentSums",
@@ -59,6 +62,7 @@ __all__ = [
     "RoundUpdate",
     "Rows",
     "Scaling",
+    "Spectrum",
     "Step",
     "average",
     "cluster",
