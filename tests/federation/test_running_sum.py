@@ -245,7 +245,7 @@ def test_moments_of_a_device_1e8_times_as_large_do_not_wear_the_sum(basis: Basis
 @pytest.mark.parametrize("basis", DISTANCES[:2])
 def test_the_sum_of_moments_is_that_of_all_rows_whoever_came_first(basis: Basis) -> None:
     near = [device(seed, 1.0, 10.0 + seed) for seed in range(3)]
-    far = 1e8 * (device(9, 1.0, 0.0) + [1.0, -2.0, 3.0])
+    far = 1e8 * (device(9, 1.0, 0.0) + np.array([1.0, -2.0, 3.0]))
     parts = [moments(basis, X) for X in (far, *near)]
     running = fresh(basis, parts)
     running.remove(parts[0])
