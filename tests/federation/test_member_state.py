@@ -46,6 +46,7 @@ SETTINGS: dict[str, Any] = {
     "recent_stride": 1,
     "recent_level": 0.5,
     "recent_factor": 2.0,
+    "refused_at": 5,
     "limit": [1.25, 7.0],
     "progress": {
         "state": "watching",

@@ -31,7 +31,7 @@ from elmgrove.algebra.packing import (
 from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
-from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
+from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join, mean_scores
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
 
@@ -75,6 +75,7 @@ __all__ = [
     "groups",
     "join",
     "k_means",
+    "mean_scores",
     "mirrored",
     "moved",
     "one_thread",

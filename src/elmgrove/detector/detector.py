@@ -124,7 +124,9 @@ class Detector:
         self.warmup = 2 * layer.units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
-        self.recent = Recent(self.policy.capacity, basis.inputs, self.model.dtype)
+        self.recent = Recent(
+            self.policy.capacity, basis.inputs, self.model.dtype, _apart(self.policy, window)
+        )
         #: What counting has shown up to now.
         self.progress = Progress(self.policy.rate, self.policy.confidence, window)
         self._rows = Rows(layer.inputs, self.model.dtype, names if spectrum is None else None)
@@ -133,7 +135,8 @@ class Detector:
         #: The samples of a frame that is not complete yet; None where rows are no samples.
         self.frames = None if spectrum is None else Frames(spectrum, self._raw)
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
-        self.window = Window(window, layer.inputs, self.model.dtype)
+        #: The rows that the next input begins with.
+        self.last_rows = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
@@ -210,7 +213,7 @@ class Detector:
         self._settle()
         if self.basis.window == 1:
             return self.model.score_one(x)
-        return self._score(self.window.with_next(x))
+        return self._score(self.last_rows.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
         """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
@@ -236,7 +239,7 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        x = self.window.with_next(self._prepared(row))
+        x = self.last_rows.with_next(self._prepared(row))
         if len(x) < self.basis.inputs and self.basis.score == "loss":
             x = self._padded(x)
         whole = x if len(x) == self.basis.inputs else self._padded(x)
@@ -269,7 +272,7 @@ class Detector:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
         X = self._prepared_next(rows)
         for start in range(0, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             while len(inputs):
                 block = inputs[: self.model.rows_alike()]
                 scores = self.model.answers(block)
@@ -283,7 +286,7 @@ class Detector:
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
-        self.window.restart()
+        self.last_rows.restart()
         self.recent.interrupt()
         if self.frames is not None:
             self.frames.restart()
@@ -296,7 +299,7 @@ class Detector:
         """
         x = self._next_input(row)
         if x is None:
-            return self._unjudged(self.window.tail.reshape(-1))
+            return self._unjudged(self.last_rows.tail.reshape(-1))
         with self._threads:
             return self._observed(x, self.model.answer(x))
 
@@ -306,13 +309,13 @@ class Detector:
         With a spectrum, rows are samples, and there is a verdict for each frame they complete.
         """
         X = self._prepared_next(rows)
-        missing = min(self.basis.window - 1 - len(self.window), len(X))
+        missing = min(self.basis.window - 1 - len(self.last_rows), len(X))
         verdicts = list[Verdict]()
         for x in X[:missing]:
-            self.window.add(x)
-            verdicts.append(self._unjudged(self.window.tail.reshape(-1)))
+            self.last_rows.add(x)
+            verdicts.append(self._unjudged(self.last_rows.tail.reshape(-1)))
         for start in range(missing, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             with self._threads:
                 verdicts += self._observed_many(inputs)
         return verdicts
@@ -379,6 +382,11 @@ class Detector:
         return Verdict(
             self._score(x), limit, False, False, False, state, 0, 0, seen, x, view, self.basis
         )
+
+    @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
 
     @property
     def state(self) -> str:
@@ -560,7 +568,7 @@ class Detector:
         if self.basis.window == 1:
             # The caller may use its buffer again.
             return x.copy() if self._scale is None else x
-        window = self.window.add(x)
+        window = self.last_rows.add(x)
         return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:
@@ -587,3 +595,12 @@ class Detector:
         if self._scale is not None:
             rows = self._scale(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]
+
+
+def _apart(policy: Threshold, window: int) -> int:
+    """How many rows after a refused one another says something of its own about normal rows.
+
+    Of rows that are strange by chance alone, a tenth at most comes sooner.
+    """
+    rate = policy.rate or 1.0
+    return max(window, min(10, int(0.1 / rate)), 1)
