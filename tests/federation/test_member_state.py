@@ -58,6 +58,7 @@ SETTINGS: dict[str, Any] = {
         "restarts": 0,
         "total": 5,
         "shown_after": 4,
+        "taught": False,
     },
 }
 RECENT = {

@@ -17,10 +17,11 @@ from elmgrove.algebra.fed_elms import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
-from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.packing import (
     Packed,
+    numbers_in,
     pack_evidence,
     pack_part,
     pack_parts,
@@ -65,6 +66,7 @@ __all__ = [
     "Spectrum",
     "Step",
     "average",
+    "centre_near",
     "cluster",
     "default_score",
     "epsilon",
@@ -78,6 +80,7 @@ __all__ = [
     "mean_scores",
     "mirrored",
     "moved",
+    "numbers_in",
     "one_thread",
     "pack_evidence",
     "pack_part",

@@ -12,6 +12,7 @@ from elmgrove.algebra import (
     Evidence,
     Moments,
     Pairs,
+    centre_near,
     epsilon,
     moved,
     pack_evidence,
@@ -171,12 +172,8 @@ class RunningSum:
         mean = s.high / count.high
         delta = Pairs.of(mean)
         squares = np.maximum((e - delta * (s + (s - count * delta))).high, 0.0)
-        # A multiple of about a deviation: however the sum came about, to the last bit the same.
-        _, exponent = np.frexp(np.sqrt(squares / count.high))
-        unit = np.ldexp(1.0, np.clip(exponent - 2, -1000, 1000))
-        centre: Array = self._centre + mean
-        near = (squares > 0.0) & (np.abs(centre) < 2.0**52 * unit)
-        centre[near] = np.rint(centre[near] / unit[near]) * unit[near]
+        # However the sum came about, to the last bit the same.
+        centre = centre_near(self._centre + mean, squares / count.high)
         return centre, squares
 
     def _moments(self, total: Pairs, coarse: int) -> Evidence:
