@@ -134,6 +134,10 @@ class Evidence:
         numbers = {name: weight * getattr(self, name) for name in self.NUMBERS}
         return self._adopt(arrays, numbers, self.resolution)
 
+    def about_mean(self) -> Self:
+        """Gives the same sums in a form that shows nothing of a single row: here, as they are."""
+        return self
+
     def close_to(self, other: "Evidence", tolerance: float = 1e-9) -> bool:
         """Says whether both are equal up to ``tolerance`` times the largest entry of each array."""
         if self.basis.fingerprint != other.basis.fingerprint or type(other) is not type(self):

@@ -96,6 +96,27 @@ class Moments(Evidence):
             moved.centre.setflags(write=False)
             return moved._steadied(self.e + self.count * delta**2)
 
+    def about_mean(self) -> Self:
+        """Gives the same sums about a centre that follows from them alone, near their mean.
+
+        The centre of what was learned is the first row, which nobody else is to know. Where rows
+        are scaled it is 0, and stays.
+        """
+        if not self.centre.any() or not self.count > 0.0:
+            return self
+        squares = np.maximum(self.e - self.count * self.mean**2, 0.0)
+        return self.about(centre_near(self.centre + self.mean, squares / self.count))
+
+    def stilled(self, columns: Array) -> Self:
+        """Gives these sums as if the columns marked had been at the centre all the time."""
+        C, s, e = np.array(self.C), np.where(columns, 0.0, self.s), np.where(columns, 0.0, self.e)
+        e = np.maximum(e, 0.0)
+        C[:, columns] = 0.0
+        if mixing(self.basis) is None:
+            C[columns] = 0.0
+            C[np.diag_indices_from(C)] = e
+        return self._adopt({"C": C, "s": s, "e": e}, {"count": self.count}, self.resolution)
+
     @property
     def mean(self) -> Array:
         """The mean of the rows, less the centre; 0 where there are none."""
@@ -211,6 +232,16 @@ class Moments(Evidence):
             MomentSize(size.e, size.count, self.resolution),
             tolerance,
         )
+
+
+def centre_near(mean: Array, variance: Array) -> Array:
+    """Rounds a mean to a multiple of about a quarter of a deviation, and so to the same for all."""
+    _, exponent = np.frexp(np.sqrt(variance))
+    unit = np.ldexp(1.0, np.clip(exponent - 2, -1000, 1000))
+    near = (variance > 0.0) & (np.abs(mean) < 2.0**52 * unit)
+    centre = np.array(mean)
+    centre[near] = np.rint(mean[near] / unit[near]) * unit[near]
+    return centre
 
 
 def mixing(basis: Basis) -> Array | None:

@@ -5,7 +5,7 @@ by it. ``Screening`` spares most of the work: it tells beforehand which pairs wo
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,12 +15,15 @@ import numpy as np
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.rows import Array
 from elmgrove.algebra.screening import UNKNOWN, Screening
 from elmgrove.errors import BadInput
 
 #: Up to so many, comparing all pairs is faster than screening them.
 FEW = 8
 _LARGEST = sys.float_info.max
+# So many distances are compared with as many others in one product.
+_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,44 @@ class FittedDistance:
             )
         loss = max(away) - 1.0
         return loss if loss < _LARGEST else _LARGEST
+
+
+def mean_scores(distances: Sequence[Distance]) -> Array:
+    """Computes ``mean_score`` of each (a line) for rows like those of each (a column), all at once.
+
+    With A = K/σ of one and B = Lσ of the other, ‖ABᵀ‖² = ⟨AᵀA, BᵀB⟩: one product for many pairs.
+    100 of 380 columns and 64 units take about 1 s on one core, a fifth of what pair by pair takes.
+    """
+    scores = np.empty((len(distances), len(distances)))
+    blocks = [slice(start, start + _AT_ONCE) for start in range(0, len(distances), _AT_ONCE)]
+    # What overflows is infinitely far away, rather than nobody knows how far.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows in blocks:
+            deviations = np.array([one.deviation for one in distances[rows]])
+            spread = deviations**2
+            means = np.array([one.mean for one in distances[rows]])
+            seen = np.array([np.einsum("ij,ij->j", one.L, one.L) for one in distances[rows]])
+            products = _squares(one.L * one.deviation for one in distances[rows])
+            for models in blocks:
+                K = [one.K for one in distances[models]]
+                rates = np.array([1.0 / one.deviation for one in distances[models]])
+                own = np.array([np.einsum("ij,ij->j", one, one) for one in K])
+                scores[models, rows] = (rates**2) @ (spread * (1.0 + seen)).T
+                scores[models, rows] -= (own * rates**2) @ spread.T
+                taken = _squares(k * rate for k, rate in zip(K, rates, strict=True))
+                scores[models, rows] -= taken @ products.T
+                for line, model in enumerate(distances[models], models.start):
+                    Z = (means - model.mean) / model.deviation
+                    away = np.einsum("ij,ij->i", Z, Z) - np.square(Z @ model.K.T).sum(axis=1)
+                    scores[line, rows] += np.maximum(away, 0.0)
+    scores /= len(distances[0].mean) if distances else 1
+    scores[np.isnan(scores)] = np.inf
+    return scores
+
+
+def _squares(factors: Iterable[Array]) -> Array:
+    """AᵀA of each, a line for each."""
+    return np.array([(A.T @ A).ravel() for A in factors])
 
 
 #: A set of rows that can be compared with others: by the error of one model, or by distance.
@@ -148,6 +189,12 @@ class _Candidates:
         self._losses = np.full((len(fits), len(fits)), np.inf)
         self._known = np.zeros(self._losses.shape, bool)
         pairs = np.triu_indices(len(fits), 1)
+        if fits and isinstance(fits[0], FittedDistance):
+            away = mean_scores([fit.distance for fit in fits])
+            losses = np.maximum(away, away.T) - 1.0
+            self._losses[pairs] = np.where(losses < _LARGEST, losses, _LARGEST)[pairs]
+            self._known[pairs] = True
+            return
         screening = self._screening
         self._losses[pairs] = UNKNOWN if screening is None else screening.bounds()[pairs]
 
