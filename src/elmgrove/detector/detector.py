@@ -37,12 +37,13 @@ _LEVEL = 0.95
 class Detector:
     """Learns what normal rows look like, and says how strange a row is.
 
-    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis' distance,
-    squared, divided by the number of values): a typical row scores 1, whatever the units. With
-    another layer, or ``score="loss"``, it is the mean squared error of reconstructing the row from
-    a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual relations between
-    columns, and what leaves the usual range. It does not find a normal row at the wrong time, unless
-    a ``window`` shows it: then the last so many rows, side by side, are one input.
+    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
+    distance, squared, divided by the number of values): a typical row scores 1, whatever the
+    units. With another layer, or ``score="loss"``, it is the mean squared error of reconstructing
+    the row from a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual
+    relations between columns, and what leaves the usual range. It does not find a normal row at
+    the wrong time, unless a ``window`` shows it: then the last so many rows, side by side, are one
+    input.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
@@ -170,8 +171,8 @@ class Detector:
         layer = self.basis.layer
         window = f", window {self.basis.window}" if self.basis.window > 1 else ""
         return (
-            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units{window}, "
-            f"{self.learned} rows learned, {self.state}>"
+            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units"
+            f"{window}, {self.learned} rows learned, {self.state}>"
         )
 
     # Scoring: never learns

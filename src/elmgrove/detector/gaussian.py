@@ -20,8 +20,8 @@ from elmgrove.algebra import (
 from elmgrove.detector.model import Answer, Part, left_out
 from elmgrove.errors import BadInput, require_whole
 
-# While rows are observed, the distance may be older than the sums by this share of the rows learned,
-# and at most by so many rows: that changes a score by far less than other rows would.
+# While rows are observed, the distance may be older than the sums by this share of the rows
+# learned, and at most by so many rows: that changes a score by far less than other rows would.
 _OBSERVED_SHARE, _OBSERVED_MOST = 64, 256
 # While rows are learned, it only serves to see how scores are spread.
 _LEARNED_SHARE, _LEARNED_LEAST = 2, 8
@@ -180,8 +180,9 @@ class Gaussian:
     def evidence(self) -> Moments:
         """What was learned and merged here, as a value; without what was received."""
         if self._sums.waiting:
-            # The rows that waited are part of the sums now, so the next distance is of them as well:
-            # whether somebody asked is all that a score may depend on, not when a state was saved.
+            # The rows that waited are part of the sums now, so the next distance is of them as
+            # well: whether somebody asked is all that a score may depend on, not when a state was
+            # saved.
             self._distance = None
         return self._sums.evidence
 
@@ -230,7 +231,7 @@ class Gaussian:
         self.use_prior(held.without(evidence))
 
     def use_prior(self, prior: Evidence | None) -> None:
-        """Sets what was received without a check, for sums and differences of what was admissible."""
+        """Sets what was received, unchecked: for sums and differences of what was admissible."""
         if prior is not None:
             self._sums.evidence.aligned(prior)
             prior.require_within(self.dtype)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,9 +30,9 @@ class Part:
 class Answer(NamedTuple):
     """What a model makes of one row: its score, what explains it, and the pattern that gave it.
 
-    ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs to
-    learn the row without doing everything twice; ``nearest`` is the place of the own pattern that
-    explains the row best.
+    ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs
+    to learn the row without doing everything twice; ``nearest`` is the place of the own pattern
+    that explains the row best.
     """
 
     score: float
@@ -229,7 +230,7 @@ def left_out(model: SingleModel, X: Array) -> Array:
     scores = np.empty(len(X))
     edges = np.linspace(0, len(X), min(_BLOCKS, len(X)) + 1).astype(int)
     ages = np.arange(len(X) - 1, -1, -1.0)
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges):
         taken = slice(max(start - window + 1, 0), end + window - 1)
         rest = model.without(X[taken], ages[taken])
         scores[start:end] = rest.scores(X[start:end])

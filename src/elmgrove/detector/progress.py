@@ -64,9 +64,9 @@ class Progress:
 
     Wald's sequential test decides between the stated rate and three times it. While ``learning``
     it begins again whenever the three times is shown: the machine is still changing. It becomes
-    ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on thirty strange
-    rows more than the rate explains mean ``changing``, until the stated rate is shown once more.
-    Strange rows that come together count as few: windows share rows, and causes last.
+    ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on thirty
+    strange rows more than the rate explains mean ``changing``, until the stated rate is shown once
+    more. Strange rows that come together count as few: windows share rows, and causes last.
     """
 
     rate: float | None
