@@ -42,17 +42,13 @@ class Recent:
         self.ordered: list[float] = []
 
     def __len__(self) -> int:
-        return len(self._scores)
+        return len(self.ordered)
 
     def accept(self, row: Array, score: float) -> None:
         """Takes in a row that was learned."""
         self._rows[self._kept % ROWS] = row
         self._kept += 1
-        self.clock += 1
-        if self.clock % self.stride == 0:
-            self._scores.append((self.clock, score))
-            insort(self.ordered, score)
-            self._expire()
+        self._note(score)
 
     def accept_many(self, rows: Array, scores: Array) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
@@ -61,11 +57,7 @@ class Recent:
         self._rows[places] = last
         self._kept += len(rows)
         for score in scores.tolist():
-            self.clock += 1
-            if self.clock % self.stride == 0:
-                self._scores.append((self.clock, score))
-                insort(self.ordered, score)
-                self._expire()
+            self._note(score)
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
@@ -95,6 +87,13 @@ class Recent:
         self._scores = deque((when, factor * score) for when, score in self._scores)
         self._strays = deque((when, factor * score) for when, score in self._strays)
         self.ordered = sorted(score for _, score in self._scores)
+
+    def _note(self, score: float) -> None:
+        self.clock += 1
+        if self.clock % self.stride == 0:
+            self._scores.append((self.clock, score))
+            insort(self.ordered, score)
+            self._expire()
 
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""
