@@ -101,7 +101,7 @@ class Progress:
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
 
     def count(self, strange: bool, known_normal: bool = False) -> None:
-        """Takes in one judged row; of rows known to be normal an excess shows what is not learned."""
+        """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
         self.rows += 1
         self.total += 1
         if strange:
