@@ -240,7 +240,7 @@ class Detector:
 
     def learn_one(self, row: Any) -> None:
         """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
-        x = self.window.add(self._prepared(row))
+        x = self._next_input(row)
         if x is None:
             return
         with self._threads:
@@ -276,11 +276,11 @@ class Detector:
         With a window, the first rows after the start or a gap are scored, but neither judged nor
         learned, until the window is full.
         """
-        x = self.window.add(self._prepared(row))
+        x = self._next_input(row)
         if x is None:
             return self._unjudged(self.window.tail.reshape(-1))
         with self._threads:
-            return self._observed(x.copy(), self.model.answer(x))
+            return self._observed(x, self.model.answer(x))
 
     def observe_many(self, rows: Any) -> list[Verdict]:
         """Observes rows that came together, with the verdicts that ``observe`` would give."""
@@ -532,6 +532,15 @@ class Detector:
     def _padded(self, x: Array) -> Array:
         """An input whose missing rows are 0: where rows are scaled, nothing out of the ordinary."""
         return np.concatenate([np.zeros(self.basis.inputs - len(x), x.dtype), x])
+
+    def _next_input(self, row: Any) -> Array | None:
+        """The input that a row completes, as an array of its own; None where rows are missing."""
+        x = self._prepared(row)
+        if self.basis.window == 1:
+            # The caller may use its buffer again.
+            return x.copy() if self._scale is None else x
+        window = self.window.add(x)
+        return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:
         if self._scale is not None:

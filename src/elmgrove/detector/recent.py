@@ -10,6 +10,8 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove.errors import BadInput, require_whole
 
+# Rows between two looks at what is too old.
+_EXPIRE_EVERY = 32
 #: Rows to keep at most, for scoring them again when others change the model.
 ROWS = 512
 
@@ -93,7 +95,8 @@ class Recent:
         if self.clock % self.stride == 0:
             self._scores.append((self.clock, score))
             insort(self.ordered, score)
-            self._expire()
+            if self.clock % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
+                self._expire()
 
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""
