@@ -22,7 +22,7 @@ from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent import ROWS, Recent
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, explained
@@ -374,7 +374,7 @@ class Detector:
         """Rows that must still come, none of them above the threshold, before there are alarms."""
         if self.state != LEARNING:
             return 0
-        short = max(self.warmup - self._known, self.policy.minimum - len(self.recent), 0)
+        short = max(self.warmup - self._known, self.recent.missing(self.policy.minimum), 0)
         return math.ceil(short) + self.progress.missing
 
     def promote(self) -> int:
@@ -448,7 +448,7 @@ class Detector:
     @property
     def _ready(self) -> bool:
         if not self._warm:
-            enough = len(self.recent) >= self.policy.minimum
+            enough = not self.recent.missing(self.policy.minimum)
             self._warm = enough and self._known >= self.warmup
         return self._warm
 
@@ -457,7 +457,7 @@ class Detector:
         recent = self.recent
         if self._limit is None or recent.clock >= self._limit_until:
             self._settle()
-            enough = len(recent) >= self.policy.minimum
+            enough = not recent.missing(self.policy.minimum)
             self._limit = self.policy.limit(recent) if enough else math.inf
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
@@ -475,8 +475,9 @@ class Detector:
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
-        if self.model.unsettled and len(self.recent.rows) >= max(self.policy.minimum, 1):
-            self.model.settle(self.recent.rows)
+        rows = self.recent.rows if self.model.unsettled else ()
+        if len(rows) >= min(max(self.policy.minimum, 1), ROWS):
+            self.model.settle(rows)
 
     def _level(self) -> float | None:
         """How high the scores of the last rows are, had the model not learned them."""

@@ -30,7 +30,7 @@ class Quarantine:
         self.promote_after = promote_after
         self._width = width
         self._rows: deque[Array] = deque(maxlen=capacity)
-        #: How many strange rows came one after another, up to now.
+        #: How many strange rows came one after another, up to now; a normal one makes it 0.
         self.run = 0
 
     @property
@@ -45,10 +45,6 @@ class Quarantine:
         """Adds a strange row that follows the last one directly."""
         self._rows.append(row.copy())
         self.run += 1
-
-    def interrupt(self) -> None:
-        """Ends the run of strange rows: a normal one came in between."""
-        self.run = 0
 
     def clear(self) -> None:
         """Drops all rows."""

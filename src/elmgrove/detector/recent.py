@@ -27,17 +27,18 @@ class Recent:
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
-    Rows refused by a lot are not: they say nothing about what normal rows do.
+    Rows refused by a lot are not: they say nothing about what normal rows do. Nor does anything
+    grow old while rows are refused: a fault that lasts must not outlive what is normal.
     """
 
     def __init__(self, capacity: int, width: int, dtype: np.dtype[Any]) -> None:
         self.capacity = capacity
         self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
-        #: Of so many rows one score is kept.
+        #: Of so many rows one score is kept, and of so many strays.
         self.stride = 1
-        #: The rows that came, accepted or not.
-        self.clock = 0
+        #: The rows that came, accepted or not; those that were accepted; and those that strayed.
+        self.clock = self.accepted = self.strayed = 0
         self._rows: Array = np.empty((ROWS, width), dtype)
         self._kept = 0
         #: The scores in ascending order.
@@ -65,8 +66,15 @@ class Recent:
         """Remembers a row that was refused by a little."""
         self.clock += 1
         if score <= self._reach(threshold):
-            self._strays.append((self.clock, score))
-        self._expire()
+            self.strayed += 1
+            if self.strayed % self.stride == 0:
+                self._strays.append((self.accepted, score))
+            if len(self._strays) > self.capacity:
+                self._strays.popleft()
+
+    def missing(self, scores: int) -> int:
+        """Counts the rows to accept until the younger half of all has so many scores."""
+        return max(2 * scores - 1 - self.accepted, 0)
 
     def interrupt(self) -> None:
         """Forgets the last rows: what comes now does not follow them."""
@@ -92,16 +100,17 @@ class Recent:
 
     def _note(self, score: float) -> None:
         self.clock += 1
-        if self.clock % self.stride == 0:
-            self._scores.append((self.clock, score))
+        self.accepted += 1
+        if self.accepted % self.stride == 0:
+            self._scores.append((self.accepted, score))
             insort(self.ordered, score)
-            if self.clock % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
+            if self.accepted % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
                 self._expire()
 
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""
-        oldest = self.clock // 2
-        while self._scores and self._scores[0][0] <= oldest and len(self._scores) > 1:
+        oldest = self.accepted // 2
+        while self._scores[0][0] <= oldest:
             self._drop(self._scores.popleft()[1])
         while self._strays and self._strays[0][0] <= oldest:
             self._strays.popleft()
@@ -125,7 +134,8 @@ class Recent:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
-        return {"recent_clock": self.clock, "recent_stride": self.stride}
+        names = ("clock", "accepted", "strayed", "stride")
+        return {"recent": {name: getattr(self, name) for name in names}}
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -140,8 +150,11 @@ class Recent:
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from ``fields`` and ``arrays``."""
-        self.clock = require_whole("recent_clock", fields["recent_clock"], 0)
-        self.stride = require_whole("recent_stride", fields["recent_stride"], 1)
+        known = fields["recent"]
+        self.clock = require_whole("clock", known["clock"], 0)
+        self.accepted = require_whole("accepted", known["accepted"], 0)
+        self.strayed = require_whole("strayed", known["strayed"], 0)
+        self.stride = require_whole("stride", known["stride"], 1)
         rows = arrays["recent"]
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
