@@ -18,8 +18,9 @@ def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent
     """Rows with these scores, and strays, as they would be restored from a file."""
     recent = Recent(4096, 1, np.dtype(float))
     outside, rows = np.array(strays or []), len(scores)
+    counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
     recent.restore(
-        {"recent": {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}},
+        {"recent": {**counters, "refused_at": 0}},
         {
             "recent": np.zeros((0, 1)),
             "scores": np.array(scores),

@@ -27,12 +27,16 @@ class Recent:
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
-    Rows refused by a lot are not: they say nothing about what normal rows do. Nor does anything
-    grow old while rows are refused: a fault that lasts must not outlive what is normal.
+    Rows refused by a lot are not: they say nothing about what normal rows do. Nor are rows that
+    were refused soon (``apart`` rows) after another: a fault that lasts would walk the threshold
+    up. And nothing grows old while rows are refused: a fault must not outlive what is normal.
     """
 
-    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1) -> None:
         self.capacity = capacity
+        self._apart = apart
+        #: When the last row was refused, in rows that came.
+        self.refused_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
         #: Of so many rows one score is kept, and of so many strays.
@@ -65,7 +69,9 @@ class Recent:
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
         self.clock += 1
-        if score <= self._reach(threshold):
+        first = self.clock - self.refused_at >= self._apart
+        self.refused_at = self.clock
+        if first and score <= self._reach(threshold):
             self.strayed += 1
             if self.strayed % self.stride == 0:
                 self._strays.append((self.accepted, score))
@@ -134,7 +140,7 @@ class Recent:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
-        names = ("clock", "accepted", "strayed", "stride")
+        names = ("clock", "accepted", "strayed", "stride", "refused_at")
         return {"recent": {name: getattr(self, name) for name in names}}
 
     @property
@@ -155,6 +161,7 @@ class Recent:
         self.accepted = require_whole("accepted", known["accepted"], 0)
         self.strayed = require_whole("strayed", known["strayed"], 0)
         self.stride = require_whole("stride", known["stride"], 1)
+        self.refused_at = require_whole("refused_at", known["refused_at"], -self._apart)
         rows = arrays["recent"]
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
