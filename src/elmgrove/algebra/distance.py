@@ -153,6 +153,14 @@ class Distance:
         away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
         return self._typical(rate**2, other.L * rate) + max(away, 0.0) / len(z)
 
+    @property
+    def width(self) -> float:
+        """How wide the Gaussian is: the mean logarithm of its variances, along its own axes."""
+        # log det Σ / n, and I + LLᵀ = TᵀT
+        T = _cholesky(np.eye(len(self.L)) + self.L @ self.L.T)
+        along = 2.0 * float(np.log(self.deviation).sum() + np.log(T.diagonal()).sum())
+        return along / len(self.mean)
+
     # Explaining
 
     def last(self, columns: int) -> "Distance":

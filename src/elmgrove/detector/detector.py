@@ -499,9 +499,9 @@ class Detector:
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
-        rows = self.recent.rows if self.model.unsettled else ()
-        if len(rows) >= min(max(self.policy.minimum, 1), ROWS):
-            self.model.settle(rows)
+        needed = min(max(self.policy.minimum, 1), ROWS)
+        if self.model.unsettled and len(self.recent.rows) >= needed:
+            self.model.settle(self.recent.rows)
 
     def _level(self) -> float | None:
         """How high the scores of the last rows are, had the model not learned them."""

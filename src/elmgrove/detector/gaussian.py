@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra import (
     WAITING,
@@ -18,6 +19,7 @@ from elmgrove.algebra import (
     unpack_evidence,
 )
 from elmgrove.detector.model import Answer, Part, left_out
+from elmgrove.detector.new_normal import WIDER, typical_of_each_other
 from elmgrove.errors import BadInput, require_whole
 
 # While rows are observed, the distance may be older than the sums by this share of the rows
@@ -145,11 +147,6 @@ class Gaussian:
         made._sums.load(self.total - rows)
         return made
 
-    @property
-    def typical(self) -> float:
-        """The score of a typical row; by construction 1."""
-        return 1.0
-
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
@@ -172,11 +169,24 @@ class Gaussian:
         self.learn_all(X)
         self._changed()
 
-    def trial(self, rows: Array) -> "Gaussian":
-        """Makes a model of these rows alone that rests on all that is known here."""
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal: typical of each other, and no wider cloud.
+
+        All that is known here would hold them far away whatever they are, so it only says how wide
+        a cloud as many normal rows would be: noise is typical of itself, and wide.
+        """
+        marked = typical_of_each_other(rows, threshold, self.basis.window, self._alone)
+        known, count = self.total, int(marked.sum())
+        if count and known.count > 0.0:
+            like = Distance(known.weighted(count / known.count))
+            if self._alone(rows[marked]).distance.width > like.width + WIDER:
+                marked[:] = False
+        return marked
+
+    def _alone(self, rows: Array) -> "Gaussian":
+        """A model of these rows and no others."""
         made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
         made.learn_all(rows)
-        made.use_prior(self.total)
         return made
 
     # Cooperation

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra import Array, Basis, Evidence, Packed
 
@@ -85,6 +86,10 @@ class SingleModel(Protocol):
 
     def explainer(self, x: Array) -> tuple[int, Any]:
         """Gives what explains rows."""
+        ...
+
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal; learns none of them."""
         ...
 
     @property
@@ -168,8 +173,8 @@ class Model(Protocol):
         """Finds the pattern that explains a row best, and what explains it there."""
         ...
 
-    def trial(self, rows: Array) -> SingleModel:
-        """Makes a model that would explain these rows if they were learned; this one stays."""
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal; learns none of them."""
         ...
 
     @property

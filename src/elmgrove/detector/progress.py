@@ -18,6 +18,18 @@ CHANGING = "changing"
 _TIMES = 3.0
 # So many strange rows more than the rate explains are no chance.
 _LASTING = 10.0
+# What is saved of them.
+_COUNTERS = (
+    "state",
+    "rows",
+    "flagged",
+    "bursts",
+    "calm",
+    "excess",
+    "restarts",
+    "total",
+    "shown_after",
+)
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
 
@@ -123,7 +135,7 @@ class Progress:
             self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
                 young = known_normal or self.rows < self.shown_after
-                self._begin(LEARNING if young else CHANGING)
+                self._begin(LEARNING if young and self.confidence > 0.0 else CHANGING)
         elif strange or self.rows % 8 == 0:
             self._test(known_normal)
 
@@ -141,6 +153,7 @@ class Progress:
 
     def accept(self) -> None:
         """Goes on watching after a change: what was strange is normal now."""
+        self.shown_after = 0
         self._begin(WATCHING)
 
     @property
@@ -151,7 +164,8 @@ class Progress:
     def _test(self, known_normal: bool) -> None:
         ratio = self._evidence / self.seen.length
         if ratio <= -self._bound:
-            self.shown_after = 0 if known_normal else self.total
+            earned = self.state == LEARNING and not known_normal
+            self.shown_after = self.total if earned else 0
             self._begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1
@@ -167,9 +181,7 @@ class Progress:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them; the rate goes with the threshold."""
-        names = ("state", "rows", "flagged", "bursts", "calm", "excess", "restarts")
-        names += ("total", "shown_after")
-        return {"progress": {name: getattr(self, name) for name in names}}
+        return {"progress": {name: getattr(self, name) for name in _COUNTERS}}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
