@@ -56,7 +56,7 @@ class Gaussian:
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self._sums = MomentSums(basis, self.forgetting, self.dtype)
-        self._prior: Evidence | None = None
+        self._prior: Moments | None = None
         self._distance: Distance | None = None
         self._made_at = self._good_until = 0
 
@@ -205,7 +205,10 @@ class Gaussian:
     def total(self) -> Moments:
         """Own evidence and what was received together: what the distance is made of."""
         own = self._sums.evidence
-        return own if self._prior is None else own + self._prior
+        if self._prior is None:
+            return own
+        # Without rows of its own it has no centre near them either.
+        return own + self._prior if own.count > 0.0 else self._prior + own
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -221,7 +224,9 @@ class Gaussian:
         """Adds evidence as own, as if its rows had been learned here."""
         self.basis.require(other.basis)
         other.require_admissible("the evidence to put in is not admissible")
-        self._sums.load(self._sums.evidence + other)
+        own = self._sums.evidence
+        # About its own centre: about another one far away, the digits that count may be lost.
+        self._sums.load(own + other if own.count > 0.0 else other)
         self._changed()
 
     def rest_on(self, parts: Sequence[Evidence]) -> None:
@@ -250,6 +255,7 @@ class Gaussian:
         if prior is not None:
             self._sums.evidence.aligned(prior)
             prior.require_within(self.dtype)
+            assert isinstance(prior, Moments), "what was aligned to moments"
         self._prior = prior
         self._changed()
 

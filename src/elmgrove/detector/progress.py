@@ -186,6 +186,8 @@ class Progress:
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
         known = fields["progress"]
+        if set(known) != set(_COUNTERS):
+            raise BadInput(f"progress has {', '.join(_COUNTERS)}, not {', '.join(known)}")
         if known["state"] not in (LEARNING, WATCHING, CHANGING):
             raise BadInput(f"no state is called {known['state']!r}")
         for name, value in known.items():
