@@ -163,6 +163,8 @@ class Gaussian:
         """Learns rows in their order."""
         self._sums.add_many(X)
         self.learned += len(X)
+        # A state that is saved now knows no older distance, so no observed row is scored by one.
+        self._good_until = self.learned
 
     def adopt(self, X: Array) -> None:
         """Learns rows that were strange and are a new normal: like any others."""
