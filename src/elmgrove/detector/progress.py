@@ -106,8 +106,10 @@ class Progress:
     shown_after: int = 0
 
     def __post_init__(self) -> None:
-        if self.confidence <= 0.0 and self.state == LEARNING:
-            self.state = WATCHING
+        # Where nothing need be shown, it watches from the start.
+        self._first = LEARNING if self.confidence > 0.0 else WATCHING
+        if self.state == LEARNING:
+            self.state = self._first
         rate = 0.01 if self.rate is None else self.rate
         more = min(_TIMES * rate, 0.5 * (1.0 + rate))
         #: What a strange row says for three times the rate, and any other against it.
@@ -135,7 +137,7 @@ class Progress:
             self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
                 young = known_normal or self.rows < self.shown_after
-                self._begin(LEARNING if young and self.confidence > 0.0 else CHANGING)
+                self._begin(self._first if young else CHANGING)
         elif strange or self.rows % 8 == 0:
             self._test(known_normal)
 
