@@ -161,6 +161,14 @@ class Distance:
         far = not (np.isfinite(away) and np.isfinite(wide))
         return np.inf if far else max(wide, 0.0) + max(away, 0.0) / len(z)
 
+    @property
+    def width(self) -> float:
+        """How wide the Gaussian is: the mean logarithm of its variances, along its own axes."""
+        # log det Σ / n, and I + LLᵀ = TᵀT
+        T = _cholesky(np.eye(len(self.L)) + self.L @ self.L.T)
+        along = 2.0 * float(np.log(self.deviation).sum() + np.log(T.diagonal()).sum())
+        return along / len(self.mean)
+
     # Explaining
 
     @property

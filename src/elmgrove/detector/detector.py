@@ -24,7 +24,7 @@ from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent import ROWS, Recent
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, explained
@@ -44,13 +44,14 @@ _LEVEL = 0.95
 class Detector:
     """Learns what normal rows look like, and says how strange a row is.
 
-    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis' distance,
-    squared, divided by the number of values): a typical row scores 1, whatever the units. With
-    another layer, or ``score="loss"``, it is the mean squared error of reconstructing the row from
-    a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual relations between
-    columns, and what leaves the usual range. It does not find a normal row at the wrong time, unless
-    a ``window`` shows it: then the last so many rows, side by side, are one input. With a
-    ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of them at a time.
+    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
+    distance, squared, divided by the number of values): a typical row scores 1, whatever the
+    units. With another layer, or ``score="loss"``, it is the mean squared error of reconstructing
+    the row from a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual
+    relations between columns, and what leaves the usual range. It does not find a normal row at
+    the wrong time, unless a ``window`` shows it: then the last so many rows, side by side, are one
+    input. With a ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of
+    them at a time.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
@@ -201,8 +202,8 @@ class Detector:
         layer = self.basis.layer
         window = f", window {self.basis.window}" if self.basis.window > 1 else ""
         return (
-            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units{window}, "
-            f"{self.learned} rows learned, {self.state}>"
+            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units"
+            f"{window}, {self.learned} rows learned, {self.state}>"
         )
 
     # Scoring: never learns
@@ -403,7 +404,7 @@ class Detector:
         """Rows that must still come, none of them above the threshold, before there are alarms."""
         if self.state != LEARNING:
             return 0
-        short = max(self.warmup - self._known, self.policy.minimum - len(self.recent), 0)
+        short = max(self.warmup - self._known, self.recent.missing(self.policy.minimum), 0)
         return math.ceil(short) + self.progress.missing
 
     def promote(self) -> int:
@@ -477,7 +478,7 @@ class Detector:
     @property
     def _ready(self) -> bool:
         if not self._warm:
-            enough = len(self.recent) >= self.policy.minimum
+            enough = not self.recent.missing(self.policy.minimum)
             self._warm = enough and self._known >= self.warmup
         return self._warm
 
@@ -486,7 +487,7 @@ class Detector:
         recent = self.recent
         if self._limit is None or recent.clock >= self._limit_until:
             self._settle()
-            enough = len(recent) >= self.policy.minimum
+            enough = not recent.missing(self.policy.minimum)
             self._limit = self.policy.limit(recent) if enough else math.inf
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
@@ -504,7 +505,8 @@ class Detector:
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
-        if self.model.unsettled and len(self.recent.rows) >= max(self.policy.minimum, 1):
+        needed = min(max(self.policy.minimum, 1), ROWS)
+        if self.model.unsettled and len(self.recent.rows) >= needed:
             self.model.settle(self.recent.rows)
 
     def _level(self) -> float | None:
