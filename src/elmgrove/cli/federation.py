@@ -17,9 +17,12 @@ from elmgrove.cli.options import (
     Ca,
     Drop,
     ScalingName,
+    ScoreName,
     Seed,
     Units,
     Weights,
+    WindowSize,
+    chosen_window,
     notes,
     read,
     require_not_given,
@@ -101,6 +104,8 @@ def create(
     activation: Activation = "identity",
     weights: Weights = "uniform",
     seed: Seed = 0,
+    window: WindowSize = "auto",
+    score: ScoreName = None,
     ridge: Annotated[float, typer.Option(help="Regularization.", min=0.0)] = 1e-3,
     member: Annotated[
         list[str] | None,
@@ -132,6 +137,8 @@ def create(
             activation=activation,
             weights=weights,
             seed=seed,
+            window=chosen_window(window, table.rows),
+            score=score,
         )
     charter = Charter(name, basis, ridge, None if member is None else tuple(member))
     if folder is not None:
@@ -164,12 +171,13 @@ def show(
         charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
         devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
         entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
-    layer = charter.basis.layer
+    basis, layer = charter.basis, charter.basis.layer
     # Patterns of names like fan-[ab] are no markup.
     console = Console(markup=False, emoji=False)
     console.print(
-        f"{name}: {layer.inputs} inputs, {layer.units} hidden units, {layer.activation}, "
-        f"scaling {charter.basis.scaling.kind}, ridge {charter.ridge:g}, "
+        f"{name}: {layer.inputs} columns, {layer.units} hidden units, {layer.activation}, "
+        f"scaling {basis.scaling.kind}, window {basis.window}, score {basis.score}, "
+        f"ridge {charter.ridge:g}, "
         f"members {', '.join(charter.members or ['any'])}",
         highlight=False,
     )

@@ -74,10 +74,6 @@ class Recent:
             self._strays.append((self.clock, score))
         self._expire()
 
-    def interrupt(self) -> None:
-        """Forgets the last rows: what comes now does not follow them."""
-        self._kept = 0
-
     @property
     def rows(self) -> Array:
         """The last accepted rows, oldest first."""
