@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import get_blas_funcs
+from scipy.linalg.blas import get_blas_funcs, idamax, isamax
 from threadpoolctl import LibController, ThreadpoolController
 
 
@@ -29,6 +29,8 @@ class Blas:
         self._dtype = dtype
         names = tuple(Blas.__annotations__)
         self.__dict__.update(zip(names, get_blas_funcs(names, dtype=dtype), strict=True))
+        #: Finds the place of the value that is largest in size.
+        self.largest: Callable[..., int] = isamax if dtype == np.float32 else idamax
 
     def __reduce__(self) -> tuple[type["Blas"], tuple[np.dtype[Any]]]:
         return Blas, (self._dtype,)

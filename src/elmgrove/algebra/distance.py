@@ -69,11 +69,12 @@ class Distance:
         with one_thread:
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
-        self._rate = (1.0 / deviation).astype(self.dtype)
+        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v in all, and √(v d) what it has of its own.
+        grown = np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))
+        self._marginal = (1.0 / (deviation * grown)).astype(self.dtype)
+        self._own = grown.astype(self.dtype)
         self._mean = self.mean.astype(self.dtype)
         self._K = np.asfortranarray(self.K, self.dtype)
-        # Ten deviations of a column, in units of what it has of its own: √(1 + ‖L_j‖²) = 1/√d
-        self._far = (_FAR * np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))).astype(self.dtype)
         # Of the last row: how much of each value the others leave open, and its share of K.
         columns = self.basis.layer.inputs
         last = self._K[:, -columns:]
@@ -98,12 +99,12 @@ class Distance:
         what all others say.
         """
         z = x - self._mean
-        z *= self._rate
+        z *= self._marginal
+        # Written so that a value that is no number is looked at.
+        if not abs(z[self._blas.largest(z)]) <= _FAR:
+            z = damped(z)
+        z *= self._own
         square = self._blas.dot(z, z)
-        if not square <= _FAR * _FAR:
-            # Only then can one value be far.
-            z = damped(z, self._far)
-            square = self._blas.dot(z, z)
         w = self._blas.gemv(1.0, self._K, z)
         far = self._scale * (square - self._blas.dot(w, w))
         if far > _ALONE:
@@ -122,12 +123,11 @@ class Distance:
         scores = np.empty(len(X))
         for start in range(0, len(X), _BLOCK):
             Z = X[start : start + _BLOCK] - self._mean
-            Z *= self._rate
+            Z *= self._marginal
+            if not np.abs(Z).max() <= _FAR:
+                Z = damped(Z)
+            Z *= self._own
             square = np.einsum("ij,ij->i", Z, Z)
-            far = ~(square <= _FAR * _FAR)
-            if far.any():
-                Z[far] = damped(Z[far], self._far)
-                square = np.einsum("ij,ij->i", Z, Z)
             W = self._blas.gemm(1.0, self._K, Z.T)
             far_off = self._scale * (square - np.einsum("ij,ij->j", W, W))
             G = Z[:, -len(self._open) :] - self._blas.gemm(1.0, self._K_last, W, trans_a=1).T
@@ -175,11 +175,11 @@ class Distance:
         return share, np.asarray(x, np.float64)[block] - step * self.deviation[block]
 
 
-def damped(z: Array, far: Array) -> Array:
+def damped(z: Array) -> Array:
     """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
     size = np.abs(z)
-    grown = far * (1.0 + np.log(np.maximum(size, far) / far))
-    near: Array = np.where(size > far, np.copysign(grown, z), z)
+    grown = _FAR * (1.0 + np.log(np.maximum(size, _FAR) / _FAR))
+    near: Array = np.where(size > _FAR, np.copysign(grown, z), z)
     return near.astype(z.dtype, copy=False)
 
 

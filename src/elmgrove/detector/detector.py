@@ -438,13 +438,13 @@ class Detector:
 
     def _count(self, score: float) -> None:
         if self._ready:
-            self.progress.count(not score <= self._provisional())
+            self.progress.count(not score <= self._provisional(), known_normal=True)
 
     def _count_many(self, scores: Array) -> None:
         if self._ready:
             limit = self._provisional()
             for above in (~(scores <= limit)).tolist():
-                self.progress.count(above)
+                self.progress.count(above, known_normal=True)
 
     def _accept(self, x: Array, score: float) -> None:
         self.recent.accept(x, score)

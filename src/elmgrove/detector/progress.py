@@ -16,8 +16,8 @@ CHANGING = "changing"
 
 # So many times the stated rate is not the stated rate.
 _TIMES = 3.0
-# So many strange rows more than the rate explains are no chance and no single event.
-_LASTING = 30.0
+# So many strange rows more than the rate explains are no chance.
+_LASTING = 10.0
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
 
@@ -64,9 +64,11 @@ class Progress:
 
     Wald's sequential test decides between the stated rate and three times it. While ``learning``
     it begins again whenever the three times is shown: the machine is still changing. It becomes
-    ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on thirty strange
-    rows more than the rate explains mean ``changing``, until the stated rate is shown once more.
-    Strange rows that come together count as few: windows share rows, and causes last.
+    ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on ten strange
+    rows more than the rate explains are an excess that lasts. In a detector that watched for less
+    long than it took to get there, it shows that the rate was not earned yet: an hour does not show
+    the day, and it is ``learning`` again. Later it means ``changing``, until the stated rate is shown
+    once more. Strange rows that come together count as few: windows share rows, and causes last.
     """
 
     rate: float | None
@@ -82,6 +84,9 @@ class Progress:
     excess: float = 0.0
     #: How often the test showed that the machine is still changing.
     restarts: int = 0
+    #: Rows judged in all, and how many it took until the rate was last shown.
+    total: int = 0
+    shown_after: int = 0
 
     def __post_init__(self) -> None:
         if self.confidence <= 0.0 and self.state == LEARNING:
@@ -93,9 +98,10 @@ class Progress:
         self._cost = math.log((1.0 - rate) / (1.0 - more))
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
 
-    def count(self, strange: bool) -> None:
-        """Takes in one judged row."""
+    def count(self, strange: bool, known_normal: bool = False) -> None:
+        """Takes in one judged row; of rows known to be normal an excess shows what is not learned."""
         self.rows += 1
+        self.total += 1
         if strange:
             self.flagged += 1
             if self.calm >= self.window or self.flagged == 1:
@@ -110,7 +116,8 @@ class Progress:
             step = 1.0 if strange else -self._cost / self._gain
             self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
-                self._begin(CHANGING)
+                young = known_normal or self.rows < self.shown_after
+                self._begin(LEARNING if young else CHANGING)
         elif strange or self.rows % 8 == 0:
             self._test()
 
@@ -138,6 +145,7 @@ class Progress:
     def _test(self) -> None:
         ratio = self._evidence / self.seen.length
         if ratio <= -self._bound:
+            self.shown_after = self.total
             self._begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1
@@ -154,6 +162,7 @@ class Progress:
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them; the rate goes with the threshold."""
         names = ("state", "rows", "flagged", "bursts", "calm", "excess", "restarts")
+        names += ("total", "shown_after")
         return {"progress": {name: getattr(self, name) for name in names}}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
