@@ -433,7 +433,7 @@ class Detector:
         """Lets the scores up to now follow a model that others have changed."""
         after = self._level()
         if before and after:
-            self.recent.rescale(after / before)
+            self.recent.follow(before, after)
         self._limit = None
 
     def _count(self, score: float) -> None:
