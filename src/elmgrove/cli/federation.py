@@ -23,10 +23,12 @@ from elmgrove.cli.options import (
     Weights,
     WindowSize,
     chosen_window,
+    note_window,
     notes,
     read,
     require_not_given,
 )
+from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
 from elmgrove.federation import Charter, address_of, basis_of
@@ -121,6 +123,7 @@ def create(
     """
     if (like is None) == (data is None):
         raise BadInput("columns and scaling come from --like or from --data: give one of them")
+    choice: Choice | None = None
     if like is not None:
         require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like}")
         basis = load(like, basis_of)
@@ -129,6 +132,7 @@ def create(
         table = read(data, None, drop or (), skip_bad=False)
         if len(table.rows) == 0:
             raise BadInput(f"{data}: no rows to take columns and scaling from")
+        choice = chosen_window(window, table.rows)
         basis = Basis.fitted(
             table.rows,
             table.names,
@@ -137,16 +141,18 @@ def create(
             activation=activation,
             weights=weights,
             seed=seed,
-            window=chosen_window(window, table.rows),
+            window=choice.window,
             score=score,
         )
     charter = Charter(name, basis, ridge, None if member is None else tuple(member))
     if folder is not None:
         FolderExchange.create(folder, charter)
+        note_window(choice)
         notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json()
+    note_window(choice)
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
     Console().print(made["token"], soft_wrap=True, highlight=False)
 

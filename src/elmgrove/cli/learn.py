@@ -24,6 +24,7 @@ from elmgrove.cli.options import (
     WindowSize,
     chosen_window,
     new_state_option,
+    note_window,
     notes,
     percent,
     read,
@@ -32,6 +33,7 @@ from elmgrove.cli.options import (
 from elmgrove.detector import (
     CHANGING,
     WATCHING,
+    Choice,
     Detector,
     FalseAlarmRate,
     FixedThreshold,
@@ -121,6 +123,7 @@ def learn(
         threshold=threshold,
         sigma=sigma,
     )
+    choice: Choice | None = None
     with locked(state):
         if state.exists():
             kept = f"{state} exists and keeps the settings it was made with"
@@ -134,10 +137,12 @@ def learn(
             if len(table.rows) == 0:
                 raise BadInput(f"{data}: no rows to learn from")
             member = new.start(state, table)
+            choice = None if like else chosen_window(window, table.rows)
         lesson = Lesson(member.detector, table, gate)
         lesson.take()
         require_solution(member, table)
         save(state, member)
+        note_window(choice)
         _report(member, lesson)
         notes.print(f"{_outlook(member.detector)} Saved {state}.")
 
@@ -193,7 +198,7 @@ class NewDevice:
             activation=self.activation,
             weights=self.weights,
             seed=self.seed,
-            window=chosen_window(self.window, table.rows),
+            window=chosen_window(self.window, table.rows).window,
             score=self.score,
         )
 

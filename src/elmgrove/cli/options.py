@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis
-from elmgrove.detector import choose_window, require_window
+from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
 from elmgrove.storage import Table, read_table
 
@@ -96,13 +96,17 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
         raise BadInput(f"{', '.join(given)}: {because}")
 
 
-def chosen_window(window: str, rows: Array) -> int:
-    """Reads ``--window``; for auto, the rows decide, and a note says what and why."""
+def chosen_window(window: str, rows: Array) -> Choice:
+    """Reads ``--window``; for auto, the rows decide."""
     if require_window(window) != "auto":
-        return int(window)
-    choice = choose_window(rows)
-    notes.print(f"Window of {choice.window}: {choice.reason}.")
-    return choice.window
+        return Choice(int(window), "as stated")
+    return choose_window(rows)
+
+
+def note_window(choice: Choice | None) -> None:
+    """Notes which window was chosen, and why; nothing where a file says it."""
+    if choice is not None:
+        notes.print(f"Window of {choice.window}: {choice.reason}.")
 
 
 def percent(share: float) -> str:
