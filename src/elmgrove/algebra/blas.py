@@ -58,8 +58,9 @@ class OneThread:
                 if self._switches is None:
                     self._switches = _switches()
                 self._before = [get() for get, _ in self._switches]
-                for _, put in self._switches:
-                    put(1)
+                for (_, put), threads in zip(self._switches, self._before, strict=True):
+                    if threads != 1:
+                        put(1)
             self._depth += 1
 
     def __exit__(
@@ -72,7 +73,8 @@ class OneThread:
             self._depth -= 1
             if self._depth == 0 and self._switches is not None:
                 for (_, put), threads in zip(self._switches, self._before, strict=True):
-                    put(threads)
+                    if threads != 1:
+                        put(threads)
 
 
 def _switches() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:

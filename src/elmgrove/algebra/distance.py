@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from elmgrove.algebra.blas import Blas, one_thread
@@ -23,8 +23,8 @@ _RIDGE = 1e-10
 _TRIES = 12
 # Beyond so many deviations a value counts by its logarithm.
 _FAR = 10.0
-# Rows a product in bulk.
-_BLOCK = 1024
+# Values that are scored at once in bulk.
+_BLOCK = 65536
 
 
 class Distance:
@@ -54,18 +54,19 @@ class Distance:
         L, self.ridge = _factor(moments, m, v)
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
         d = 1.0 - (1.0 - chance) * (1.0 - own)
-        seen = L / np.sqrt(d)
         L *= np.sqrt((1.0 - chance) / d)
         self._take(L, np.sqrt(v * d))
         # What the rows themselves score by this: without it, what was taken for chance, and so for
-        # noise, would make them score less than 1.
-        typical = self._typical(own / d, seen)
+        # noise, would make them score less than 1. Their covariance, in these units, is
+        # diag(own/d) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
+        share = np.einsum("ij,ij->j", self.K, self.K)
+        typical = float(own / d @ (1.0 - share) + share.sum() / max(1.0 - chance, 1e-9)) / len(v)
         self._scale = N / (N + 1.0) / max(typical, chance)
 
     def _take(self, L: Array, deviation: Array) -> None:
         #: What a column has of its own beside what the mixtures say, and those as L.
         self.deviation, self.L = deviation, L
-        T = _cholesky(np.eye(len(L)) + L @ L.T)
+        T = _cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
         with one_thread:
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
@@ -75,11 +76,12 @@ class Distance:
         self._own = grown.astype(self.dtype)
         self._mean = self.mean.astype(self.dtype)
         self._K = np.asfortranarray(self.K, self.dtype)
-        # Of the last row: how much of each value the others leave open, and its share of K.
-        columns = self.basis.layer.inputs
-        last = self._K[:, -columns:]
-        self._K_last = np.asfortranarray(last)
-        self._open = (1.0 - np.einsum("ij,ij->j", last, last)) ** -1
+        # Of the last row: what the others leave open of each value, and its share of K.
+        last = self.K[:, -self.basis.layer.inputs :]
+        still_open = np.sqrt(1.0 / np.maximum(1.0 - np.einsum("ij,ij->j", last, last), 1e-12))
+        self._open = still_open.astype(self.dtype)
+        self._K_last = np.asfortranarray((last * still_open).T, self.dtype)
+        self._first = len(deviation) - len(still_open)
         self._parts: dict[int, Distance] = {}
 
     def _typical(self, own: Array, seen: Array) -> float:
@@ -98,45 +100,50 @@ class Distance:
         z are its deviations, and a is what one value of the last row alone adds, if it is far from
         what all others say.
         """
+        blas = self._blas
         z = x - self._mean
         z *= self._marginal
         # Written so that a value that is no number is looked at.
-        if not abs(z[self._blas.largest(z)]) <= _FAR:
+        if not -_FAR <= z[blas.largest(z)] <= _FAR:
             z = damped(z)
         z *= self._own
-        square = self._blas.dot(z, z)
-        w = self._blas.gemv(1.0, self._K, z)
-        far = self._scale * (square - self._blas.dot(w, w))
+        w = blas.gemv(1.0, self._K, z)
+        far = self._scale * (blas.dot(z, z) - blas.dot(w, w))
         if far > _ALONE:
-            # Only then can one value alone be far.
-            g = z[-len(self._open) :] - self._blas.gemv(1.0, self._K_last, w, trans=1)
-            g *= g
-            g *= self._open
-            alone = self._scale * float(g.max()) - _ALONE
+            # Only then can one value alone be far: (z − Kᵀw)², by what the others leave open.
+            g = z[self._first :] * self._open
+            g -= blas.gemv(1.0, self._K_last, w)
+            alone = self._scale * float(g[blas.largest(g)]) ** 2 - _ALONE
             if alone > 0.0:
                 far += _ALONE_WEIGHT * min(alone, _ALONE_MOST)
-        # Rounding may leave a little less than nothing.
-        return far / len(z) if far > 0.0 else 0.0
+        # Rounding may leave a little less than nothing; what is no number stays so.
+        return 0.0 if far < 0.0 else far / len(z)
 
     def score_many(self, X: Array) -> Array:
         """Scores each row, as ``score_one`` scores one."""
         scores = np.empty(len(X))
-        for start in range(0, len(X), _BLOCK):
-            Z = X[start : start + _BLOCK] - self._mean
-            Z *= self._marginal
-            if not np.abs(Z).max() <= _FAR:
-                Z = damped(Z)
-            Z *= self._own
-            square = np.einsum("ij,ij->i", Z, Z)
-            W = self._blas.gemm(1.0, self._K, Z.T)
-            far_off = self._scale * (square - np.einsum("ij,ij->j", W, W))
-            G = Z[:, -len(self._open) :] - self._blas.gemm(1.0, self._K_last, W, trans_a=1).T
-            G *= G
-            G *= self._open
-            alone = np.clip(G.max(axis=1) * self._scale - _ALONE, 0.0, _ALONE_MOST)
-            scores[start : start + _BLOCK] = far_off + _ALONE_WEIGHT * alone
+        # So many rows that what is computed of them stays in the processor's cache.
+        size = max(_BLOCK // X.shape[1], 16)
+        for start in range(0, len(X), size):
+            scores[start : start + size] = self._far_off(X[start : start + size])
         scores /= len(self.mean)
         return np.maximum(scores, 0.0, out=scores)
+
+    def _far_off(self, X: Array) -> Array:
+        Z = X - self._mean
+        Z *= self._marginal
+        if not (Z.max() <= _FAR and Z.min() >= -_FAR):
+            Z = damped(Z)
+        Z *= self._own
+        W = self._blas.gemm(1.0, self._K, Z.T)
+        far = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->j", W, W)
+        far *= self._scale
+        G = Z[:, self._first :] * self._open
+        G -= self._blas.gemm(1.0, self._K_last, W).T
+        alone = np.maximum(G.max(axis=1), -G.min(axis=1))
+        alone = np.clip(self._scale * alone**2 - _ALONE, 0.0, _ALONE_MOST)
+        together: Array = far + _ALONE_WEIGHT * alone
+        return together
 
     def mean_score(self, other: "Distance") -> float:
         """Computes how many times as far rows like the other's lie from here as typical ones."""

@@ -33,6 +33,7 @@ def pack_detector(detector: Detector) -> Packed:
         **waiting,
         **detector.recent.fields,
         **detector.progress.fields,
+        "limit": detector.limit,
     }
     last = {"last_rows": detector.window.tail.copy()}
     return fields, {**arrays, **detector.recent.arrays, **strange, **last}
@@ -64,4 +65,5 @@ def unpack_detector(
     if last.ndim != 2 or (len(last) >= max(detector.basis.window, 1) and len(last)):
         raise BadInput("more last rows than a window needs")
     detector.window.add_many(last)
+    detector.limit = fields["limit"]
     return detector

@@ -59,6 +59,10 @@ class Autoencoder(OSELM):
         r = x - guess.y
         return Answer(float(self._blas.dot(r, r)) / len(x), Reconstruction(guess.y), guess)
 
+    def answers_ahead(self, X: Array) -> list[Answer]:
+        """Answers for the first of these rows: the next one needs what is learned of it."""
+        return [self.answer(X[0])]
+
     def rows_alike(self) -> int:
         """Counts the rows to learn until the model that ``answers`` uses is another one."""
         return max(self.learned // 2, _FEW)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,12 @@ from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.windows import Window, choose_window, stacked
 from elmgrove.errors import BadInput, require_whole
 
+# Products of fewer numbers are never spread over threads.
+_SMALL = 4096
 # Rows that are prepared at once.
 _BLOCK = 4096
+# The threshold may be older than the scores it is computed from by this part of them.
+_SHARE = 128
 # The share of recent scores that is compared when others change the model.
 _LEVEL = 0.95
 
@@ -123,6 +128,12 @@ class Detector:
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
         self.window = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
+        # The threshold is computed again at this number of rows.
+        self._limit_until = 0
+        self._warm = False
+        # For a small matrix even asking for one thread takes longer than the product.
+        large = layer.units * basis.inputs > _SMALL
+        self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
 
     @classmethod
     def for_data(
@@ -226,14 +237,14 @@ class Detector:
 
     def learn_one(self, row: Any) -> None:
         """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
-        x = self.window.add(self._prepared(row))
+        x = self._next_input(row)
         if x is None:
             return
-        with one_thread:
+        with self._threads:
             answer = self.model.answer(x)
             self._count(answer.score)
             self.model.keep(answer, x)
-        self._accept(x, answer.score)
+        self.recent.accept(x, answer.score)
 
     def learn_many(self, rows: Any) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
@@ -261,32 +272,55 @@ class Detector:
         With a window, the first rows after the start or a gap are scored, but neither judged nor
         learned, until the window is full.
         """
-        prepared = self._prepared(row)
-        x = self.window.add(prepared)
+        x = self._next_input(row)
         if x is None:
             return self._unjudged(self.window.tail.reshape(-1))
-        with one_thread:
+        with self._threads:
             return self._observed(x, self.model.answer(x))
 
     def observe_many(self, rows: Any) -> list[Verdict]:
         """Observes rows that came together, with the verdicts that ``observe`` would give."""
-        return [self.observe(row) for row in self._raw.many(rows)[0]]
+        X = self._prepared_many(rows)
+        missing = min(self.basis.window - 1 - len(self.window), len(X))
+        verdicts = list[Verdict]()
+        for x in X[:missing]:
+            self.window.add(x)
+            verdicts.append(self._unjudged(self.window.tail.reshape(-1)))
+        for start in range(missing, len(X), _BLOCK):
+            inputs = self.window.add_many(X[start : start + _BLOCK])
+            with self._threads:
+                verdicts += self._observed_many(inputs)
+        return verdicts
+
+    def _observed_many(self, inputs: Array) -> list[Verdict]:
+        verdicts = list[Verdict]()
+        while len(verdicts) < len(inputs):
+            version, begun = self.model.version, len(verdicts)
+            for answer in self.model.answers_ahead(inputs[begun:]):
+                # A copy: a verdict that somebody keeps is not to keep all the others' rows.
+                verdicts.append(self._observed(inputs[len(verdicts)].copy(), answer))
+                if self.model.version != version:
+                    # Rows were promoted: what was answered ahead is out of date.
+                    break
+        return verdicts
 
     def _observed(self, x: Array, answer: Answer) -> Verdict:
-        score, model, progress = answer.score, self.model, self.progress
-        limit, ready = self._provisional(), self._ready
+        score, progress = answer.score, self.progress
+        limit = self._provisional()
         # Written so that a score that is no number would be strange.
         above = not score <= limit
-        state = progress.state if ready else LEARNING
-        if ready:
+        state = LEARNING
+        if self._ready:
+            state = progress.state
             progress.count(above)
         strange = above and state != LEARNING
         promoted = 0
         if strange:
             promoted = self._refuse(x, score, limit)
         else:
-            model.keep(answer, x)
-            self._accept(x, score)
+            self.model.keep(answer, x)
+            self.recent.accept(x, score)
+            self.quarantine.run = 0
         return Verdict(
             score,
             math.inf if state == LEARNING else limit,
@@ -297,7 +331,7 @@ class Detector:
             promoted,
             answer.pattern,
             progress.seen,
-            x.copy(),
+            x,
             answer.view,
             self.basis,
         )
@@ -405,16 +439,31 @@ class Detector:
 
     @property
     def _ready(self) -> bool:
-        return len(self.recent) >= self.policy.minimum and self._known >= self.warmup
+        if not self._warm:
+            enough = len(self.recent) >= self.policy.minimum
+            self._warm = enough and self._known >= self.warmup
+        return self._warm
 
     def _provisional(self) -> float:
         """The threshold by the scores up to now, whether it is relied on or not yet."""
-        if self._limit is None:
+        recent = self.recent
+        if self._limit is None or recent.clock >= self._limit_until:
             self._settle()
-            enough = len(self.recent) >= max(self.policy.minimum, 1)
-            fixed = not self.policy.minimum
-            self._limit = self.policy.limit(self.recent) if enough or fixed else math.inf
+            enough = len(recent) >= self.policy.minimum
+            self._limit = self.policy.limit(recent) if enough else math.inf
+            self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
+
+    @property
+    def limit(self) -> list[float] | None:
+        """The threshold as it was last computed, and until which row it is good; to be saved."""
+        known = self._limit is not None and self._limit < math.inf
+        return [self._limit or 0.0, float(self._limit_until)] if known else None
+
+    @limit.setter
+    def limit(self, limit: list[float] | None) -> None:
+        if limit is not None:
+            self._limit, self._limit_until = float(limit[0]), int(limit[1])
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
@@ -434,7 +483,7 @@ class Detector:
         after = self._level()
         if before and after:
             self.recent.follow(before, after)
-        self._limit = None
+        self._limit, self._warm = None, False
 
     def _count(self, score: float) -> None:
         if self._ready:
@@ -446,14 +495,8 @@ class Detector:
             for above in (~(scores <= limit)).tolist():
                 self.progress.count(above, known_normal=True)
 
-    def _accept(self, x: Array, score: float) -> None:
-        self.recent.accept(x, score)
-        self.quarantine.interrupt()
-        self._limit = None
-
     def _refuse(self, x: Array, score: float, threshold: float) -> int:
         self.recent.refuse(score, threshold)
-        self._limit = None
         self.quarantine.add(x)
         rows = self.quarantine.release_new_normal(self.model, threshold)
         if len(rows):
@@ -494,6 +537,15 @@ class Detector:
     def _padded(self, x: Array) -> Array:
         """An input whose missing rows are 0: where rows are scaled, nothing out of the ordinary."""
         return np.concatenate([np.zeros(self.basis.inputs - len(x), x.dtype), x])
+
+    def _next_input(self, row: Any) -> Array | None:
+        """The input that a row completes, as an array of its own; None where rows are missing."""
+        x = self._prepared(row)
+        if self.basis.window == 1:
+            # The caller may use its buffer again.
+            return x.copy() if self._scale is None else x
+        window = self.window.add(x)
+        return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:
         if self._scale is not None:

@@ -22,7 +22,7 @@ from elmgrove.errors import BadInput, require_whole
 
 # While rows are observed, the distance may be older than the sums by this share of the rows learned,
 # and at most by so many rows: that changes a score by far less than other rows would.
-_OBSERVED_SHARE, _OBSERVED_MOST = 64, 256
+_OBSERVED_SHARE, _OBSERVED_MOST = 16, 256
 # While rows are learned, it only serves to see how scores are spread.
 _LEARNED_SHARE, _LEARNED_LEAST = 2, 8
 
@@ -56,7 +56,7 @@ class Gaussian:
         self._sums = MomentSums(basis, self.forgetting, self.dtype)
         self._prior: Evidence | None = None
         self._distance: Distance | None = None
-        self._made_at = 0
+        self._made_at = self._good_until = 0
 
     @property
     def models(self) -> tuple["Gaussian", ...]:
@@ -74,13 +74,18 @@ class Gaussian:
 
     def answer(self, x: Array) -> Answer:
         """Scores one row of a stream, by a distance that may be a few rows old."""
-        age = self.learned - self._made_at
-        if self._distance is None or (
-            age >= _OBSERVED_MOST or age * _OBSERVED_SHARE >= max(self._made_at, _OBSERVED_SHARE)
-        ):
+        if self._distance is None or self.learned >= self._good_until:
             self._refresh()
         distance = self._made()
         return Answer(distance.score_one(x), distance)
+
+    def answers_ahead(self, X: Array) -> list[Answer]:
+        """Answers for the first of these rows, for as many as one distance is good for."""
+        if self._distance is None or self.learned >= self._good_until:
+            self._refresh()
+        distance = self._made()
+        scores = distance.score_many(X[: self._good_until - self.learned])
+        return [Answer(score, distance) for score in scores.tolist()]
 
     def rows_alike(self) -> int:
         """Counts the rows to learn until the distance that ``answers`` uses is computed again."""
@@ -244,6 +249,8 @@ class Gaussian:
     def _refresh(self) -> None:
         self._distance = Distance(self.total, self.dtype)
         self._made_at = self.learned
+        allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
+        self._good_until = self.learned + allowed
 
     def _made(self) -> Distance:
         if self._distance is None:

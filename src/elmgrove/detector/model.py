@@ -127,6 +127,10 @@ class Model(Protocol):
         """Learns the row that was answered, with the work that was done for that."""
         ...
 
+    def answers_ahead(self, X: Array) -> list[Answer]:
+        """Scores the first of these rows of a stream, as many as can be without learning them."""
+        ...
+
     def rows_alike(self) -> int:
         """Counts the rows to learn until the model that ``answers`` uses is another one."""
         ...

@@ -96,6 +96,7 @@ class Progress:
         #: What a strange row says for three times the rate, and any other against it.
         self._gain = math.log(more / rate)
         self._cost = math.log((1.0 - rate) / (1.0 - more))
+        self._relief = -self._cost / self._gain
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
 
     def count(self, strange: bool, known_normal: bool = False) -> None:
@@ -113,8 +114,9 @@ class Progress:
             # No rate was stated, so nothing is to be shown.
             return
         if self.state == WATCHING:
-            step = 1.0 if strange else -self._cost / self._gain
-            self.excess = max(self.excess + step / self.seen.length, 0.0)
+            step = 1.0 if strange else self._relief
+            length = (self.flagged + (self.window + 1) / 2.0) / (self.bursts + 1.0)
+            self.excess = max(self.excess + step / length, 0.0)
             if self.excess >= _LASTING:
                 young = known_normal or self.rows < self.shown_after
                 self._begin(LEARNING if young else CHANGING)

@@ -11,6 +11,8 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove.errors import BadInput, require_whole
 
+# Rows between two looks at what is too old.
+_EXPIRE_EVERY = 32
 #: Rows to keep at most, for scoring them again when others change the model.
 ROWS = 512
 
@@ -47,18 +49,14 @@ class Recent:
         self._factor = 1.0
 
     def __len__(self) -> int:
-        return len(self._scores)
+        return len(self.ordered)
 
     def accept(self, row: Array, score: float) -> None:
         """Takes in a row that was learned."""
         self._settle()
         self._rows[self._kept % ROWS] = row
         self._kept += 1
-        self.clock += 1
-        if self.clock % self.stride == 0:
-            self._scores.append((self.clock, score))
-            insort(self.ordered, score)
-            self._expire()
+        self._note(score)
 
     def accept_many(self, rows: Array, scores: Array) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
@@ -68,11 +66,7 @@ class Recent:
         self._rows[places] = last
         self._kept += len(rows)
         for score in scores.tolist():
-            self.clock += 1
-            if self.clock % self.stride == 0:
-                self._scores.append((self.clock, score))
-                insort(self.ordered, score)
-                self._expire()
+            self._note(score)
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
@@ -112,6 +106,14 @@ class Recent:
             self._scores = deque((when, self._factor * score) for when, score in self._scores)
             self._strays = deque((when, self._factor * score) for when, score in self._strays)
             self._level, self._factor = None, 1.0
+
+    def _note(self, score: float) -> None:
+        self.clock += 1
+        if self.clock % self.stride == 0:
+            self._scores.append((self.clock, score))
+            insort(self.ordered, score)
+            if self.clock % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
+                self._expire()
 
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""

@@ -58,6 +58,10 @@ class Mixture:
         """Lets the best model answer for a row; ``keep`` learns it with the work that was done."""
         return self._weighing.answer(x)
 
+    def answers_ahead(self, X: Array) -> list[Answer]:
+        """Answers for the first of these rows: the next one needs what is learned of it."""
+        return [self.answer(X[0])]
+
     def rows_alike(self) -> int:
         """Counts the rows to learn until the model that ``answers`` uses is another one."""
         return min(max(self.learned // 2, _FEW), self.patterns.rows_until_change)
