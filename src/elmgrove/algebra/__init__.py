@@ -31,6 +31,7 @@ from elmgrove.algebra.packing import (
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
 from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
+from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 
 __all__ = [
     "ACTIVATIONS",
@@ -38,6 +39,7 @@ __all__ = [
     "OSELM",
     "SCALINGS",
     "SCORES",
+    "SPECTRA",
     "WAITING",
     "Array",
     "Basis",
@@ -46,6 +48,7 @@ __all__ = [
     "Evidence",
     "Factor",
     "Fitted",
+    "Frames",
     "Guess",
     "HiddenLayer",
     "MomentSums",
@@ -55,6 +58,7 @@ __all__ = [
     "RoundUpdate",
     "Rows",
     "Scaling",
+    "Spectrum",
     "Step",
     "average",
     "cluster",

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.fingerprint import differences, fingerprint
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
+from elmgrove.algebra.rows import Rows
 from elmgrove.algebra.scaling import Scaling
+from elmgrove.algebra.spectrum import Frames, Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
 #: What a detector's score is computed from: a distance from moments, or the papers' loss.
@@ -23,7 +25,8 @@ class Basis:
 
     Two pieces of evidence may be added exactly when their bases are equal. The layer's ``inputs``
     are the columns of one row; with a ``window`` the last so many rows, side by side, are one
-    input, and ``hidden`` is the layer for that. ``score`` decides which sums are kept.
+    input, and ``hidden`` is the layer for that. ``score`` decides which sums are kept. With a
+    ``spectrum`` the columns are samples of fast signals, and what is learned are their band powers.
     """
 
     layer: HiddenLayer
@@ -32,6 +35,7 @@ class Basis:
     scaling: Scaling = field(default_factory=Scaling)
     window: int = 1
     score: str = "loss"
+    spectrum: Spectrum | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outputs", require_whole("outputs", self.outputs, 1))
@@ -45,9 +49,11 @@ class Basis:
             )
         if self.score == "distance" and self.outputs != self.inputs:
             raise BadInput(f"{self.outputs} outputs, where a distance has {self.inputs} inputs")
-        if self.features is not None and len(self.features) != self.layer.inputs:
+        if self.layer.inputs % self.bands:
+            raise BadInput(f"{self.layer.inputs} inputs are no multiple of {self.bands} bands")
+        if self.features is not None and len(self.features) != self.columns:
             raise BadInput(
-                f"{len(self.features)} feature names for {self.layer.inputs} inputs of the layer"
+                f"{len(self.features)} feature names for {self.columns} columns of a row"
             )
         if not all(isinstance(name, str) for name in self.features or ()):
             raise BadInput("the names of features must be text")
@@ -67,15 +73,39 @@ class Basis:
         units: int | None = None,
         window: int = 1,
         score: str | None = None,
+        spectrum: Spectrum | None = None,
         **layer: Any,
     ) -> "Basis":
-        """Makes a detector's basis for rows like these; ``layer`` holds settings of the layer."""
+        """Makes a detector's basis for rows like these; ``layer`` holds settings of the layer.
+
+        With a ``spectrum`` the rows are samples, and the scaling is fitted to their spectra.
+        """
+        if spectrum is not None:
+            rows = Frames(spectrum, Rows(rows.shape[1], np.float64)).add(rows)
+            if not len(rows):
+                raise BadInput(f"fewer samples than one frame of {spectrum.length} has")
         columns = rows.shape[1]
         score = score or default_score(layer.get("activation", "identity"))
         made = HiddenLayer(columns, units or suggested_units(columns * window, score), **layer)
         features = None if names is None else tuple(names)
         fitted = Scaling.fitted(scaling, rows)
-        return cls(made, columns * window, features, fitted, window, score)
+        return cls(made, columns * window, features, fitted, window, score, spectrum)
+
+    @property
+    def bands(self) -> int:
+        """The values that each column becomes: as many as the spectrum has bands, or one."""
+        return 1 if self.spectrum is None else self.spectrum.bands
+
+    @property
+    def columns(self) -> int:
+        """The columns of a row as it comes, before a spectrum makes more of them."""
+        return self.layer.inputs // self.bands
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what one row becomes: its columns, or the bands of their spectra."""
+        names = self.features or tuple(f"column {i}" for i in range(self.columns))
+        return names if self.spectrum is None else self.spectrum.names(names)
 
     @property
     def inputs(self) -> int:
@@ -97,6 +127,7 @@ class Basis:
             "scaling": self.scaling.fields,
             "window": self.window,
             "score": self.score,
+            "spectrum": None if self.spectrum is None else self.spectrum.fields,
         }
 
     @classmethod
@@ -112,6 +143,7 @@ class Basis:
             Scaling.from_fields(fields["scaling"]),
             fields["window"],
             fields["score"],
+            None if fields["spectrum"] is None else Spectrum.from_fields(fields["spectrum"]),
         )
 
     @cached_property

@@ -15,6 +15,8 @@ from elmgrove.errors import BadInput, require_whole
 
 #: The ways to lay bands over the frequencies, by name.
 SPECTRA = ("bands", "mel")
+# A stranger may have stated the length: no device is to make room for any that there is.
+_LONGEST = 2**20
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Spectrum:
         object.__setattr__(self, "rate", float(rate))
         for name, least in (("length", 16), ("bands", 1), ("step", 0)):
             object.__setattr__(self, name, require_whole(name, getattr(self, name), least))
+        if self.length > _LONGEST:
+            raise BadInput(f"length must be at most {_LONGEST} samples, not {self.length}")
         if self.step > self.length:
             raise BadInput(f"step must be at most the length {self.length}, not {self.step}")
         # What is equal has the same fingerprint.

@@ -36,6 +36,8 @@ def pack_detector(detector: Detector) -> Packed:
         "limit": detector.limit,
     }
     last = {"last_rows": detector.window.tail.copy()}
+    if detector.frames is not None:
+        last["samples"] = detector.frames.pending
     return fields, {**arrays, **detector.recent.arrays, **strange, **last}
 
 
@@ -65,5 +67,7 @@ def unpack_detector(
     if last.ndim != 2 or (len(last) >= max(detector.basis.window, 1) and len(last)):
         raise BadInput("more last rows than a window needs")
     detector.window.add_many(last)
+    if detector.frames is not None and len(detector.frames.add(arrays["samples"])):
+        raise BadInput("more samples than an unfinished frame has")
     detector.limit = fields["limit"]
     return detector

@@ -11,9 +11,11 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    Frames,
     HiddenLayer,
     Rows,
     Scaling,
+    Spectrum,
     default_score,
     one_thread,
 )
@@ -47,7 +49,8 @@ class Detector:
     another layer, or ``score="loss"``, it is the mean squared error of reconstructing the row from
     a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual relations between
     columns, and what leaves the usual range. It does not find a normal row at the wrong time, unless
-    a ``window`` shows it: then the last so many rows, side by side, are one input.
+    a ``window`` shows it: then the last so many rows, side by side, are one input. With a
+    ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of them at a time.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
@@ -85,6 +88,7 @@ class Detector:
         *,
         score: str | None = None,
         window: int = 1,
+        spectrum: Spectrum | None = None,
         patterns: PatternRule | None = None,
         features: Sequence[str] | None = None,
         scaling: Scaling | None = None,
@@ -106,6 +110,7 @@ class Detector:
             scaling or Scaling(),
             window,
             score or default_score(layer.activation),
+            spectrum,
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
@@ -119,12 +124,16 @@ class Detector:
         self.warmup = 2 * layer.units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
-        self.recent = Recent(self.policy.capacity, basis.inputs, self.model.dtype)
+        self.recent = Recent(
+            self.policy.capacity, basis.inputs, self.model.dtype, _apart(self.policy, window)
+        )
         #: What counting has shown up to now.
         self.progress = Progress(self.policy.rate, self.policy.confidence, window)
-        self._rows = Rows(layer.inputs, self.model.dtype, names)
+        self._rows = Rows(layer.inputs, self.model.dtype, names if spectrum is None else None)
         # Rows are scaled before they are rounded: a large mean would swallow what differs.
-        self._raw = Rows(layer.inputs, np.float64, names)
+        self._raw = Rows(basis.columns, np.float64, names)
+        #: The samples of a frame that is not complete yet; None where rows are no samples.
+        self.frames = None if spectrum is None else Frames(spectrum, self._raw)
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
         self.window = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
@@ -142,6 +151,7 @@ class Detector:
         *,
         window: int | str = "auto",
         score: str | None = None,
+        spectrum: Spectrum | None = None,
         scaling: str = "standard",
         units: int | None = None,
         seed: int = 0,
@@ -159,9 +169,17 @@ class Detector:
             raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
         X, _ = Rows(X.shape[1], np.float64).many(rows)
         names = tuple(labels) if len(labels) == X.shape[1] else None
-        size = choose_window(X).window if window == "auto" else require_whole("window", window, 1)
+        seen = X if spectrum is None else Frames(spectrum, Rows(X.shape[1], np.float64)).add(X)
+        size = choose_window(seen).window if window == "auto" else window
         basis = Basis.fitted(
-            X, names, scaling=scaling, units=units, window=size, score=score, seed=seed
+            X,
+            names,
+            scaling=scaling,
+            units=units,
+            window=require_whole("window", size, 1),
+            score=score,
+            spectrum=spectrum,
+            seed=seed,
         )
         return cls.for_basis(basis, **settings)
 
@@ -172,6 +190,7 @@ class Detector:
             basis.layer,
             score=basis.score,
             window=basis.window,
+            spectrum=basis.spectrum,
             features=basis.features,
             scaling=basis.scaling,
             **settings,
@@ -248,7 +267,7 @@ class Detector:
 
     def learn_many(self, rows: Any) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
-        X = self._prepared_many(rows)
+        X = self._prepared_next(rows)
         for start in range(0, len(X), _BLOCK):
             inputs = self.window.add_many(X[start : start + _BLOCK])
             while len(inputs):
@@ -265,6 +284,8 @@ class Detector:
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
         self.window.restart()
+        if self.frames is not None:
+            self.frames.restart()
 
     def observe(self, row: Any) -> Verdict:
         """Scores the row, decides, and learns it unless it is strange.
@@ -279,8 +300,11 @@ class Detector:
             return self._observed(x, self.model.answer(x))
 
     def observe_many(self, rows: Any) -> list[Verdict]:
-        """Observes rows that came together, with the verdicts that ``observe`` would give."""
-        X = self._prepared_many(rows)
+        """Observes rows that came together, with the verdicts that ``observe`` would give.
+
+        With a spectrum, rows are samples, and there is a verdict for each frame they complete.
+        """
+        X = self._prepared_next(rows)
         missing = min(self.basis.window - 1 - len(self.window), len(X))
         verdicts = list[Verdict]()
         for x in X[:missing]:
@@ -548,11 +572,35 @@ class Detector:
         return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:
+        if self.basis.spectrum is not None:
+            return self._featured(self.basis.spectrum(self._raw.many(row)[0])[np.newaxis])[0]
         if self._scale is not None:
             row = self._scale(self._raw.one(row)[0])
         return self._rows.one(row)[0]
 
+    def _featured(self, features: Array) -> Array:
+        """Spectra, scaled and checked."""
+        scaled = features if self._scale is None else self._scale(features)
+        return self._rows.many(scaled)[0]
+
+    def _prepared_next(self, rows: Any) -> Array:
+        """Rows that follow the last ones: of samples, the spectra of the frames they complete."""
+        if self.frames is None:
+            return self._prepared_many(rows)
+        return self._featured(self.frames.add(rows))
+
     def _prepared_many(self, rows: Any) -> Array:
+        if self.basis.spectrum is not None:
+            return self._featured(Frames(self.basis.spectrum, self._raw).add(rows))
         if self._scale is not None:
             rows = self._scale(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]
+
+
+def _apart(policy: Threshold, window: int) -> int:
+    """How many rows after a refused one another says something of its own about normal rows.
+
+    Of rows that are strange by chance alone, a tenth at most comes sooner.
+    """
+    rate = policy.rate or 1.0
+    return max(window, min(10, int(0.1 / rate)), 1)

@@ -40,8 +40,12 @@ class Flagged(NamedTuple):
 
     @property
     def length(self) -> float:
-        """How many strange rows come together, with one burst of half a window taken as seen."""
-        return (self.flagged + (self.window + 1) / 2.0) / (self.bursts + 1.0)
+        """How many strange rows come together, with one burst of half a window taken as seen.
+
+        At most a window: beyond that they share no row.
+        """
+        met = (self.flagged + (self.window + 1) / 2.0) / (self.bursts + 1.0)
+        return min(met, self.window)
 
     @property
     def band(self) -> tuple[float, float]:
@@ -65,10 +69,10 @@ class Progress:
     Wald's sequential test decides between the stated rate and three times it. While ``learning``
     it begins again whenever the three times is shown: the machine is still changing. It becomes
     ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on ten strange
-    rows more than the rate explains are an excess that lasts. In a detector that watched for less
-    long than it took to get there, it shows that the rate was not earned yet: an hour does not show
-    the day, and it is ``learning`` again. Later it means ``changing``, until the stated rate is shown
-    once more. Strange rows that come together count as few: windows share rows, and causes last.
+    rows more than the rate explains are an excess that lasts. It means ``changing``, until the stated
+    rate is shown once more. But in a detector that learned from its stream alone, and watched for
+    less long than it took to get there, it shows that the rate was not earned yet: an hour does not
+    show the day, and it is ``learning`` again. Strange rows that come together count as few: windows share rows, and causes last.
     """
 
     rate: float | None
@@ -115,13 +119,12 @@ class Progress:
             return
         if self.state == WATCHING:
             step = 1.0 if strange else self._relief
-            length = (self.flagged + (self.window + 1) / 2.0) / (self.bursts + 1.0)
-            self.excess = max(self.excess + step / length, 0.0)
+            self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
                 young = known_normal or self.rows < self.shown_after
                 self._begin(LEARNING if young else CHANGING)
         elif strange or self.rows % 8 == 0:
-            self._test()
+            self._test(known_normal)
 
     @property
     def seen(self) -> Flagged:
@@ -144,10 +147,10 @@ class Progress:
         """The log likelihood ratio for three times the rate, as if rows were independent."""
         return self.flagged * self._gain - (self.rows - self.flagged) * self._cost
 
-    def _test(self) -> None:
+    def _test(self, known_normal: bool) -> None:
         ratio = self._evidence / self.seen.length
         if ratio <= -self._bound:
-            self.shown_after = self.total
+            self.shown_after = 0 if known_normal else self.total
             self._begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1

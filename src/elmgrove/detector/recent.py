@@ -28,11 +28,14 @@ class Recent:
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
-    Rows refused by a lot are not: they say nothing about what normal rows do.
+    Rows refused by a lot are not: they say nothing about what normal rows do. Nor are rows that
+    were refused soon (``apart`` rows) after another: a fault that lasts would walk the threshold up.
     """
 
-    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1) -> None:
         self.capacity = capacity
+        self._apart = apart
+        self._refused_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
         #: Of so many rows one score is kept.
@@ -72,7 +75,9 @@ class Recent:
         """Remembers a row that was refused by a little."""
         self._settle()
         self.clock += 1
-        if score <= self._reach(threshold):
+        first = self.clock - self._refused_at >= self._apart
+        self._refused_at = self.clock
+        if first and score <= self._reach(threshold):
             self._strays.append((self.clock, score))
         self._expire()
 
@@ -147,6 +152,7 @@ class Recent:
             "recent_stride": self.stride,
             "recent_level": self._level,
             "recent_factor": self._factor,
+            "refused_at": self._refused_at,
         }
 
     @property
@@ -164,6 +170,7 @@ class Recent:
         """Goes on from ``fields`` and ``arrays``."""
         self.clock = require_whole("recent_clock", fields["recent_clock"], 0)
         self.stride = require_whole("recent_stride", fields["recent_stride"], 1)
+        self._refused_at = require_whole("refused_at", fields["refused_at"], -self._apart)
         rows = arrays["recent"]
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")

@@ -85,12 +85,11 @@ def _causes_by_distance(basis: Basis, distance: Distance, x: Array, k: int) -> l
 def _cause(
     basis: Basis, column: int, share: float, seen: float, expected: float, ago: int
 ) -> Cause:
-    names, scaling = basis.features, basis.scaling
+    scaling = basis.scaling
     if scaling.kind != "none":
         shift, scale = scaling.shift[column], scaling.scale[column]
         seen, expected = seen * scale + shift, expected * scale + shift
-    name = names[column] if names else f"column {column}"
-    return Cause(name, float(share), float(seen), float(expected), ago)
+    return Cause(basis.names[column], float(share), float(seen), float(expected), ago)
 
 
 def by_share(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> list[Cause]:
