@@ -94,7 +94,7 @@ def test_a_gate_lets_the_last_part_be_counted_too(elmgrove: Elmgrove, fan_1: Pat
 def test_a_state_that_finds_far_too_much_strange_says_that_it_changes(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
-    write("shifted.csv", rows(6, 600, shift=9.0))
+    write("shifted.csv", rows(6, 60, shift=9.0))
     ran = elmgrove("learn", "shifted.csv", "--state", fan_1, "--gate")
     assert saved(fan_1).state == "changing"
     assert "Changing: scores above" in ran.err

@@ -181,7 +181,7 @@ def show(
     # Patterns of names like fan-[ab] are no markup.
     console = Console(markup=False, emoji=False)
     console.print(
-        f"{name}: {layer.inputs} columns, {layer.units} hidden units, {layer.activation}, "
+        f"{name}: {basis.columns} columns, {layer.units} hidden units, {layer.activation}, "
         f"scaling {basis.scaling.kind}, window {basis.window}, score {basis.score}, "
         f"ridge {charter.ridge:g}, "
         f"members {', '.join(charter.members or ['any'])}",

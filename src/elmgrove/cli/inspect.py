@@ -147,7 +147,7 @@ def _basis_facts(basis: Basis) -> dict[str, Any]:
     return {
         "fingerprint": basis.fingerprint,
         "layer": basis.layer.fields,
-        "columns": basis.layer.inputs,
+        "columns": basis.columns,
         "features": "not named" if basis.features is None else list(basis.features),
         "scaling": basis.scaling.kind,
         "window": basis.window,

@@ -148,8 +148,8 @@ def read(data: Path, basis: Basis | None, drop: Sequence[str], skip_bad: bool) -
             progress=lambda done: progress.update(task, completed=done),
         )
     columns = table.rows.shape[1]
-    if basis is not None and columns != basis.layer.inputs:
-        raise BadInput(f"{data}: {columns} columns, where {basis.layer.inputs} were learned")
+    if basis is not None and columns != basis.columns:
+        raise BadInput(f"{data}: {columns} columns, where {basis.columns} were learned")
     if table.skipped:
         first = f"The first: {table.skipped[0]}"
         notes.print(f"Left out {len(table.skipped)} bad rows. {first}")

@@ -263,7 +263,7 @@ class Work:
 
 def require_width(source: Source, member: Member) -> None:
     """Raises ``BadInput`` if the rows can't be those that the member learned."""
-    wanted = member.detector.basis.layer.inputs
+    wanted = member.detector.basis.columns
     if source.width not in (None, wanted):
         raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
 
