@@ -11,7 +11,7 @@ from elmgrove.algebra.evidence import Admission, Evidence, honest_resolution
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
-# Rows that wait for their addition: one row reads and writes all of C, so many do no more.
+#: Rows that wait for their addition: one row reads and writes all of C, so many do no more.
 WAITING = 256
 # Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
 _BLOCK = 1024

@@ -99,12 +99,12 @@ class Judged:
         self.anomalous = whole & (self.scores > self._limit)
 
     def worst(self, number: int) -> Array:
-        """The places of the strangest rows; those that are not judged come last."""
+        """Finds the places of the strangest rows; those that are not judged come last."""
         order: Array = np.lexsort((-self.scores, ~self._whole))[:number]
         return order
 
     def row(self, place: int, explain: int) -> Scored:
-        """What the output says about the row at a place, with so many causes."""
+        """Tells what the output says about the row at a place, with so many causes."""
         after = bisect_right(self._stretches, place, key=lambda one: int(one.start))
         stretch = self._stretches[after - 1]
         rows = self._table.rows[stretch]
