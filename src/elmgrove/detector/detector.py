@@ -240,14 +240,12 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        x = self.last_rows.with_next(self._prepared(row))
-        if len(x) < self.basis.inputs and self.basis.score == "loss":
-            x = self._padded(x)
-        whole = x if len(x) == self.basis.inputs else self._padded(x)
-        _, view = self.model.explainer(whole)
-        if len(x) < self.basis.inputs:
-            view = view.last(len(x))
-        return explained(self.basis, view, x, k)
+        return self._blamed(self.last_rows.with_next(self._prepared(row)), k)
+
+    def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
+        """Finds what ``blame`` finds, for one row of a stretch that ``score_many`` was given."""
+        first = max(index - self.basis.window + 1, 0)
+        return self._blamed(self._prepared_many(rows[first : index + 1]).reshape(-1), k)
 
     def causes(self, verdict: Verdict, k: int = 3) -> list[Cause]:
         """Finds what ``blame`` would have found for the row of a verdict given here."""
@@ -288,7 +286,6 @@ class Detector:
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
         self.last_rows.restart()
-        self.recent.interrupt()
         if self.frames is not None:
             self.frames.restart()
 
@@ -376,13 +373,9 @@ class Detector:
         """The verdict on a row that completes no window yet."""
         state = self.state
         limit = math.inf if state == LEARNING else self._provisional()
-        x = x.copy()
-        view = self.model.explainer(self._padded(x))[1]
-        view = view.last(len(x)) if self.basis.score == "distance" else view
+        score, (x, view) = self._score(x), self._viewed(x.copy())
         seen = self.progress.seen
-        return Verdict(
-            self._score(x), limit, False, False, False, state, 0, 0, seen, x, view, self.basis
-        )
+        return Verdict(score, limit, False, False, False, state, 0, 0, seen, x, view, self.basis)
 
     @property
     def window(self) -> int:
@@ -559,6 +552,19 @@ class Detector:
             return self.model.score_one(self._padded(x))
         views = (model.explainer(x)[1] for model in self.model.models)
         return min(float(view.last(len(x)).score_one(x)) for view in views)
+
+    def _viewed(self, x: Array) -> tuple[Array, Any]:
+        """An input, as long as what explains it needs it, and what explains it."""
+        missing = len(x) < self.basis.inputs
+        whole = self._padded(x) if missing else x
+        _, view = self.model.explainer(whole)
+        if missing and self.basis.score == "distance":
+            return x, view.last(len(x))
+        return whole, view
+
+    def _blamed(self, x: Array, k: int) -> list[Cause]:
+        x, view = self._viewed(x)
+        return explained(self.basis, view, x, k)
 
     def _padded(self, x: Array) -> Array:
         """An input whose missing rows are 0: where rows are scaled, nothing out of the ordinary."""

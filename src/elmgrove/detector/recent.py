@@ -90,10 +90,6 @@ class Recent:
         """Counts the rows to accept until the younger half of all has so many scores."""
         return max(2 * scores - 1 - self.accepted, 0)
 
-    def interrupt(self) -> None:
-        """Forgets the last rows: what comes now does not follow them."""
-        self._kept = 0
-
     @property
     def rows(self) -> Array:
         """The last accepted rows, oldest first."""

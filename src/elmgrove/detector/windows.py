@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Distance, MomentSums
+from elmgrove.errors import BadInput
 
 #: The window that is chosen for time series.
 USUAL = 10
@@ -28,6 +29,13 @@ class Choice(NamedTuple):
 
     window: int
     reason: str
+
+
+def require_window(window: str) -> str:
+    """Raises ``BadInput`` unless the text is ``auto`` or a number of rows; gives the text."""
+    if window != "auto" and not (window.isdecimal() and int(window)):
+        raise BadInput(f"window: auto or a number from 1 on, not {window!r}")
+    return window
 
 
 def choose_window(rows: Array) -> Choice:
@@ -135,8 +143,9 @@ class Window:
     def add_many(self, rows: Array) -> Array:
         """Takes in rows; gives the inputs they complete, one a row."""
         joined = np.concatenate([self.tail, rows])
+        # Only the last ones are needed by what comes, and those held are among them.
+        self.restart()
         for row in joined[-(self.size - 1) :] if self.size > 1 else ():
-            # Only the last ones are needed by what comes.
             self.add(row)
         return stacked(joined, self.size)
 
