@@ -165,6 +165,13 @@ class Distance:
 
     # Explaining
 
+    @property
+    def residual(self) -> Array:
+        """The deviation that is left of each column when all others are known: 1/√Ω_jj."""
+        left = 1.0 - np.einsum("ij,ij->j", self.K, self.K)
+        residual: Array = self.deviation / np.sqrt(np.maximum(left, 1e-12))
+        return residual
+
     def last(self, columns: int) -> "Distance":
         """Gives the distance of the last columns alone, whatever stands in the others."""
         if columns not in self._parts:
