@@ -289,6 +289,22 @@ def test_a_constant_column_that_moves_is_strange(scaling: str, units: int) -> No
     assert expected == pytest.approx([5.0], abs=0.05)
 
 
+@pytest.mark.parametrize("units", [4, 2])
+@pytest.mark.parametrize("still", [1e3, 1e6, 1e7])
+def test_a_column_that_stands_still_far_away_tells_nothing_about_others(
+    still: float, units: int
+) -> None:
+    """All that its products hold is rounding, which grows with the rows."""
+    X = cloud(8, 5000, 4)
+    basis = distance_basis(4, units, "standard")
+    X[:, 2] = still + 0.1
+    distance = made(X, basis)
+    scores = dense(basis, X).scores(X[:30])
+    # What a mixture holds of it is rounding as well, but beside something.
+    assert distance.score_many(X[:30]) == pytest.approx(scores, rel=1e-6 if units == 4 else 1e-3)
+    assert np.abs(distance.L[:, 2]).max() < 1e-6
+
+
 def test_a_value_that_breaks_what_columns_do_together_is_strange() -> None:
     """It lies well within its own range; only the others tell that it is wrong."""
     rng = np.random.default_rng(9)

@@ -23,6 +23,8 @@ _RIDGE = 1e-10
 _TRIES = 12
 # Beyond so many deviations a value counts by its logarithm.
 _FAR = 10.0
+# Equal squares that are added up, a block after another, are known to this share (a third of it).
+_ROUNDING = 256.0 * float(np.finfo(float).eps)
 # No unit is larger than this: its square is a number.
 _LARGEST_UNIT = 1e150
 # Values that are scored at once in bulk.
@@ -221,7 +223,8 @@ def _variance(moments: Moments, m: Array) -> Array:
     """The variance of each column; 0 where only rounding is left of it."""
     square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
     variance: Array = square - m**2
-    variance[variance <= 8.0 * moments.resolution * square] = 0.0
+    rounding = max(_ROUNDING, 8.0 * moments.resolution)
+    variance[variance <= rounding * square] = 0.0
     return variance
 
 
