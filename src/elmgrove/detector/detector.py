@@ -375,13 +375,12 @@ class Detector:
         """The verdict on a row that completes no window yet."""
         state = self.state
         limit = math.inf if state == LEARNING else self._provisional()
-        x = x.copy()
-        view = self.model.explainer(self._padded(x))[1]
-        view = view.last(len(x)) if self.basis.score == "distance" else view
-        seen = self.progress.seen
-        return Verdict(
-            self._score(x), limit, False, False, False, state, 0, 0, seen, x, view, self.basis
-        )
+        score, seen, whole = self._score(x), self.progress.seen, self._padded(x)
+        if self.basis.score == "distance":
+            x, view = x.copy(), self.model.explainer(whole)[1].last(len(x))
+        else:
+            x, view = whole, self.model.answer(whole).view
+        return Verdict(score, limit, False, False, False, state, 0, 0, seen, x, view, self.basis)
 
     @property
     def state(self) -> str:

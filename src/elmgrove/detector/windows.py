@@ -91,9 +91,9 @@ class Window:
     def add_many(self, rows: Array) -> Array:
         """Takes in rows; gives the inputs they complete, one a row."""
         joined = np.concatenate([self.tail, rows])
-        for row in joined[-(self.size - 1) :] if self.size > 1 else ():
-            # Only the last ones are needed by what comes.
-            self.add(row)
+        # Only the last ones are needed by what comes.
+        last = joined[max(len(joined) - self.size + 1, 0) :]
+        self._rows[: len(last)], self._end = last, len(last)
         return stacked(joined, self.size)
 
     @property
