@@ -136,7 +136,8 @@ class Detector:
         #: The samples of a frame that is not complete yet; None where rows are no samples.
         self.frames = None if spectrum is None else Frames(spectrum, self._raw)
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
-        self.window = Window(window, layer.inputs, self.model.dtype)
+        #: The rows that the next input begins with.
+        self.last_rows = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
@@ -213,7 +214,7 @@ class Detector:
         self._settle()
         if self.basis.window == 1:
             return self.model.score_one(x)
-        return self._score(self.window.with_next(x))
+        return self._score(self.last_rows.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
         """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
@@ -239,14 +240,12 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        x = self.window.with_next(self._prepared(row))
-        if len(x) < self.basis.inputs and self.basis.score == "loss":
-            x = self._padded(x)
-        whole = x if len(x) == self.basis.inputs else self._padded(x)
-        _, view = self.model.explainer(whole)
-        if len(x) < self.basis.inputs:
-            view = view.last(len(x))
-        return explained(self.basis, view, x, k)
+        return self._blamed(self.last_rows.with_next(self._prepared(row)), k)
+
+    def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
+        """Finds what ``blame`` finds, for one row of a stretch that ``score_many`` was given."""
+        first = max(index - self.basis.window + 1, 0)
+        return self._blamed(self._prepared_many(rows[first : index + 1]).reshape(-1), k)
 
     def causes(self, verdict: Verdict, k: int = 3) -> list[Cause]:
         """Finds what ``blame`` would have found for the row of a verdict given here."""
@@ -272,7 +271,7 @@ class Detector:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
         X = self._prepared_next(rows)
         for start in range(0, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             while len(inputs):
                 block = inputs[: self.model.rows_alike()]
                 scores = self.model.answers(block)
@@ -286,8 +285,7 @@ class Detector:
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
-        self.window.restart()
-        self.recent.interrupt()
+        self.last_rows.restart()
         if self.frames is not None:
             self.frames.restart()
 
@@ -299,7 +297,7 @@ class Detector:
         """
         x = self._next_input(row)
         if x is None:
-            return self._unjudged(self.window.tail.reshape(-1))
+            return self._unjudged(self.last_rows.tail.reshape(-1))
         with self._threads:
             return self._observed(x, self.model.answer(x))
 
@@ -309,13 +307,13 @@ class Detector:
         With a spectrum, rows are samples, and there is a verdict for each frame they complete.
         """
         X = self._prepared_next(rows)
-        missing = min(self.basis.window - 1 - len(self.window), len(X))
+        missing = min(self.basis.window - 1 - len(self.last_rows), len(X))
         verdicts = list[Verdict]()
         for x in X[:missing]:
-            self.window.add(x)
-            verdicts.append(self._unjudged(self.window.tail.reshape(-1)))
+            self.last_rows.add(x)
+            verdicts.append(self._unjudged(self.last_rows.tail.reshape(-1)))
         for start in range(missing, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             with self._threads:
                 verdicts += self._observed_many(inputs)
         return verdicts
@@ -375,12 +373,14 @@ class Detector:
         """The verdict on a row that completes no window yet."""
         state = self.state
         limit = math.inf if state == LEARNING else self._provisional()
-        score, seen, whole = self._score(x), self.progress.seen, self._padded(x)
-        if self.basis.score == "distance":
-            x, view = x.copy(), self.model.explainer(whole)[1].last(len(x))
-        else:
-            x, view = whole, self.model.answer(whole).view
+        score, (x, view) = self._score(x), self._viewed(x.copy())
+        seen = self.progress.seen
         return Verdict(score, limit, False, False, False, state, 0, 0, seen, x, view, self.basis)
+
+    @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
 
     @property
     def state(self) -> str:
@@ -514,7 +514,7 @@ class Detector:
         """Lets the scores up to now follow a model that others have changed."""
         after = self._level()
         if before and after:
-            self.recent.rescale(after / before)
+            self.recent.follow(before, after)
         self._limit, self._warm = None, False
 
     def _count(self, score: float) -> None:
@@ -553,6 +553,19 @@ class Detector:
         views = (model.explainer(x)[1] for model in self.model.models)
         return min(float(view.last(len(x)).score_one(x)) for view in views)
 
+    def _viewed(self, x: Array) -> tuple[Array, Any]:
+        """An input, as long as what explains it needs it, and what explains it."""
+        missing = len(x) < self.basis.inputs
+        whole = self._padded(x) if missing else x
+        _, view = self.model.explainer(whole)
+        if missing and self.basis.score == "distance":
+            return x, view.last(len(x))
+        return whole, view
+
+    def _blamed(self, x: Array, k: int) -> list[Cause]:
+        x, view = self._viewed(x)
+        return explained(self.basis, view, x, k)
+
     def _padded(self, x: Array) -> Array:
         """An input whose missing rows are 0: where rows are scaled, nothing out of the ordinary."""
         return np.concatenate([np.zeros(self.basis.inputs - len(x), x.dtype), x])
@@ -563,7 +576,7 @@ class Detector:
         if self.basis.window == 1:
             # The caller may use its buffer again.
             return x.copy() if self._scale is None else x
-        window = self.window.add(x)
+        window = self.last_rows.add(x)
         return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:

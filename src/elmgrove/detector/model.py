@@ -101,6 +101,11 @@ class SingleModel(Protocol):
         """What was learned here."""
         ...
 
+    @property
+    def total(self) -> Evidence:
+        """What was learned here and what was received together."""
+        ...
+
     def merge(self, other: Evidence) -> None:
         """Adds evidence as own."""
         ...
@@ -238,13 +243,16 @@ def left_out(model: SingleModel, X: Array) -> Array:
 
     Neighbouring windows share rows, and neighbouring rows their cause, so leaving out one row
     alone would leave most of it in. The windows that share rows with a block are left out as well.
+    Rows that the model can't have learned, since another pattern did, have nothing to be left out.
     """
-    window = model.basis.window
+    window, total = model.basis.window, model.total
+    rounding = float(np.sqrt(total.resolution))
     scores = np.empty(len(X))
     edges = np.linspace(0, len(X), min(_BLOCKS, len(X)) + 1).astype(int)
     ages = np.arange(len(X) - 1, -1, -1.0)
     for start, end in pairwise(edges):
         taken = slice(max(start - window + 1, 0), end + window - 1)
         rest = model.without(X[taken], ages[taken])
-        scores[start:end] = rest.scores(X[start:end])
+        known = rest.total.admissible(rounding, total)
+        scores[start:end] = (rest if known else model).scores(X[start:end])
     return scores

@@ -1,5 +1,6 @@
 """What a device remembers of the rows it accepted: scores from a long time, and the last rows."""
 
+import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
@@ -47,18 +48,24 @@ class Recent:
         self._kept = 0
         #: The scores in ascending order.
         self.ordered: list[float] = []
+        # How high scores were before others changed the model, and how many times as high they
+        # are since; None and 1 once a row came after that.
+        self._level: float | None = None
+        self._factor = 1.0
 
     def __len__(self) -> int:
         return len(self.ordered)
 
     def accept(self, row: Array, score: float) -> None:
         """Takes in a row that was learned."""
+        self._settle()
         self._rows[self._kept % ROWS] = row
         self._kept += 1
         self._note(score)
 
     def accept_many(self, rows: Array, scores: Array) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
+        self._settle()
         last = rows[-ROWS:]
         places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
         self._rows[places] = last
@@ -68,6 +75,7 @@ class Recent:
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
+        self._settle()
         self.clock += 1
         first = self.clock - self.refused_at >= self._apart
         self.refused_at = self.clock
@@ -82,10 +90,6 @@ class Recent:
         """Counts the rows to accept until the younger half of all has so many scores."""
         return max(2 * scores - 1 - self.accepted, 0)
 
-    def interrupt(self) -> None:
-        """Forgets the last rows: what comes now does not follow them."""
-        self._kept = 0
-
     @property
     def rows(self) -> Array:
         """The last accepted rows, oldest first."""
@@ -96,13 +100,26 @@ class Recent:
     @property
     def strays(self) -> list[float]:
         """The scores of rows that were refused by a little, as far as they count."""
-        return [score for _, score in self._strays]
+        return [self._factor * score for _, score in self._strays]
 
-    def rescale(self, factor: float) -> None:
-        """Multiplies all scores: a model that has changed would give such ones."""
-        self._scores = deque((when, factor * score) for when, score in self._scores)
-        self._strays = deque((when, factor * score) for when, score in self._strays)
-        self.ordered = sorted(score for _, score in self._scores)
+    def follow(self, before: float, after: float) -> None:
+        """Lets all scores follow a model that others have changed, from one level to another.
+
+        As long as no row comes, changes count from the first of them on. So it makes no difference,
+        not to the last bit, by how many steps and in which order others came or left.
+        """
+        self._level = self._level or before
+        self._factor = after / self._level
+        if self._factor == 1.0:
+            self._level = None
+        self.ordered = sorted(self._factor * score for _, score in self._scores)
+
+    def _settle(self) -> None:
+        """Makes the scores what they have become: rows that come now are scored like that."""
+        if self._level is not None:
+            self._scores = deque((when, self._factor * score) for when, score in self._scores)
+            self._strays = deque((when, self._factor * score) for when, score in self._strays)
+            self._level, self._factor = None, 1.0
 
     def _note(self, score: float) -> None:
         self.clock += 1
@@ -141,7 +158,8 @@ class Recent:
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
         names = ("clock", "accepted", "strayed", "stride", "refused_at")
-        return {"recent": {name: getattr(self, name) for name in names}}
+        followed = {"level": self._level, "factor": self._factor}
+        return {"recent": {name: getattr(self, name) for name in names} | followed}
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -150,7 +168,7 @@ class Recent:
             "recent": self.rows,
             "scores": np.array([score for _, score in self._scores]),
             "score_times": np.array([when for when, _ in self._scores], np.int64),
-            "strays": np.array(self.strays),
+            "strays": np.array([score for _, score in self._strays]),
             "stray_times": np.array([when for when, _ in self._strays], np.int64),
         }
 
@@ -168,7 +186,10 @@ class Recent:
         self._rows[: len(rows)], self._kept = rows, len(rows)
         self._scores = _paired(arrays["score_times"], arrays["scores"])
         self._strays = _paired(arrays["stray_times"], arrays["strays"])
-        self.ordered = sorted(score for _, score in self._scores)
+        self._level, self._factor = known["level"], float(known["factor"])
+        if not 0.0 < self._factor < math.inf or not (self._level is None or self._level > 0.0):
+            raise BadInput(f"scores can't have become {self._factor!r} times as high")
+        self.ordered = sorted(self._factor * score for _, score in self._scores)
 
 
 def _paired(times: Array, scores: Array) -> deque[tuple[int, float]]:
