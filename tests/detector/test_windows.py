@@ -263,7 +263,7 @@ def test_score_many_scores_a_stretch_by_itself_and_its_first_rows_by_what_there_
     one_by_one = []
     for row in X:
         one_by_one.append(detector.score_one(row))
-        detector.window.add(row)
+        detector.last_rows.add(row)
     np.testing.assert_allclose(scores, one_by_one, rtol=1e-2 if name == "float32" else 1e-6)
     assert detector.score_many(X[:0]).shape == (0,)
     np.testing.assert_allclose(detector.score_many(X[:4]), scores[:4], rtol=1e-5)
@@ -320,8 +320,8 @@ def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(
     for row in X[17 : 17 + held]:
         detector.observe(row)
     again = restored(detector)
-    assert len(again.window) == min(held, 9)
-    np.testing.assert_array_equal(again.window.tail, detector.window.tail)
+    assert len(again.last_rows) == min(held, 9)
+    np.testing.assert_array_equal(again.last_rows.tail, detector.last_rows.tail)
     for row in X[17 + held :]:
         mine, theirs = detector.observe(row), again.observe(row)
         assert said(mine) == said(theirs)
