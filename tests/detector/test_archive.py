@@ -240,7 +240,7 @@ def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
 def golden_member(score: str) -> Member:
     """Two patterns, a third that was joined to the second, a fourth put aside, one foreign."""
     me = golden(score, "Lüfter 2", [IDLE, BUSY])
-    model, recent = me.detector.model, me.detector.recent
+    model, recent = me.detector.model, me.detector.gate.recent
     for rows in (IDLE[:2] - 4.0, IDLE[:3] * [1.0, -1.0, 2.0]):
         model.adopt(rows)
     model.patterns.retired.append(model.own.pop())
@@ -281,7 +281,7 @@ def test_golden_states_are_read(score: str) -> None:
     assert sum(len(place.received) for place in me.detector.model.places) == 2
     assert me.published is not None
     assert me.published.parts == me.detector.parts
-    assert me.detector.recent.ordered == [index / 4.0 for index in range(8)]
+    assert me.detector.gate.recent.ordered == [index / 4.0 for index in range(8)]
 
 
 @SCORES

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer, Scaling
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.gate.recent import Recent
 from elmgrove.errors import BadInput
 from elmgrove.federation import Contribution, Member
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, FalseAlarmRate, FixedThreshold, MeanSigma
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.gate.recent import Recent
 from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 
 
