@@ -253,7 +253,9 @@ def golden_member(score: str) -> Member:
     ):
         pattern.typical = typical
     model._weighing.weigh(2.0)
-    recent.restore(recent.fields, recent.arrays | {"scores": np.arange(len(recent)) / 4.0})
+    counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
+    scores = {"scores": np.arange(len(recent)) / 4.0}
+    recent.restore({"recent": counters}, recent.arrays | scores)
     return me
 
 
@@ -300,8 +302,7 @@ def require_sums(evidence: Evidence, X: np.ndarray) -> None:
         assert evidence.U.tolist() == (H.T @ H).tolist()
         assert evidence.V.tolist() == (H.T @ X).tolist()
         return
-    assert evidence.centre.tolist() == X[0].tolist()
-    Y = X - X[0]
+    evidence, Y = evidence.about(X[0]), X - X[0]
     assert evidence.C.tolist() == ((Y @ layer.alpha).T @ Y).tolist()
     assert evidence.s.tolist() == Y.sum(axis=0).tolist()
     assert evidence.e.tolist() == (Y**2).sum(axis=0).tolist()
