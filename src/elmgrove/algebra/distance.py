@@ -60,8 +60,10 @@ class Distance:
         # noise, would make them score less than 1. Their covariance, in these units, is
         # diag(own/d) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
         share = np.einsum("ij,ij->j", self.K, self.K)
-        typical = float(own / d @ (1.0 - share) + share.sum() / max(1.0 - chance, 1e-9)) / len(v)
-        self._scale = N / (N + 1.0) / max(typical, chance)
+        self.own, self._known = own / d, max(1.0 - chance, 1e-9)
+        typical = float(self.own @ (1.0 - share) + share.sum() / self._known) / len(v)
+        self._typical_here, self._unit = typical, max(typical, chance)
+        self._scale = N / (N + 1.0) / self._unit
 
     def _take(self, L: Array, deviation: Array) -> None:
         #: What a column has of its own beside what the mixtures say, and those as L.
@@ -70,7 +72,7 @@ class Distance:
         with one_thread:
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
-        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v in all, and √(v d) what it has of its own.
+        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v in all, √(v d) what it has of its own.
         grown = np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))
         self._marginal = (1.0 / (deviation * grown)).astype(self.dtype)
         self._own = grown.astype(self.dtype)
@@ -145,13 +147,31 @@ class Distance:
         together: Array = far + _ALONE_WEIGHT * alone
         return together
 
+    @property
+    def seen(self) -> Array:
+        """S, as L was before some was taken for chance: rows vary as diag(own) + SᵀS."""
+        seen: Array = self.L / np.sqrt(self._known)
+        return seen
+
     def mean_score(self, other: "Distance") -> float:
-        """Computes how many times as far rows like the other's lie from here as typical ones."""
-        # [tr(Σ₁⁻¹ Σ₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
+        """Computes how many times as far the other's rows lie from here as typical ones do.
+
+        From what the other's rows are, not from what its model takes for chance: so few rows are
+        as near to many of their kind as many are, but for chance.
+        """
+        # [tr(Σ₁⁻¹ S₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
         rate = other.deviation / self.deviation
         z = (other.mean - self.mean) / self.deviation
         away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
-        return self._typical(rate**2, other.L * rate) + max(away, 0.0) / len(z)
+        mean = self._typical(rate**2 * other.own, other.seen * rate) + max(away, 0.0) / len(z)
+        return float(self.times_typical(mean))
+
+    def times_typical(self, mean: Any) -> Any:
+        """Says how many times as far as typical rows those are whose mean of ‖z‖² − ‖Kz‖² is this.
+
+        One's own rows are 1; fewer than columns explain themselves too well to be the unit.
+        """
+        return 1.0 + (mean - self._typical_here) / self._unit
 
     # Explaining
 
