@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer, Scaling
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.gate.recent import Recent
 from elmgrove.errors import BadInput
 from elmgrove.federation import Contribution, Member
 
@@ -62,8 +62,8 @@ def test_a_row_that_comes_later_is_not_changed_with_those_before() -> None:
     assert kept.ordered == [2.5, 3.0]
 
 
-@pytest.mark.parametrize("wrong", [{"recent_factor": 0.0}, {"recent_level": -1.0}])
+@pytest.mark.parametrize("wrong", [{"factor": 0.0}, {"level": -1.0}])
 def test_scores_can_not_have_become_nothing(wrong: dict[str, float]) -> None:
     kept = recent([1.0, 2.0])
     with pytest.raises(BadInput, match="times as high"):
-        recent([]).restore({**kept.fields, **wrong}, kept.arrays)
+        recent([]).restore({"recent": {**kept.fields["recent"], **wrong}}, kept.arrays)

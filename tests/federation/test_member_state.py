@@ -192,10 +192,10 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert me.name == "Lüfter 2"
     assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.25)
     assert (detector.model.ridge, detector.model.forgetting) == (0.25, 0.5)
-    assert detector.recent.rows.tolist() == arrays["recent"].tolist()
-    assert detector.recent.ordered == [0.125, 0.25, 0.5, 1.0]
+    assert detector.gate.recent.rows.tolist() == arrays["recent"].tolist()
+    assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
     assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
-    assert (detector.alarm.quiet, list(detector.alarm.recent)) == (4, [False, True, True])
+    assert (detector.gate.alarm.quiet, list(detector.gate.alarm.recent)) == (4, [False, True, True])
     assert detector.progress.seen[:3] == (5, 1, 1)
 
 
@@ -238,7 +238,7 @@ def test_the_golden_device_by_loss_goes_on() -> None:
     me = Member.from_bytes(LOSS.blob)
     verdict = me.detector.observe([40.0, 10.0, -4.0])
     assert (verdict.anomalous, verdict.alarm) == (True, False)
-    assert me.detector.alarm.quiet == 3
+    assert me.detector.gate.alarm.quiet == 3
     assert me.detector.quarantine.run == 3
     assert me.forget("fan-3")
 

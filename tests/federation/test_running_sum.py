@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer, Mismatch
-from elmgrove.algebra import Distance
+from elmgrove.algebra import Distance, zero_evidence
 from elmgrove.federation import RunningSum
+from support.moments import distance_basis, moments_of
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
 
@@ -147,6 +148,19 @@ def test_the_sum_given_out_does_not_change_later() -> None:
     copy = before.U.copy()
     running.remove(evidence(2))
     np.testing.assert_array_equal(before.U, copy)
+
+
+def test_who_has_no_rows_does_not_decide_about_which_centre_others_are_added_up() -> None:
+    """About 0, rows a billion deviations away would be nothing but rounding."""
+    basis = distance_basis(3)
+    theirs = moments_of(basis, 1e9 + np.random.default_rng(0).normal(size=(50, 3)))
+    nothing = zero_evidence(basis)
+    running = RunningSum(basis)
+    running.add(nothing)
+    running.add(theirs)
+    assert running.evidence() == theirs
+    running.remove(nothing)
+    assert running.evidence() == theirs
 
 
 # Moments, about centres that differ

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra.cholesky import Factor
+from elmgrove.algebra.cholesky import Factor, epsilon
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
 
@@ -93,6 +93,13 @@ def _spectral_reason(U: Array, V: Array, most: float, energy: float, slack: floa
     return None
 
 
+# Squares of this size and less are not exact any more.
+_BELOW_RANGE = {
+    epsilon(dtype): float(np.finfo(dtype).tiny / np.finfo(dtype).eps)
+    for dtype in (np.float64, np.float32)
+}
+
+
 class MomentSize(NamedTuple):
     """The squares and the rows that rounding is a share of, and the resolution."""
 
@@ -134,7 +141,8 @@ def _moment_reason(
         return f"e has a negative entry ({e.min():g})"
     # (Σ y)² ≤ N Σ y²
     rows = max(count, 0.0) + tolerance * max(size.rows, 0.0)
-    if not (np.abs(s) <= (1.0 + tolerance) * np.sqrt(rows) * np.sqrt(e + 2.0 * slack)).all():
+    most = np.sqrt(np.maximum(e, 0.0) + 2.0 * slack + _BELOW_RANGE[size.resolution])
+    if not (np.abs(s) <= (1.0 + tolerance) * np.sqrt(rows) * most).all():
         return f"s is larger than {count:g} rows with these squares can add up to"
     return None
 
@@ -143,11 +151,8 @@ def _product_reason(
     C: Array, e: Array, A: Array | None, size: MomentSize, tolerance: float
 ) -> str | None:
     """What is wrong with C: not symmetric, not semidefinite, or more than the squares allow."""
-    scale = np.sqrt(np.maximum(size.e, 0.0))
-    # A column without squares has no products either.
-    if C[:, scale == 0.0].any():
-        return "C has an entry that is larger than the squares allow"
-    unit = np.where(scale > 0.0, scale, 1.0)
+    # A column without squares has no products either, but for those of values below range.
+    unit = np.sqrt(np.maximum(size.e, _BELOW_RANGE[size.resolution]))
     C = C / unit
     if A is None:
         C /= unit[:, np.newaxis]
@@ -156,7 +161,7 @@ def _product_reason(
         U = C
     else:
         # |Σ_j y_j α_ji| of one row is at most Σ_j |y_j| |α_ji|
-        weights = np.maximum(scale @ np.abs(A), np.finfo(float).tiny)
+        weights = unit @ np.abs(A)
         C /= weights[:, np.newaxis]
         U = C @ (unit[:, np.newaxis] * (A / weights))
     if not np.abs(C).max() <= 1.0 + np.sqrt(tolerance):

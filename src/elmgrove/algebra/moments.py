@@ -172,23 +172,29 @@ class Moments(Evidence):
         Their rounding may leave less than nothing of a column, or products that no squares allow.
         So it is taken for variance of its own, and what is no more than that for nothing.
         """
-        if not (size > _CANCELLED * self.e).any():
+        cancelled = size > _CANCELLED * self.e
+        if not cancelled.any():
             return self
         A = mixing(self.basis)
-        noise = 4.0 * np.sqrt(len(size)) * self.resolution * size
-        noise[size <= _CANCELLED * self.e] = 0.0
+        noise = np.where(cancelled, 4.0 * np.sqrt(len(size)) * self.resolution * size, 0.0)
         lost = self.e <= noise
-        noise[lost] = 0.0
-        C, s = np.array(self.C), np.where(lost, 0.0, self.s)
-        least = s**2 / self.count if self.count > 0.0 else 0.0
-        e = np.where(lost, 0.0, np.maximum(self.e, least) + noise)
+        s = np.where(lost, 0.0, self.s)
+        m = s / self.count if self.count > 0.0 else np.zeros_like(s)
+        e = np.where(lost, 0.0, np.maximum(self.e, s * m) + noise)
+        C = np.array(self.C)
+        C[:, lost] = 0.0
         if A is None:
             C[lost] = 0.0
             C[np.diag_indices_from(C)] = e
         else:
-            C += (A * (e - self.e)[:, np.newaxis]).T
-        C[:, lost] = 0.0
-        return self._adopt({"C": C, "s": s, "e": e}, {"count": self.count}, self.resolution)
+            C += (A * np.where(lost, 0.0, e - self.e)[:, np.newaxis]).T.astype(C.dtype)
+        numbers = {"count": self.count}
+        steady = self._adopt({"C": C, "s": s, "e": e}, numbers, self.resolution)
+        if A is None or steady.admissible():
+            return steady
+        # What is rounding in a mixture can't be told any more: the columns stand for themselves.
+        C = (np.outer(s @ A, m) + (A * (e - s * m)[:, np.newaxis]).T).astype(C.dtype)
+        return self._adopt({"C": C, "s": s, "e": e}, numbers, self.resolution)
 
     def close_to(self, other: Evidence, tolerance: float = 1e-9) -> bool:
         """Says whether both are equal up to ``tolerance``: a share of what the squares allow."""
