@@ -42,11 +42,15 @@ SETTINGS: dict[str, Any] = {
     "quarantine": 8,
     "quarantine_run": 2,
     "promote_after": 3,
-    "recent_clock": 6,
-    "recent_stride": 1,
-    "recent_level": 0.5,
-    "recent_factor": 2.0,
-    "refused_at": 5,
+    "recent": {
+        "clock": 6,
+        "accepted": 8,
+        "strayed": 2,
+        "stride": 1,
+        "refused_at": 5,
+        "level": 0.5,
+        "factor": 2.0,
+    },
     "limit": [1.25, 7.0],
     "progress": {
         "state": "watching",
@@ -302,8 +306,10 @@ WRONG_FIELDS = [
     *((f"detector/{name}", ...) for name in LOSS.fields["detector"] if name != "limit"),
     *((f"detector/{name}", "x") for name in LOSS.fields["detector"]),
     *((f"detector/{name}", [None]) for name in LOSS.fields["detector"]),
-    *((f"detector/{name}", -1) for name in LOSS.fields["detector"] if name != "refused_at"),
-    ("detector/refused_at", -(10**6)),
+    *((f"detector/{name}", -1) for name in LOSS.fields["detector"]),
+    *((f"detector/recent/{name}", ...) for name in SETTINGS["recent"]),
+    *((f"detector/recent/{name}", "x") for name in SETTINGS["recent"]),
+    *((f"detector/recent/{name}", -(10**6)) for name in SETTINGS["recent"]),
     *((f"detector/progress/{name}", ...) for name in SETTINGS["progress"]),
     *((f"detector/progress/{name}", "x") for name in SETTINGS["progress"]),
     *((f"detector/progress/{name}", -1) for name in SETTINGS["progress"]),
@@ -337,7 +343,7 @@ WRONG_FIELDS = [
     ("detector/forgetting", 2.0),
     ("detector/limit", [1.25]),
     ("detector/limit", [1.25, 6.5]),
-    ("detector/recent_factor", 0.0),
+    ("detector/recent/factor", 0.0),
 ]
 
 
