@@ -103,7 +103,7 @@ def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
         at_home, before = losses(a, known), losses(b, known)
         assert before["a"] > 5 * at_home["a"]
         assert flagged(b, known.fresh["a"]) > 0.9
-        assert flagged(b, known.fresh["c"]) > 0.9
+        assert flagged(b, known.fresh["c"]) > 0.8
 
         a.sync()
         report = b.sync()
@@ -114,9 +114,10 @@ def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
         assert after["b"] < 2 * before["b"]
         assert flagged(b, known.fresh["a"]) < 0.2
         assert flagged(b, known.fresh["b"]) < 0.3
-        # What neither has learned stays strange.
+        # What neither has learned stays strange; the threshold is of 60 rows, scored before they
+        # were learned, and higher than one of rows left out would be.
         assert after["c"] > 4 * after["a"]
-        assert flagged(b, known.fresh["c"]) > 0.9
+        assert flagged(b, known.fresh["c"]) > 0.8
 
 
 @pytest.mark.parametrize("known", [digits(0, 1, 4), wines()], ids=["digits", "wines"])

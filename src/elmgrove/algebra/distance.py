@@ -160,11 +160,8 @@ class Distance:
         return seen
 
     def mean_score(self, other: "Distance") -> float:
-        """Computes how many times as far the other's rows lie from here as typical ones do.
-
-        From what the other's rows are, not from what its model takes for chance: so few rows are
-        as near to many of their kind as many are, but for chance.
-        """
+        """Computes how many times as far the other's rows lie from here as typical ones do."""
+        # As they are, without what the other's model takes for chance, which is more for few rows.
         # [tr(Σ₁⁻¹ S₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
         with np.errstate(over="ignore", invalid="ignore"):
             rate = other.deviation / self.deviation
@@ -177,10 +174,7 @@ class Distance:
         return np.inf if far else float(self.times_typical(mean))
 
     def times_typical(self, mean: Any) -> Any:
-        """Says how many times as far as typical rows those are whose mean of ‖z‖² − ‖Kz‖² is this.
-
-        One's own rows are 1; fewer than columns explain themselves too well to be the unit.
-        """
+        """Says how many times as far as own rows those are whose mean of ‖z‖² − ‖Kz‖² is this."""
         return 1.0 + (mean - self._typical_here) / self._unit
 
     @property
