@@ -273,6 +273,8 @@ def test_golden_states_are_read(score: str) -> None:
     first, second = me.detector.model.own
     assert (first.number, second.number) == (1, 2)
     require_sums(first.model.evidence, IDLE)
+    if score == "distance":
+        assert first.model.evidence.centre.tolist() == IDLE[0].tolist()
     assert first.total.tolist() == IDLE.sum(axis=0).tolist()
     assert [(one.number, one.learned, one.weight) for one in second.joined] == [(3, 2, 1.0)]
     assert second.joined[0].total.tolist() == (IDLE[:2] - 4.0).sum(axis=0).tolist()
@@ -302,7 +304,7 @@ def require_sums(evidence: Evidence, X: np.ndarray) -> None:
         assert evidence.U.tolist() == (H.T @ H).tolist()
         assert evidence.V.tolist() == (H.T @ X).tolist()
         return
-    evidence, Y = evidence.about(X[0]), X - X[0]
+    Y = X - evidence.centre
     assert evidence.C.tolist() == ((Y @ layer.alpha).T @ Y).tolist()
     assert evidence.s.tolist() == Y.sum(axis=0).tolist()
     assert evidence.e.tolist() == (Y**2).sum(axis=0).tolist()

@@ -42,11 +42,15 @@ SETTINGS: dict[str, Any] = {
     "quarantine": 8,
     "quarantine_run": 2,
     "promote_after": 3,
-    "recent_clock": 6,
-    "recent_stride": 1,
-    "recent_level": 0.5,
-    "recent_factor": 2.0,
-    "refused_at": 5,
+    "recent": {
+        "clock": 6,
+        "accepted": 8,
+        "strayed": 2,
+        "stride": 1,
+        "refused_at": 5,
+        "level": 0.5,
+        "factor": 2.0,
+    },
     "limit": [1.25, 7.0],
     "progress": {
         "state": "watching",
@@ -219,7 +223,7 @@ def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
     for part, y, w in (
         (me.detector.evidence, Y, weights),
         (me.detector.received, Y, np.ones(4)),
-        (me.shared.evidence, Y[:2], np.array([0.5, 1.0])),
+        (me.published.parts[0].evidence, Y[:2], np.array([0.5, 1.0])),
     ):
         assert part.centre.tolist() == X[0].tolist()
         assert part.C.tolist() == (((y @ A).T * w) @ y).tolist()
@@ -227,6 +231,9 @@ def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
         assert part.e.tolist() == (w @ y**2).tolist()
         assert part.count == w.sum()
     assert (me.shared.epoch, me.contribution().epoch) == (5, 7)
+    # What is given away is about another centre than the first row.
+    assert me.shared.evidence.close_to(me.published.parts[0].evidence)
+    assert not np.isin(me.shared.evidence.centre, X).any()
     assert [(held.origin, held.epoch) for held in me.ledger] == [("Lüfter 1", 4)]
 
 
@@ -300,6 +307,9 @@ WRONG_FIELDS = [
     *((f"detector/{name}", "x") for name in LOSS.fields["detector"]),
     *((f"detector/{name}", [None]) for name in LOSS.fields["detector"]),
     *((f"detector/{name}", -1) for name in LOSS.fields["detector"]),
+    *((f"detector/recent/{name}", ...) for name in SETTINGS["recent"]),
+    *((f"detector/recent/{name}", "x") for name in SETTINGS["recent"]),
+    *((f"detector/recent/{name}", -(10**6)) for name in SETTINGS["recent"]),
     *((f"detector/progress/{name}", ...) for name in SETTINGS["progress"]),
     *((f"detector/progress/{name}", "x") for name in SETTINGS["progress"]),
     *((f"detector/progress/{name}", -1) for name in SETTINGS["progress"]),
@@ -333,7 +343,7 @@ WRONG_FIELDS = [
     ("detector/forgetting", 2.0),
     ("detector/limit", [1.25]),
     ("detector/limit", [1.25, 6.5]),
-    ("detector/recent_factor", 0.0),
+    ("detector/recent/factor", 0.0),
 ]
 
 

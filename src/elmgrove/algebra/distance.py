@@ -65,8 +65,10 @@ class Distance:
         # noise, would make them score less than 1. Their covariance, in these units, is
         # diag(own/d) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
         share = np.einsum("ij,ij->j", self.K, self.K)
-        typical = float(own / d @ (1.0 - share) + share.sum() / max(1.0 - chance, 1e-9)) / len(v)
-        self._scale = N / (N + 1.0) / max(typical, chance)
+        self.own, self._known = own / d, max(1.0 - chance, 1e-9)
+        typical = float(self.own @ (1.0 - share) + share.sum() / self._known) / len(v)
+        self._typical_here, self._unit = typical, max(typical, chance)
+        self._scale = N / (N + 1.0) / self._unit
 
     def _take(self, L: Array, deviation: Array) -> None:
         #: What a column has of its own beside what the mixtures say, and those as L.
@@ -151,17 +153,29 @@ class Distance:
         together: Array = far + _ALONE_WEIGHT * alone
         return together
 
+    @property
+    def seen(self) -> Array:
+        """S, as L was before some was taken for chance: rows vary as diag(own) + SᵀS."""
+        seen: Array = self.L / np.sqrt(self._known)
+        return seen
+
     def mean_score(self, other: "Distance") -> float:
-        """Computes how many times as far rows like the other's lie from here as typical ones."""
-        # [tr(Σ₁⁻¹ Σ₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
+        """Computes how many times as far the other's rows lie from here as typical ones do."""
+        # As they are, without what the other's model takes for chance, which is more for few rows.
+        # [tr(Σ₁⁻¹ S₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
         with np.errstate(over="ignore", invalid="ignore"):
             rate = other.deviation / self.deviation
             z = (other.mean - self.mean) / self.deviation
             away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
-            wide = self._typical(rate**2, other.L * rate)
+            wide = self._typical(rate**2 * other.own, other.seen * rate)
         # Two that are farther apart than numbers go.
         far = not (np.isfinite(away) and np.isfinite(wide))
-        return np.inf if far else max(wide, 0.0) + max(away, 0.0) / len(z)
+        mean = max(wide, 0.0) + max(away, 0.0) / len(z)
+        return np.inf if far else float(self.times_typical(mean))
+
+    def times_typical(self, mean: Any) -> Any:
+        """Says how many times as far as own rows those are whose mean of ‖z‖² − ‖Kz‖² is this."""
+        return 1.0 + (mean - self._typical_here) / self._unit
 
     @property
     def width(self) -> float:
