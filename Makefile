@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-flower bench bench-exchange bench-flower clean
+.PHONY: help demo test check test-flower bench quality bench-exchange bench-flower clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -29,6 +29,10 @@ test-flower: ## Run Flower's tests and its example, in an environment of its own
 bench: $(VENV)/bench.done ## Measure speed against the literal equations, pyoselm, PyTorch and River
 	$(BIN)/python -m benchmarks
 
+# ELMGROVE_DATA names the folder with the data sets; those that are not there are left out.
+quality: $(VENV)/bench.done ## Measure how well rows are told apart, against PyOD and River; writes docs/quality.md (half an hour)
+	$(BIN)/python -m benchmarks.quality
+
 # .ci/postgres make bench-exchange measures PostgreSQL as well.
 bench-exchange: $(VENV)/dev.done ## Measure the exchange server, its sums and the agent (half an hour, 10 GB of disk)
 	$(BIN)/python -m benchmarks.exchange load
@@ -47,8 +51,8 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Elmgrove needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-# The tests and the checks are the appendix's as well.
-$(VENV)/dev.done: APPENDIX := --editable ./papers
+# The tests and the checks are the appendix's as well, and it reads the data sets of make quality.
+$(VENV)/dev.done $(VENV)/bench.done: APPENDIX := --editable ./papers
 
 $(VENV)/%.done: pyproject.toml papers/pyproject.toml | $(BIN)/python
 	@echo "Installing what 'make $*' needs (once, a minute or two)"

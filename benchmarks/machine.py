@@ -10,7 +10,7 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 _OURS = ("elmgrove", "numpy", "scipy", "starlette", "uvicorn", "asyncpg", "httpx")
-_PEERS = ("torch", "pyoselm", "river", "scikit-learn", "flwr", "ray")
+_PEERS = ("torch", "pyoselm", "pyod", "river", "scikit-learn", "flwr", "ray")
 
 
 def about() -> dict[str, Any]:

@@ -375,7 +375,7 @@ def test_the_map_of_files_is_true() -> None:
 # Tests
 
 #: Folders of tests that are no chapter.
-BESIDE = {"docs", "golden", "support"}
+BESIDE = {"benchmarks", "docs", "golden", "support"}
 
 
 def test_tests_mirror_the_library() -> None:

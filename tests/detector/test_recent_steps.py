@@ -53,17 +53,17 @@ def recent(scores: list[float]) -> Recent:
 
 
 def test_a_row_that_comes_later_is_not_changed_with_those_before() -> None:
-    kept = recent([2.0, 3.0])
+    kept = recent([1.0, 2.0, 3.0])
     kept.follow(1.0, 2.0)
-    assert kept.ordered == [4.0, 6.0]
+    assert kept.ordered == [4.0, 6.0], "those of the younger half"
     kept.accept(np.zeros(1), 5.0)
-    assert kept.ordered == [4.0, 5.0, 6.0]
+    assert kept.ordered == [5.0, 6.0]
     kept.follow(2.0, 1.0)
-    assert kept.ordered == [2.0, 2.5, 3.0]
+    assert kept.ordered == [2.5, 3.0]
 
 
-@pytest.mark.parametrize("wrong", [{"recent_factor": 0.0}, {"recent_level": -1.0}])
+@pytest.mark.parametrize("wrong", [{"factor": 0.0}, {"level": -1.0}])
 def test_scores_can_not_have_become_nothing(wrong: dict[str, float]) -> None:
     kept = recent([1.0, 2.0])
     with pytest.raises(BadInput, match="times as high"):
-        recent([]).restore({**kept.fields, **wrong}, kept.arrays)
+        recent([]).restore({"recent": {**kept.fields["recent"], **wrong}}, kept.arrays)

@@ -35,7 +35,7 @@ def pack_detector(detector: Detector) -> Packed:
         **detector.progress.fields,
         "limit": detector.limit,
     }
-    last = {"last_rows": detector.window.tail.copy()}
+    last = {"last_rows": detector.last_rows.tail.copy()}
     if detector.frames is not None:
         last["samples"] = detector.frames.pending
     return fields, {**arrays, **detector.recent.arrays, **strange, **last}
@@ -66,7 +66,7 @@ def unpack_detector(
     last = arrays["last_rows"]
     if last.ndim != 2 or (len(last) >= max(detector.basis.window, 1) and len(last)):
         raise BadInput("more last rows than a window needs")
-    detector.window.add_many(last)
+    detector.last_rows.add_many(last)
     if detector.frames is not None and len(detector.frames.add(arrays["samples"])):
         raise BadInput("more samples than an unfinished frame has")
     detector.limit = fields["limit"]

@@ -24,7 +24,7 @@ from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent import ROWS, Recent
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, explained
@@ -44,13 +44,14 @@ _LEVEL = 0.95
 class Detector:
     """Learns what normal rows look like, and says how strange a row is.
 
-    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis' distance,
-    squared, divided by the number of values): a typical row scores 1, whatever the units. With
-    another layer, or ``score="loss"``, it is the mean squared error of reconstructing the row from
-    a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual relations between
-    columns, and what leaves the usual range. It does not find a normal row at the wrong time, unless
-    a ``window`` shows it: then the last so many rows, side by side, are one input. With a
-    ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of them at a time.
+    With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
+    distance, squared, divided by the number of values): a typical row scores 1, whatever the
+    units. With another layer, or ``score="loss"``, it is the mean squared error of reconstructing
+    the row from a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual
+    relations between columns, and what leaves the usual range. It does not find a normal row at
+    the wrong time, unless a ``window`` shows it: then the last so many rows, side by side, are one
+    input. With a ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of
+    them at a time.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
@@ -135,7 +136,8 @@ class Detector:
         #: The samples of a frame that is not complete yet; None where rows are no samples.
         self.frames = None if spectrum is None else Frames(spectrum, self._raw)
         self._scale = basis.scaling if basis.scaling.kind != "none" else None
-        self.window = Window(window, layer.inputs, self.model.dtype)
+        #: The rows that the next input begins with.
+        self.last_rows = Window(window, layer.inputs, self.model.dtype)
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
@@ -200,8 +202,8 @@ class Detector:
         layer = self.basis.layer
         window = f", window {self.basis.window}" if self.basis.window > 1 else ""
         return (
-            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units{window}, "
-            f"{self.learned} rows learned, {self.state}>"
+            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units"
+            f"{window}, {self.learned} rows learned, {self.state}>"
         )
 
     # Scoring: never learns
@@ -212,7 +214,7 @@ class Detector:
         self._settle()
         if self.basis.window == 1:
             return self.model.score_one(x)
-        return self._score(self.window.with_next(x))
+        return self._score(self.last_rows.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
         """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
@@ -238,7 +240,7 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        return self._blamed(self.window.with_next(self._prepared(row)), k)
+        return self._blamed(self.last_rows.with_next(self._prepared(row)), k)
 
     def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
         """Finds what ``blame`` finds, for one row of a stretch that ``score_many`` was given."""
@@ -269,7 +271,7 @@ class Detector:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
         X = self._prepared_next(rows)
         for start in range(0, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             while len(inputs):
                 block = inputs[: self.model.rows_alike()]
                 scores = self.model.answers(block)
@@ -283,7 +285,7 @@ class Detector:
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
-        self.window.restart()
+        self.last_rows.restart()
         if self.frames is not None:
             self.frames.restart()
 
@@ -295,7 +297,7 @@ class Detector:
         """
         x = self._next_input(row)
         if x is None:
-            return self._unjudged(self.window.tail.reshape(-1))
+            return self._unjudged(self.last_rows.tail.reshape(-1))
         with self._threads:
             return self._observed(x, self.model.answer(x))
 
@@ -305,13 +307,13 @@ class Detector:
         With a spectrum, rows are samples, and there is a verdict for each frame they complete.
         """
         X = self._prepared_next(rows)
-        missing = min(self.basis.window - 1 - len(self.window), len(X))
+        missing = min(self.basis.window - 1 - len(self.last_rows), len(X))
         verdicts = list[Verdict]()
         for x in X[:missing]:
-            self.window.add(x)
-            verdicts.append(self._unjudged(self.window.tail.reshape(-1)))
+            self.last_rows.add(x)
+            verdicts.append(self._unjudged(self.last_rows.tail.reshape(-1)))
         for start in range(missing, len(X), _BLOCK):
-            inputs = self.window.add_many(X[start : start + _BLOCK])
+            inputs = self.last_rows.add_many(X[start : start + _BLOCK])
             with self._threads:
                 verdicts += self._observed_many(inputs)
         return verdicts
@@ -376,6 +378,11 @@ class Detector:
         return Verdict(score, limit, False, False, False, state, 0, 0, seen, x, view, self.basis)
 
     @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
+
+    @property
     def state(self) -> str:
         """``learning`` (no alarms yet), ``watching``, or ``changing`` (far more is strange)."""
         return self.progress.state if self._ready else LEARNING
@@ -390,7 +397,7 @@ class Detector:
         """Rows that must still come, none of them above the threshold, before there are alarms."""
         if self.state != LEARNING:
             return 0
-        short = max(self.warmup - self._known, self.policy.minimum - len(self.recent), 0)
+        short = max(self.warmup - self._known, self.recent.missing(self.policy.minimum), 0)
         return math.ceil(short) + self.progress.missing
 
     def promote(self) -> int:
@@ -464,7 +471,7 @@ class Detector:
     @property
     def _ready(self) -> bool:
         if not self._warm:
-            enough = len(self.recent) >= self.policy.minimum
+            enough = not self.recent.missing(self.policy.minimum)
             self._warm = enough and self._known >= self.warmup
         return self._warm
 
@@ -473,7 +480,7 @@ class Detector:
         recent = self.recent
         if self._limit is None or recent.clock >= self._limit_until:
             self._settle()
-            enough = len(recent) >= self.policy.minimum
+            enough = not recent.missing(self.policy.minimum)
             self._limit = self.policy.limit(recent) if enough else math.inf
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
@@ -491,7 +498,8 @@ class Detector:
 
     def _settle(self) -> None:
         """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
-        if self.model.unsettled and len(self.recent.rows) >= max(self.policy.minimum, 1):
+        needed = min(max(self.policy.minimum, 1), ROWS)
+        if self.model.unsettled and len(self.recent.rows) >= needed:
             self.model.settle(self.recent.rows)
 
     def _level(self) -> float | None:
@@ -568,7 +576,7 @@ class Detector:
         if self.basis.window == 1:
             # The caller may use its buffer again.
             return x.copy() if self._scale is None else x
-        window = self.window.add(x)
+        window = self.last_rows.add(x)
         return None if window is None else window.copy()
 
     def _prepared(self, row: Any) -> Array:

@@ -15,9 +15,22 @@ WATCHING = "watching"
 CHANGING = "changing"
 
 # So many times the stated rate is not the stated rate.
-_TIMES = 3.0
+_TIMES = 5.0
 # So many strange rows more than the rate explains are no chance.
 _LASTING = 10.0
+# What is saved of them.
+_COUNTERS = (
+    "state",
+    "rows",
+    "flagged",
+    "bursts",
+    "calm",
+    "excess",
+    "restarts",
+    "total",
+    "shown_after",
+    "taught",
+)
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
 
@@ -40,11 +53,11 @@ class Flagged(NamedTuple):
 
     @property
     def length(self) -> float:
-        """How many strange rows come together, with one burst of half a window taken as seen.
+        """How many strange rows come together, with one burst of a third of a window taken as seen.
 
         At most a window: beyond that they share no row.
         """
-        met = (self.flagged + (self.window + 1) / 2.0) / (self.bursts + 1.0)
+        met = (self.flagged + (self.window + 2) / 3.0) / (self.bursts + 1.0)
         return min(met, self.window)
 
     @property
@@ -66,13 +79,14 @@ class Flagged(NamedTuple):
 class Progress:
     """Counts rows above the threshold, each judged before it is learned, and tells the state.
 
-    Wald's sequential test decides between the stated rate and three times it. While ``learning``
-    it begins again whenever the three times is shown: the machine is still changing. It becomes
+    Wald's sequential test decides between the stated rate and five times it. While ``learning``
+    it begins again whenever the five times is shown: the machine is still changing. It becomes
     ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on ten strange
-    rows more than the rate explains are an excess that lasts. It means ``changing``, until the stated
-    rate is shown once more. But in a detector that learned from its stream alone, and watched for
-    less long than it took to get there, it shows that the rate was not earned yet: an hour does not
-    show the day, and it is ``learning`` again. Strange rows that come together count as few: windows share rows, and causes last.
+    rows more than the rate explains are an excess that lasts. It means ``changing``, until the
+    stated rate is shown once more. But in a detector that learned from its stream alone, and
+    watched for less long than it took to get there, it shows that the rate was not earned yet: an
+    hour does not show the day, and it is ``learning`` again. Strange rows that come together count
+    as few: windows share rows, and causes last.
     """
 
     rate: float | None
@@ -91,20 +105,24 @@ class Progress:
     #: Rows judged in all, and how many it took until the rate was last shown.
     total: int = 0
     shown_after: int = 0
+    #: Whether rows that were known to be normal have shown it.
+    taught: bool = False
 
     def __post_init__(self) -> None:
-        if self.confidence <= 0.0 and self.state == LEARNING:
-            self.state = WATCHING
+        # Where nothing need be shown, it watches from the start.
+        self._first = LEARNING if self.confidence > 0.0 else WATCHING
+        if self.state == LEARNING:
+            self.state = self._first
         rate = 0.01 if self.rate is None else self.rate
         more = min(_TIMES * rate, 0.5 * (1.0 + rate))
-        #: What a strange row says for three times the rate, and any other against it.
+        #: What a strange row says for five times the rate, and any other against it.
         self._gain = math.log(more / rate)
         self._cost = math.log((1.0 - rate) / (1.0 - more))
         self._relief = -self._cost / self._gain
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
 
     def count(self, strange: bool, known_normal: bool = False) -> None:
-        """Takes in one judged row; of rows known to be normal an excess shows what is not learned."""
+        """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
         self.rows += 1
         self.total += 1
         if strange:
@@ -121,8 +139,8 @@ class Progress:
             step = 1.0 if strange else self._relief
             self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
-                young = known_normal or self.rows < self.shown_after
-                self._begin(LEARNING if young else CHANGING)
+                young = not self.taught and self.total < 2 * self.shown_after
+                self._begin(self._first if young or known_normal else CHANGING)
         elif strange or self.rows % 8 == 0:
             self._test(known_normal)
 
@@ -140,17 +158,19 @@ class Progress:
 
     def accept(self) -> None:
         """Goes on watching after a change: what was strange is normal now."""
+        self.shown_after = 0
         self._begin(WATCHING)
 
     @property
     def _evidence(self) -> float:
-        """The log likelihood ratio for three times the rate, as if rows were independent."""
+        """The log likelihood ratio for five times the rate, as if rows were independent."""
         return self.flagged * self._gain - (self.rows - self.flagged) * self._cost
 
     def _test(self, known_normal: bool) -> None:
         ratio = self._evidence / self.seen.length
         if ratio <= -self._bound:
-            self.shown_after = 0 if known_normal else self.total
+            self.taught = self.taught or known_normal
+            self.shown_after = self.total
             self._begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1
@@ -166,13 +186,13 @@ class Progress:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them; the rate goes with the threshold."""
-        names = ("state", "rows", "flagged", "bursts", "calm", "excess", "restarts")
-        names += ("total", "shown_after")
-        return {"progress": {name: getattr(self, name) for name in names}}
+        return {"progress": {name: getattr(self, name) for name in _COUNTERS}}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
         known = fields["progress"]
+        if set(known) != set(_COUNTERS):
+            raise BadInput(f"progress has {', '.join(_COUNTERS)}, not {', '.join(known)}")
         if known["state"] not in (LEARNING, WATCHING, CHANGING):
             raise BadInput(f"no state is called {known['state']!r}")
         for name, value in known.items():

@@ -1,0 +1,87 @@
+"""The page of the docs: what was measured, where and when, in tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.quality import pairs
+from benchmarks.quality.machines import (
+    BLOCK,
+    FAULTY,
+    LEAD,
+    RESOLUTION,
+    SINGLES,
+    TRAINING_ROWS,
+    ideal,
+)
+from benchmarks.quality.measure import FIRST_ROWS
+from benchmarks.quality.peers import MOST_ROWS
+from benchmarks.quality.report import Cells, tables
+from benchmarks.quality.runs import FULL, Results
+from benchmarks.quality.sets import SETS
+from benchmarks.quality.targets import Reached
+
+_HEAD = """# Detection quality
+
+Made by `make quality`: change `benchmarks/quality`, not this page. Every number is from one run,
+with fixed splits and seeds, and every peer with its own defaults but for what is said below.
+"""
+_WORDS = f"""
+AUC and AP (average precision) are point by point: each test row counts by itself. Recall and false
+alarms are at each method's own threshold for 1 %, from the rows learned: PyOD's `contamination`, a
+quantile for Ledoit-Wolf and HalfSpaceTrees, the detector's own for Elmgrove; false alarms are the
+median over devices. "± devices" is a standard deviation, "± seeds" the highest minus the lowest
+over seeds of the mean over devices (on pairs each seed is another split as well); s are seconds to
+learn and score one device with one thread, n devices.
+
+- Columns are scaled by the rows learned: mean 0 and deviation 1, for HalfSpaceTrees 0 to 1.
+- "w = 10": ten rows side by side as one input, equal for all; before the first it is repeated.
+- Seeds: {FULL.own_seeds} of Elmgrove, {FULL.peer_seeds} of IForest and HalfSpaceTrees; on pairs 3
+  of Elmgrove. Simulated machines: {FULL.seeds}, in up to {FULL.orders} orders of columns; peers
+  have {FULL.seeds_with_peers} of these, in one order. A quick run has fewer.
+- LOF and KNN learn at most {MOST_ROWS["LOF"]:,} rows, drawn at random with a fixed seed.
+- PyOD's PCA divides by the variance of constant columns: it gets the others alone.
+- HalfSpaceTrees learn on while they score, as they are meant to, and look at half of the rows
+  learned where these are fewer than 500; all others are as fitted.
+- "Elmgrove 0.1 (loss)" is the first release's score by its equations: the suggested units and
+  standard scaling; on pairs the paper's units and no scaling.
+- Pairs are those of `elmgrove paper ito2021`: Elmgrove learns one pattern on each of two devices
+  and merges; peers learn both in one place, at most {pairs.PEERS_ROWS:,} rows of each, on every
+  third pair of one split (n says on how many). Targets compare on the same pairs and splits.
+- The stream: a detector made for the first {FIRST_ROWS:,} rows of a server, which then observes all
+  rows from the first on; counted are rows while it watches.
+- Simulated machines learn {TRAINING_ROWS:,} rows, see {LEAD} more normal ones, and then faults:
+  blocks of {BLOCK} rows and {SINGLES} single rows, {FAULTY} times, each time of another sensor if
+  there is one. A residual σ is the standard deviation of a sensor given the others, from the true
+  covariance; a constant column's is {RESOLUTION} of its unit. Flagged is what `observe` calls
+  anomalous, counted from the first faulty row on; for peers, what is above their threshold.
+  How much warm-up and drift weigh was set so that the true law sees most of the faults. A target
+  is judged on the rows of all faults of a machine together; the worst one fault stands beside it.
+  "The true law" is a Mahalanobis distance that knows mean and covariance: what such a distance of
+  one row can reach at most. For faults of 6 σ at 1 % that is {ideal(4):.1%} of rows with 4
+  sensors, {ideal(8):.1%} with 8, {ideal(16):.1%} with 16.
+"""
+
+
+def page(results: Results, reached: Sequence[Reached], about: dict[str, Any]) -> str:
+    """Writes the page in Markdown."""
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(about["packages"].items()))
+    where = (
+        f"{about['date']}, {about['processor']}, {about['cores']} cores, Python {about['python']}, "
+        f"{packages}{'; **a quick run**' if about['quick'] else ''}."
+    )
+    *measured, targets = tables(results, reached)
+    parts = [_HEAD, where, "", "## Targets", "", *_table(targets), ""]
+    parts += ["![AUC by set, and faults flagged](quality.png)", "", "## How", _WORDS]
+    parts += [f"- {one.name}: {one.about}." for one in SETS.values()]
+    if about["not there"]:
+        parts.append(f"- Not in the data folder, so not measured: {', '.join(about['not there'])}.")
+    parts += [f"- Failed: {failure}" for failure in results.failures]
+    for cells in measured:
+        parts += ["", f"## {cells.title}", "", *_table(cells)]
+    return "\n".join(parts) + "\n"
+
+
+def _table(cells: Cells) -> list[str]:
+    rule = "|".join("---" for _ in cells.head)
+    lines = ["| " + " | ".join(row) + " |" for row in (cells.head, *cells.rows)]
+    return [lines[0], f"|{rule}|", *lines[1:]]

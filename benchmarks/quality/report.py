@@ -1,0 +1,139 @@
+"""The numbers as tables of cells, and their print on a terminal."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.quality.battery import ORACLE
+from benchmarks.quality.methods import DEFAULT, OTHERS, OWN
+from benchmarks.quality.runs import BATTERY, Results
+from benchmarks.quality.summary import Battery, Line, batteries, counted, lines
+from benchmarks.quality.targets import Reached
+
+_ORDER = [entry.name for entry in OWN + OTHERS]
+
+
+class Cells(NamedTuple):
+    """A table with a title, for a terminal or a page."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
+    """Makes all tables of a run, targets last."""
+    known = lines(results.records)
+    found = [
+        _real(name, [one for one in known if one.set == name])
+        for name in dict.fromkeys(one.set for one in known)
+    ]
+    if results.streams:
+        found.append(_streams(results))
+    if results.battery:
+        found.append(_faults(batteries(results.battery)))
+    found.append(_targets(reached))
+    return found
+
+
+def print_report(
+    results: Results, reached: Sequence[Reached], about: dict[str, Any], out: Console
+) -> None:
+    """Prints where, what failed, and all tables."""
+    out.print(f"{about['date']}, {about['processor']}, {about['cores']} cores")
+    if about["not there"]:
+        out.print(f"Not measured, since not in the data folder: {', '.join(about['not there'])}")
+    for failure in results.failures:
+        out.print(f"[red]failed[/]: {failure}")
+    for cells in tables(results, reached):
+        out.print(_printed(cells))
+
+
+def _printed(cells: Cells) -> Table:
+    table = Table(title=cells.title, title_justify="left", box=SIMPLE_HEAD, title_style="bold")
+    for number, column in enumerate(cells.head):
+        table.add_column(column, justify="right" if number else "left")
+    for row in cells.rows:
+        table.add_row(*row)
+    return table
+
+
+def _real(name: str, known: Sequence[Line]) -> Cells:
+    head = ["method", "AUC", "± devices", "± seeds", "AP", "recall", "false alarms", "s", "n"]
+    ordered = sorted(known, key=lambda one: _ORDER.index(one.method))
+    rows = [
+        [
+            _named(one),
+            f"{one.auc:.3f}",
+            f"{one.devices_spread:.3f}",
+            "" if one.seeds_spread is None else f"{one.seeds_spread:.4f}",
+            f"{one.ap:.3f}",
+            f"{one.recall:.1%}",
+            f"{one.false_alarms:.2%}",
+            f"{one.seconds:.2f}",
+            str(one.devices),
+        ]
+        for one in ordered
+    ]
+    return Cells(name, head, rows)
+
+
+def _named(line: Line) -> str:
+    """Names a method; the default one with the windows that it chose."""
+    chosen = ", ".join(map(str, line.windows))
+    return f"{line.method} (w = {chosen})" if line.method == DEFAULT and chosen else line.method
+
+
+def _streams(results: Results) -> Cells:
+    head = ["device", "watches from row", "of test rows", "false alarms", "in training", "recall"]
+    rows = [
+        [
+            name,
+            "never" if one.watching_from is None else f"{one.watching_from:,}",
+            f"{one.watched:.0%}",
+            _percent(one.false_alarms),
+            _percent(one.flagged_in_training),
+            _percent(one.recall),
+        ]
+        for name, one in sorted(results.streams.items())
+    ]
+    return Cells("SMD as a stream, defaults, from the first row on", head, rows)
+
+
+def _faults(found: Sequence[Battery]) -> Cells:
+    """Shows for each method and width the mean over kinds, and the lowest of any."""
+    sensors = sorted({one.sensors for one in found})
+    head = ["method", *(counted(n) for n in sensors), "false alarms", "ms"]
+    there = {one.method for one in found}
+    rows = []
+    for method in [name for name in (ORACLE, *_ORDER) if name in there]:
+        mine = [one for one in found if one.method == method]
+        cells = [_shares([one for one in mine if one.sensors == n]) for n in sensors]
+        alarms = sum(one.false_alarms for one in mine) / len(mine)
+        time = 1e3 * sum(one.seconds for one in mine) / len(mine)
+        rows.append([method, *cells, f"{alarms:.2%}", f"{time:.0f}"])
+    title = (
+        f"{BATTERY}: faults of 6 residual σ, % of rows flagged: blocks (lowest), single (lowest)"
+    )
+    return Cells(title, head, rows)
+
+
+def _shares(alike: Sequence[Battery]) -> str:
+    def part(shape: str) -> str:
+        mean = sum(one.mean[shape] for one in alike) / len(alike)
+        return f"{100 * mean:.0f} ({100 * min(one.lowest[shape] for one in alike):.0f})"
+
+    return f"{part('block')}, {part('single')}" if alike else ""
+
+
+def _targets(reached: Sequence[Reached]) -> Cells:
+    said = {True: "met", False: "not met", None: ""}
+    rows = [[one.part, one.target, one.found, said[one.met]] for one in reached]
+    return Cells("Targets, with defaults", ["set", "target", "found", ""], rows)
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{share:.2%}"

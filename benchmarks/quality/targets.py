@@ -1,0 +1,131 @@
+"""What the project wants to reach, with its defaults, and what a run found."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.quality import pairs
+from benchmarks.quality.battery import ORACLE
+from benchmarks.quality.methods import DEFAULT, FIRST, OTHERS
+from benchmarks.quality.runs import BATTERY, STREAMED, Record, Results
+from benchmarks.quality.summary import (
+    SHAPES,
+    Battery,
+    Line,
+    batteries,
+    counted,
+    devices_with,
+    lines,
+    mean_auc,
+)
+
+FLAGGED = 0.95
+SPREAD = 0.005
+SMD_AUC, SMD_AP = 0.84, 0.43
+MARGIN = 0.01
+LEAST_ALARMS, MOST_ALARMS = 0.003, 0.03
+#: Pairs are compared to this accuracy.
+_ROUNDING = 5e-4
+
+
+class Reached(NamedTuple):
+    """A target, what was found, and whether that is enough; None where it is a remark."""
+
+    part: str
+    target: str
+    found: str
+    met: bool | None
+
+
+def judged(results: Results) -> list[Reached]:
+    """Judges all targets that this run has numbers for."""
+    known = lines(results.records)
+    return [
+        *_faults(batteries(results.battery)),
+        *_spreads(known),
+        *_servers(known),
+        *_against_peers(results.records, known),
+        *_alarms(results),
+        *_pairs(results.records),
+    ]
+
+
+def _faults(found: Sequence[Battery]) -> Iterator[Reached]:
+    own = [one for one in found if one.method == DEFAULT]
+    law = {(one.kind, one.sensors): one for one in found if one.method == ORACLE}
+    for shape in SHAPES:
+        for sensors in sorted({one.sensors for one in own}):
+            alike = [one for one in own if one.sensors == sensors]
+            least = min(alike, key=lambda one: one.lowest[shape])
+            most = law[least.kind, sensors].lowest[shape]
+            worst = min(one.worst[shape] for one in alike)
+            yield Reached(
+                BATTERY,
+                f"{counted(sensors)}, {shape}: ≥ {FLAGGED:.0%} of rows for every seed and order",
+                f"{least.lowest[shape]:.1%} ({least.kind}; by the true law {most:.1%}; "
+                f"worst of all faults {worst:.0%})",
+                least.lowest[shape] >= FLAGGED,
+            )
+
+
+def _spreads(known: Sequence[Line]) -> Iterator[Reached]:
+    for one in known:
+        if one.method == DEFAULT and one.seeds_spread is not None and one.set not in pairs.SETS:
+            found = f"{one.seeds_spread:.4f} (worst device {one.worst_spread:.4f})"
+            met = one.seeds_spread <= SPREAD
+            yield Reached(one.set, f"AUC's spread over seeds ≤ {SPREAD}", found, met)
+
+
+def _servers(known: Sequence[Line]) -> Iterator[Reached]:
+    for one in known:
+        if one.set == STREAMED and one.method == DEFAULT:
+            yield Reached(one.set, f"AUC ≥ {SMD_AUC}", f"{one.auc:.3f}", one.auc >= SMD_AUC)
+            text = f"average precision ≥ {SMD_AP}"
+            yield Reached(one.set, text, f"{one.ap:.3f}", one.ap >= SMD_AP)
+
+
+def _against_peers(records: Sequence[Record], known: Sequence[Line]) -> Iterator[Reached]:
+    """Compares with each set's best peers, on the devices that both have."""
+    for name in dict.fromkeys(one.set for one in known):
+        there = {one.method for one in known if one.set == name}
+        for streams in (True, False):
+            peers = [e.name for e in OTHERS if e.streams == streams and e.name in there - {FIRST}]
+            if peers and DEFAULT in there:
+                yield _against(records, name, peers, streams)
+
+
+def _against(records: Sequence[Record], name: str, peers: list[str], streams: bool) -> Reached:
+    devices = {peer: devices_with(records, name, peer) for peer in peers}
+    aucs = {peer: mean_auc(records, name, peer, devices[peer]) for peer in peers}
+    best = max(aucs, key=aucs.__getitem__)
+    mine = mean_auc(records, name, DEFAULT, devices[best])
+    found = f"{mine:.3f}, {best} {aucs[best]:.3f}"
+    if streams:
+        text = f"AUC ≥ that of the best peer that streams or merges − {MARGIN}"
+        return Reached(name, text, found, mine >= aucs[best] - MARGIN)
+    ahead = "ahead" if aucs[best] > mine else "not ahead"
+    text = f"a peer that neither streams nor merges is {ahead}"
+    return Reached(name, text, found, None)
+
+
+def _alarms(results: Results) -> Iterator[Reached]:
+    if not results.streams:
+        return
+    rates = {name: one.false_alarms for name, one in results.streams.items()}
+    known = [rate for rate in rates.values() if rate is not None]
+    middle = median(known) if known else None
+    text = f"false alarms while watching, median: {LEAST_ALARMS:.1%} to {MOST_ALARMS:.0%}"
+    met = middle is not None and LEAST_ALARMS <= middle <= MOST_ALARMS
+    silent = (
+        f"; {len(rates) - len(known)} of {len(rates)} never watch" if None in rates.values() else ""
+    )
+    yield Reached(STREAMED, text, (f"{middle:.2%}" if middle is not None else "none") + silent, met)
+
+
+def _pairs(records: Sequence[Record]) -> Iterator[Reached]:
+    for name in pairs.SETS:
+        devices = devices_with(records, name, DEFAULT)
+        if devices:
+            mine, first = (mean_auc(records, name, method, devices) for method in (DEFAULT, FIRST))
+            found = f"{mine:.3f}, 0.1 {first:.3f}"
+            yield Reached(name, "AUC no worse than 0.1's", found, mine >= first - _ROUNDING)
