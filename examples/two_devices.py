@@ -6,7 +6,7 @@ from elmgrove import Detector, HiddenLayer
 
 rng = np.random.default_rng(0)
 patterns = rng.normal(size=(2, 3, 20))  # two normal patterns, seen by 20 sensors
-sitting, laying = (rng.normal(size=(500, 3)) @ pattern for pattern in patterns)
+sitting, laying = (rng.normal(size=(1000, 3)) @ pattern for pattern in patterns)
 
 layer = HiddenLayer(inputs=20, units=8, seed=7)  # the same on every device
 a, b = Detector(layer), Detector(layer)

@@ -39,10 +39,12 @@ def named(row):
     [
         (ElmgroveDetector(), 23),
         (ElmgroveDetector(8, "tanh", "normal", forgetting=0.99, seed=7), 23),
+        (ElmgroveDetector(score="loss"), 23),
+        (ElmgroveDetector(window=2), 23),
         (ElmgroveDetector(features=tuple(STREAM[0][0])), 23),
         (preprocessing.MinMaxScaler() | ElmgroveDetector(), 24),
     ],
-    ids=["default", "tanh", "features given", "pipeline"],
+    ids=["default", "tanh", "loss", "window", "features given", "pipeline"],
 )
 def test_rivers_own_checks_pass_but_for_features_that_come_and_go(model, expected):
     assert model._unit_test_skips() == FIXED_FEATURES
@@ -66,10 +68,14 @@ def test_without_river_the_install_line_is_given():
     assert "pip install 'elmgrove[river]'" in done.stderr
 
 
-def test_scores_are_those_of_the_plain_detector_with_the_same_seed_and_names():
+@pytest.mark.parametrize(
+    ("settings", "units"),
+    [({}, 64), ({"score": "loss"}, 16), ({"window": 2}, 64), ({"score": "loss", "window": 2}, 32)],
+)
+def test_scores_are_those_of_the_plain_detector_with_the_same_seed_and_names(settings, units):
     names = sorted(STREAM[0][0])
-    plain = Detector(HiddenLayer(inputs=64, units=16, seed=7), features=names)
-    model = ElmgroveDetector(seed=7)
+    plain = Detector(HiddenLayer(inputs=64, units=units, seed=7), features=names, **settings)
+    model = ElmgroveDetector(seed=7, **settings)
     for x, _ in STREAM:
         values = [x[name] for name in names]
         if model.detector is not None:

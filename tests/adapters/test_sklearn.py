@@ -34,6 +34,7 @@ NEEDS_A_FRESH_PROCESS = {"check_array_api_input"}
     "estimator",
     [
         ElmgroveOutlierDetector(),
+        ElmgroveOutlierDetector(measure="loss"),
         ElmgroveOutlierDetector(2, activation="tanh", weights="normal", contamination=0.2),
         ElmgroveOutlierDetector(forgetting=0.99, random_state=None),
         OSELMClassifier(),
@@ -84,17 +85,36 @@ def in_a_fresh_process(program, **environment):
 # The outlier detector
 
 
-def test_scores_are_minus_those_of_the_plain_detector_with_the_same_seed():
-    plain = Detector(HiddenLayer(inputs=64, units=16, seed=7))
+@pytest.mark.parametrize(("score", "units"), [("distance", 64), ("loss", 16)])
+def test_scores_are_minus_those_of_the_plain_detector_with_the_same_seed(score, units):
+    plain = Detector(HiddenLayer(inputs=64, units=units, seed=7), score=score)
     plain.learn_many(ZEROS)
-    estimator = ElmgroveOutlierDetector(random_state=7).fit(ZEROS)
+    estimator = ElmgroveOutlierDetector(random_state=7, measure=score).fit(ZEROS)
     np.testing.assert_array_equal(estimator.score_samples(ONES), -plain.score_many(ONES))
 
 
-@pytest.mark.parametrize(("columns", "units"), [(1, 1), (2, 1), (15, 7), (16, 4), (64, 16)])
-def test_units_follow_from_the_columns_when_not_given(columns, units):
-    estimator = ElmgroveOutlierDetector().fit(PIXELS[:, :columns])
+@pytest.mark.parametrize(
+    ("score", "columns", "units"),
+    [
+        *[("loss", 1, 1), ("loss", 2, 1), ("loss", 15, 7), ("loss", 16, 4), ("loss", 64, 16)],
+        *[("distance", 1, 1), ("distance", 15, 15), ("distance", 64, 64), (None, 64, 64)],
+    ],
+)
+def test_units_follow_from_the_columns_when_not_given(score, columns, units):
+    estimator = ElmgroveOutlierDetector(measure=score).fit(PIXELS[:, :columns])
     assert estimator.detector_.basis.layer.units == units
+
+
+def test_a_layer_that_is_not_linear_scores_by_loss():
+    estimator = ElmgroveOutlierDetector(activation="tanh").fit(ZEROS)
+    assert estimator.detector_.basis.score == "loss"
+    assert ElmgroveOutlierDetector().fit(ZEROS).detector_.basis.score == "distance"
+
+
+def test_a_threshold_is_there_as_soon_as_there_are_rows_enough():
+    detector = ElmgroveOutlierDetector(contamination=0.05).fit(ZEROS).detector_
+    assert detector.state == "watching"
+    assert detector.threshold < np.inf
 
 
 @pytest.mark.parametrize("contamination", [0.01, 0.1, 0.5])
@@ -108,13 +128,14 @@ def test_contamination_is_the_share_of_the_learned_rows_called_outliers(contamin
         assert np.sum(estimator.predict(rows) == -1) == round(contamination * len(rows))
 
 
-def test_after_partial_fit_the_latest_rows_decide_where_outliers_begin():
+@pytest.mark.parametrize(("score", "times"), [("loss", 20), ("distance", 1.5)])
+def test_after_partial_fit_the_latest_rows_decide_where_outliers_begin(score, times):
     rng = np.random.default_rng(0)
     calm, rough = (rng.normal(0, size, (600, 8)) for size in (0.1, 1.0))
-    estimator = ElmgroveOutlierDetector(contamination=0.1).fit(calm)
+    estimator = ElmgroveOutlierDetector(contamination=0.1, measure=score).fit(calm)
     calm_limit = estimator.offset_
     estimator.partial_fit(rough)
-    assert estimator.offset_ < 20 * calm_limit
+    assert estimator.offset_ < times * calm_limit
     assert np.mean(estimator.predict(rough[-512:]) == -1) == pytest.approx(0.1, abs=0.002)
 
 

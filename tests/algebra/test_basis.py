@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, Scaling
+from elmgrove.algebra import ACTIVATIONS, Spectrum, default_score, suggested_units
 
 LAYER = HiddenLayer(2, 3, "tanh", seed=7)
+SPECTRUM = Spectrum(rate=1000 / 3, length=32, bands=4)
 BASIS = Basis(LAYER, 2, ("temperature", "speed"), Scaling.minmax([0, 0], [100, 3000]))
 
 
@@ -19,6 +21,10 @@ BASIS = Basis(LAYER, 2, ("temperature", "speed"), Scaling.minmax([0, 0], [100, 3
         Basis(LAYER, 5),
         Basis(LAYER, 2, ("größe", "名")),
         Basis(LAYER, 1, None, Scaling.standard([0.1, 1 / 3], [1e-300, 2])),
+        Basis(HiddenLayer(2, 3), 2, score="distance"),
+        Basis(HiddenLayer(2, 3), 20, ("a", "b"), window=10, score="distance"),
+        Basis(LAYER, 6, window=3),
+        Basis(HiddenLayer(8, 8), 8, ("a", "b"), score="distance", spectrum=SPECTRUM),
     ],
 )
 def test_fields_survive_json_exactly(basis: Basis) -> None:
@@ -46,6 +52,7 @@ OTHERS = {
     "scaling.shift[0]: 0.0 here, -20.0 there": dataclasses.replace(
         BASIS, scaling=Scaling.minmax([-20, 0], [80, 3000])
     ),
+    "window: 1 here, 10 there": dataclasses.replace(BASIS, window=10),
     "scaling.kind: 'minmax' here, 'standard' there": dataclasses.replace(
         BASIS, scaling=Scaling.standard([0, 0], [100, 3000])
     ),
@@ -93,10 +100,106 @@ def test_bad_outputs_are_refused(outputs: object) -> None:
 
 @pytest.mark.parametrize("features", [(), ("a",), ("a", "b", "c")])
 def test_each_input_needs_its_name(features: tuple[str, ...]) -> None:
-    with pytest.raises(BadInput, match=rf"{len(features)} feature names for 2 inputs"):
+    with pytest.raises(BadInput, match=rf"{len(features)} feature names for 2 columns of a row"):
         Basis(LAYER, 2, features)
 
 
 def test_each_input_needs_its_scale() -> None:
     with pytest.raises(BadInput, match="scaling of 3 columns for 2 inputs"):
         Basis(LAYER, 2, scaling=Scaling.minmax([0, 0, 0], [1, 1, 1]))
+
+
+# Windows and scores
+
+
+def test_a_window_makes_inputs_of_rows_side_by_side() -> None:
+    basis = Basis(HiddenLayer(3, 4, seed=5), 30, window=10, score="distance")
+    assert basis.inputs == 30
+    assert basis.hidden == HiddenLayer(30, 4, seed=5)
+    assert Basis(LAYER, 2).hidden is LAYER
+    assert Basis(LAYER, 2).inputs == 2
+
+
+def test_the_score_is_part_of_what_must_be_equal() -> None:
+    layer = HiddenLayer(2, 2)
+    loss, distance = Basis(layer, 2), Basis(layer, 2, score="distance")
+    assert loss.score == "loss"
+    assert loss.fingerprint != distance.fingerprint
+    with pytest.raises(Mismatch, match="score: 'loss' here, 'distance' there"):
+        loss.require(distance)
+    longer = Basis(layer, 4, window=2, score="distance")
+    assert longer.fingerprint != distance.fingerprint
+
+
+@pytest.mark.parametrize("window", [0, -1, 1.5, "3", None, True])
+def test_bad_windows_are_refused(window: object) -> None:
+    with pytest.raises(BadInput, match="window"):
+        Basis(LAYER, 2, window=window)
+
+
+def test_bad_scores_are_refused() -> None:
+    with pytest.raises(BadInput, match="score must be one of distance, loss, not 'likelihood'"):
+        Basis(LAYER, 2, score="likelihood")
+    with pytest.raises(BadInput, match=r"linear layer \(activation identity, not tanh\).*'loss'"):
+        Basis(LAYER, 2, score="distance")
+    with pytest.raises(BadInput, match="2 outputs, where a distance has 6 inputs"):
+        Basis(HiddenLayer(2, 3), 2, window=3, score="distance")
+
+
+@pytest.mark.parametrize(
+    ("activation", "window", "score", "units"),
+    [
+        ("identity", 1, "distance", 3),
+        ("identity", 10, "distance", 30),
+        ("identity", 40, "distance", 60),
+        ("tanh", 1, "loss", 1),
+        ("sigmoid", 10, "loss", 7),
+    ],
+)
+def test_a_fitted_basis_has_the_score_and_the_units_that_suit_its_layer(
+    activation: str, window: int, score: str, units: int
+) -> None:
+    rows = np.random.default_rng(1).normal(size=(50, 3))
+    names = ["a", "b", "c"]
+    basis = Basis.fitted(rows, names, scaling="standard", window=window, activation=activation)
+    assert (basis.score, basis.layer.units, basis.window) == (score, units, window)
+    assert basis.layer.inputs == 3
+    assert basis.outputs == basis.inputs == 3 * window
+    assert basis.features == ("a", "b", "c")
+    assert basis.scaling == Scaling.fitted("standard", rows)
+    assert Basis.fitted(rows, names, scaling="none", score="loss", units=2).layer.units == 2
+
+
+def test_a_linear_layer_suggests_the_distance() -> None:
+    assert default_score("identity") == "distance"
+    assert {default_score(name) for name in ACTIVATIONS if name != "identity"} == {"loss"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "distance", "loss"),
+    [(1, 1, 1), (2, 2, 1), (8, 8, 4), (16, 16, 4), (64, 64, 16), (65, 32, 16), (561, 64, 128)],
+)
+def test_units_are_all_inputs_or_half_of_them_at_most(
+    inputs: int, distance: int, loss: int
+) -> None:
+    assert suggested_units(inputs) == suggested_units(inputs, "distance") == distance
+    assert suggested_units(inputs, "loss") == loss
+
+
+# Spectra
+
+
+def test_a_spectrum_makes_several_inputs_of_a_column() -> None:
+    samples = np.random.default_rng(2).normal(size=(400, 2))
+    names = ["left", "right"]
+    basis = Basis.fitted(samples, names, scaling="standard", window=3, spectrum=SPECTRUM)
+    assert (basis.columns, basis.bands, basis.layer.inputs, basis.inputs) == (2, 4, 8, 24)
+    assert basis.features == ("left", "right")
+    assert basis.names == SPECTRUM.names(names)
+    assert len(basis.scaling.shift) == 8
+    with pytest.raises(Mismatch, match="spectrum"):
+        basis.require(dataclasses.replace(basis, spectrum=None, features=None))
+    with pytest.raises(BadInput, match="6 inputs are no multiple of 4 bands"):
+        Basis(HiddenLayer(6, 6), 6, spectrum=SPECTRUM)
+    with pytest.raises(BadInput, match="fewer samples than one frame of 32"):
+        Basis.fitted(samples[:31], names, scaling="none", spectrum=SPECTRUM)

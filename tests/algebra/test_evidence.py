@@ -72,7 +72,7 @@ def test_sum_equals_adding_one_after_another_to_the_last_bit() -> None:
 
 
 def test_the_sum_of_nothing_has_no_basis() -> None:
-    with pytest.raises(BadInput, match=r"Evidence\.zero"):
+    with pytest.raises(BadInput, match=r"start from zero_evidence\(basis\)"):
         Evidence.sum([])
 
 

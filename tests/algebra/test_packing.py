@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.algebra.packing import pack_evidence, unpack_evidence
+from elmgrove.algebra.packing import (
+    array_names,
+    pack_evidence,
+    pack_parts,
+    unpack_evidence,
+    unpack_parts,
+)
+from support.moments import distance_basis, moments_of
 
 LAYER = HiddenLayer(inputs=6, units=3, seed=3)
 
@@ -33,6 +40,37 @@ def test_a_triangle_of_another_size_is_refused(shape: tuple[int, ...]) -> None:
     arrays = {"U": np.ones(shape), "V": np.ones((3, 6))}
     with pytest.raises(BadInput, match="upper triangle"):
         unpack_evidence(Basis(LAYER, 6), {"energy": 1.0, "count": 1.0}, arrays)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (21, 1), (20,), (22,), (6, 6), (2**40,)])
+def test_products_of_another_size_are_refused(shape: tuple[int, ...]) -> None:
+    """Also of a size that nobody could hold: it is only stated, by an array that repeats itself."""
+    basis = distance_basis(6)
+    arrays = {"C": np.broadcast_to(1.0, shape), "s": np.ones(6), "e": np.ones(6)}
+    with pytest.raises(BadInput, match="upper triangle"):
+        unpack_evidence(basis, {"count": 1.0}, arrays)
+
+
+@pytest.mark.parametrize("name", ["s", "e", "centre"])
+def test_sums_of_another_size_are_refused(name: str) -> None:
+    moments = moments_of(distance_basis(6, 3), np.random.default_rng(1).normal(size=(9, 6)))
+    fields, arrays = pack_evidence(moments)
+    assert set(arrays) == {"C", "s", "e", "centre"} == set(array_names(moments.basis))
+    with pytest.raises(BadInput, match=rf"^{name} must be \(6,\)"):
+        unpack_evidence(moments.basis, fields, {**arrays, name: np.ones(5)})
+
+
+def test_parts_are_packed_side_by_side_whatever_their_kind() -> None:
+    X = np.random.default_rng(2).normal(size=(20, 6)) + 4.0
+    model = OSELM(LAYER, 6)
+    model.learn_many(X, X)
+    moments = moments_of(distance_basis(6), X)
+    for parts in ([moments, moments.weighted(0.5)], [model.evidence] * 3, []):
+        fields, arrays = pack_parts("part", parts)
+        basis = parts[0].basis if parts else moments.basis
+        back = unpack_parts(basis, "part", fields, arrays)
+        assert list(back) == parts
+        assert [type(part) for part in back] == [type(part) for part in parts]
 
 
 def test_a_coarse_part_stays_known_as_coarse() -> None:

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import OSELM, Evidence, HiddenLayer
-from elmgrove.algebra.similarity import Fitted, groups
+from elmgrove import OSELM, BadInput, Evidence, HiddenLayer
+from elmgrove.algebra import Distance, fit, join, zero_evidence
+from elmgrove.algebra.similarity import Fitted, FittedDistance, groups
+from support.moments import distance_basis, moments_of
 from support.patterns import INPUTS, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
@@ -75,3 +77,79 @@ def test_rows_that_are_explained_to_rounding_can_be_compared() -> None:
     same = fitted(np.full((50, INPUTS), 0.5))
     assert np.isfinite(same.loss_with(fitted(rows_of(1, 1, 50))))
     assert groups([same, same], 0.02) == [[0, 1]]
+
+
+# By distance
+
+
+def apart(X: np.ndarray) -> FittedDistance:
+    return FittedDistance(moments_of(distance_basis(INPUTS, scaling="standard"), X), RIDGE)
+
+
+def cloud_at(level: float, seed: int, rows: int) -> np.ndarray:
+    """Rows around a level, that lie in a plane of their own but for a little."""
+    rng = np.random.default_rng(seed)
+    mix = np.random.default_rng(7).normal(size=(2, INPUTS))
+    return level + rng.normal(size=(rows, 2)) @ mix + 0.3 * rng.normal(size=(rows, INPUTS))
+
+
+def test_the_basis_decides_how_sets_are_compared() -> None:
+    X = cloud_at(0.0, 1, 30)
+    assert isinstance(fit(evidence(X), RIDGE), Fitted)
+    assert isinstance(fit(apart(X).evidence, RIDGE), FittedDistance)
+    with pytest.raises(BadInput, match="from moments"):
+        _ = FittedDistance(evidence(X), RIDGE).distance
+
+
+def test_a_loss_is_how_much_farther_rows_of_one_lie_from_the_other() -> None:
+    one, other = apart(cloud_at(0.0, 1, 400)), apart(2.0 * cloud_at(1.0, 2, 300))
+    here, there = Distance(one.evidence), Distance(other.evidence)
+    expected = max(here.mean_score(there), there.mean_score(here)) - 1.0
+    assert one.loss_with(other) == other.loss_with(one) == pytest.approx(expected, rel=1e-12)
+    assert one.loss_with(one) == pytest.approx(0.0, abs=1e-9)
+    # two halves of the same rows hardly lose, and never win much
+    assert 0.0 <= apart(cloud_at(0.0, 3, 400)).loss_with(one) < 0.3
+    assert one.loss_with(other) > 1.0
+
+
+def test_a_sum_of_distances_is_that_of_all_rows() -> None:
+    X = cloud_at(0.0, 1, 90)
+    added = apart(X[:40]) + apart(X[40:])
+    assert added.evidence.close_to(apart(X).evidence)
+    assert added.error == 90.0 * INPUTS
+    assert added.distance.score_many(X) == pytest.approx(apart(X).distance.score_many(X), rel=1e-9)
+
+
+def test_rows_of_one_cloud_join_and_those_of_others_do_not() -> None:
+    levels = [0.0, 5.0, -20.0]
+    known = [apart(cloud_at(levels[number % 3], number, 300)) for number in range(10)]
+    assert groups(known, 1.0) == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+    assert groups(known, -1.0) == [[index] for index in range(10)]
+    assert groups(known, np.inf) == [list(range(10))]
+    joined = join(known, 1.0)
+    assert joined.groups == groups(known, 1.0)
+    assert len(joined.steps) == 7
+    assert joined.refused is not None
+    assert joined.refused.loss > 1.0
+    assert len(join(known, 1.0, least=5).groups) == 5
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(6)))
+def test_the_order_of_clouds_does_not_matter(order: list[int]) -> None:
+    known = [apart(cloud_at(9.0 * (number % 2), number, 150)) for number in order]
+    found = {frozenset(order[index] for index in group) for group in groups(known, 1.0)}
+    assert found == {frozenset({0, 2, 4}), frozenset({1, 3, 5})}
+
+
+def test_sets_of_no_rows_of_one_and_of_equal_rows_can_be_compared() -> None:
+    basis = distance_basis(INPUTS, scaling="standard")
+    nothing = FittedDistance(zero_evidence(basis), RIDGE)
+    single, same = apart(np.full((1, INPUTS), 0.5)), apart(np.full((50, INPUTS), 0.5))
+    far = apart(1e70 * cloud_at(0.0, 1, 50))
+    for one in (nothing, single, same, far):
+        for other in (nothing, single, same, far):
+            assert np.isfinite(one.loss_with(other))
+    assert nothing.error == 0.0
+    assert groups([same, same], 0.02) == [[0, 1]]
+    assert groups([same, far], 1e9) == [[0], [1]]

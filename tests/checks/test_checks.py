@@ -22,6 +22,9 @@ def native(units=4, activation="identity", weights="uniform", seed=0, inputs=8, 
 
 SOUND = {
     "identity": native(),
+    "loss": native(score="loss"),
+    "all units": native(units=8),
+    "loss forgetting": native(score="loss", forgetting=0.98),
     "sigmoid": native(activation="sigmoid"),
     "tanh": native(activation="tanh", weights="normal"),
     "relu": native(activation="relu", units=6),
@@ -33,7 +36,9 @@ SOUND = {
     "scikit-learn": ElmgroveOutlierDetector,
     "scikit-learn forgetting": lambda: ElmgroveOutlierDetector(units=4, forgetting=0.98),
     "scikit-learn sigmoid": lambda: ElmgroveOutlierDetector(activation="sigmoid"),
+    "scikit-learn loss": lambda: ElmgroveOutlierDetector(measure="loss"),
     "River": ElmgroveDetector,
+    "River loss": lambda: ElmgroveDetector(score="loss"),
     "River forgetting": lambda: ElmgroveDetector(units=4, forgetting=0.98),
     "River given features": lambda: ElmgroveDetector(features=[f"x{i}" for i in range(8)]),
 }
@@ -44,10 +49,13 @@ def test_sound_detectors_keep_all_laws(make):
     assert len(checks.run(make)) == LAWS
 
 
-@pytest.mark.parametrize("activation", ["identity", "sigmoid", "tanh"])
+@pytest.mark.parametrize(
+    ("activation", "score"),
+    [("identity", "distance"), ("identity", "loss"), ("sigmoid", "loss"), ("tanh", "loss")],
+)
 @pytest.mark.parametrize("forgetting", [1.0, 0.98])
-def test_single_precision_keeps_all_laws_to_its_own_rounding(activation, forgetting):
-    make = native(activation=activation, forgetting=forgetting, dtype=np.float32)
+def test_single_precision_keeps_all_laws_to_its_own_rounding(activation, score, forgetting):
+    make = native(activation=activation, score=score, forgetting=forgetting, dtype=np.float32)
     assert len(checks.run(make, tolerance=SINGLE)) == LAWS
 
 
@@ -79,7 +87,7 @@ class Flawed(Detector):
     once they do to a single one."""
 
     def __init__(self, seed=0):
-        super().__init__(HiddenLayer(8, 4, seed=seed))
+        super().__init__(HiddenLayer(8, 4, seed=seed), score="loss")
 
     def score_one(self, row):
         return float(self.score_many([row])[0])

@@ -81,8 +81,14 @@ ERRORS = {
     "learn normal-1.csv -s new.elm --threshold 1 --sigma 2": "choose one",
     "learn normal-1.csv -s new.elm --drop nothing": "normal-1.csv: no column 'nothing' among",
     "learn normal-1.csv -s nowhere/new.elm": "nowhere/new.elm: No such file or directory",
-    "learn normal-1.csv -s new.elm --ridge 0 --units 12": "singular",
-    "learn normal-1.csv -s new.elm --rate 1e-15": "allocate",
+    "learn normal-1.csv -s new.elm --score loss --ridge 0 --units 12": "singular",
+    "learn normal-1.csv -s new.elm --confidence 1": "confidence must lie between 0 and 1",
+    "learn normal-1.csv -s new.elm --window some": "window: auto or a number from 1 on, not 'some'",
+    "learn normal-1.csv -s new.elm --window 0": "window: auto or a number from 1 on, not '0'",
+    "learn normal-1.csv -s new.elm --score length": "score must be one of distance, loss",
+    "learn normal-1.csv -s new.elm --score distance --activation tanh": "needs a linear layer",
+    "learn normal-1.csv -s fan-1.elm --window 2": "--window: fan-1.elm exists and keeps",
+    "learn normal-1.csv -s new.elm --like fan-1.elm --score loss": "--score: --like takes this",
 }
 
 

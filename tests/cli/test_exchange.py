@@ -87,11 +87,11 @@ def test_several_files_are_merged_all_or_none(elmgrove: Elmgrove, fan_1: Path, f
 
 
 def test_too_few_rows_are_not_shared(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    """With 3 units and 6 columns, 3 + 3 · 4 / (2 · 6) = 4 rows are the least."""
+    """With 3 units and 6 columns, (3 · 6 + 6 + 6) / 6 = 5 rows are the least (C, s and e)."""
     write("few.csv", rows(1, 3))
     elmgrove("learn", "few.csv", "--state", "fan.elm", "--units", 3)
     before = Path("fan.elm").read_bytes()
-    assert "Error: 1 more row is needed, or rows could be computed" in one_clear_line(
+    assert "Error: 2 more rows are needed, or rows could be computed" in one_clear_line(
         elmgrove("share", "-s", "fan.elm")
     )
     assert Path("fan.elm").read_bytes() == before
@@ -110,11 +110,11 @@ def test_few_new_rows_wait_for_more(elmgrove: Elmgrove) -> None:
     elmgrove("learn", "b.csv", "--state", "fan.elm")
     ran = elmgrove("share", "--state", "fan.elm", "-o", "second.evidence")
     assert ran.code == 0
-    assert "fan, 20 rows. 1 more row is needed before the newer ones follow." in ran.err
+    assert "fan, 20 rows. 2 more rows are needed before the newer ones follow." in ran.err
     assert Path("second.evidence").read_bytes() == Path("first.evidence").read_bytes()
 
-    write("c.csv", rows(3, 1))
+    write("c.csv", rows(3, 2))
     elmgrove("learn", "c.csv", "--state", "fan.elm")
     ran = elmgrove("share", "--state", "fan.elm", "-o", "third.evidence")
-    assert "fan, 24 rows.\n" in ran.err
-    assert load(Path("third.evidence"), Contribution.from_bytes).epoch == 24
+    assert "fan, 25 rows.\n" in ran.err
+    assert load(Path("third.evidence"), Contribution.from_bytes).epoch == 25

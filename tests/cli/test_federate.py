@@ -54,8 +54,8 @@ def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rul
 def test_one_round_of_sums_is_the_model_of_all_rows(elmgrove: Elmgrove) -> None:
     assert elmgrove("federate", *FEW, "--seed", 3, "-o", "all.elm").code == 0
     found = load(Path("all.elm"), Member.from_bytes).detector
-    basis = found.basis
-    central = Detector(basis.layer, features=basis.features, scaling=basis.scaling)
+    assert found.basis.score == "loss"
+    central = Detector.for_basis(found.basis)
     central.learn_many(np.vstack(list(FleetRows.read(None, 8, 3).rows.values())))
     np.testing.assert_allclose(found.model.beta, central.model.beta, rtol=1e-9, atol=1e-9)
 

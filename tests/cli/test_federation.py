@@ -106,7 +106,7 @@ def test_show_tells_of_layer_and_devices(ask: Ask, name: str, running_server: Se
     run_device(running_server, name)
     Federation(running_server, charter(name), Path("token").read_text()).enrol("fan-b")
     shown = ask("show", name).out
-    assert "6 inputs, 3 hidden units, sigmoid" in shown
+    assert "6 columns, 3 hidden units, sigmoid" in shown
     assert "members fan-[ab]" in shown, "brackets are no markup"
     lines = {line.split()[1]: line for line in shown.splitlines() if "fan-" in line and "│" in line}
     assert "valid" in lines["fan-a"]

@@ -1,13 +1,14 @@
 """``elmgrove inspect``: what it shows of states, evidence and compact files."""
 
 import json
+import re
 from pathlib import Path
 
-from elmgrove import Evidence
-from elmgrove.federation import Contribution
+from elmgrove.algebra import Moments
+from elmgrove.federation import Contribution, Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, one_clear_line
-from support.fans import NAMES
+from support.fans import NAMES, rows, write
 from support.places import GOLDEN
 
 
@@ -19,6 +20,13 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     assert facts["received from"] == {"fan-1": 300}
     assert facts["features"] == NAMES
     assert facts["layer"]["inputs"] == facts["columns"] == 6
+    assert (facts["window"], facts["score"]) == (1, "distance")
+    assert (facts["state"], facts["rows missing"]) == ("watching", 0)
+    seen = load(fan_2, Member.from_bytes).detector.progress.seen
+    assert facts["flagged"].startswith(f"{seen.flagged} of {seen.rows} rows: ")
+    number = r"\d+(\.\d)?"
+    band = rf": {number} % \(95 % sure: {number} % to {number} %\)$"
+    assert re.search(band, facts["flagged"])
     shown = elmgrove("inspect", fan_2)
     assert shown.code == 0
     for text in ("fan-2.elm", "watching", '{"fan-1": 300}', "speed [m/s]", facts["fingerprint"]):
@@ -27,6 +35,17 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     for text in facts:
         assert text in shown.out
     assert facts["uses"] in shown.out
+
+
+def test_inspect_shows_what_a_young_state_lacks(elmgrove: Elmgrove) -> None:
+    write("few.csv", rows(1, 80))
+    elmgrove("learn", "few.csv", "--state", "fan.elm", "--window", 3, "--score", "loss")
+    facts = json.loads(elmgrove("inspect", "fan.elm", "--json").out)
+    assert (facts["window"], facts["score"]) == (3, "loss")
+    assert facts["state"] == "learning"
+    assert facts["rows missing"] == load(Path("fan.elm"), Member.from_bytes).detector.rows_missing
+    assert facts["rows missing"] > 0
+    assert facts["flagged"] == "no rows counted yet"
 
 
 def test_inspect_shows_evidence(elmgrove: Elmgrove, fan_1: Path) -> None:
@@ -51,9 +70,11 @@ def test_inspect_shows_compact_files(elmgrove: Elmgrove) -> None:
 
 def test_inspect_says_why_evidence_would_be_refused(elmgrove: Elmgrove, fan_1: Path) -> None:
     honest = load(Path("fan-1.evidence"), Contribution.from_bytes).evidence
-    lie = Evidence(honest.basis, honest.U, honest.V, 0.0, honest.count)
+    assert isinstance(honest, Moments)
+    sums = (honest.C, honest.s, 0.0 * honest.e)
+    lie = Moments(honest.basis, *sums, honest.count, honest.centre)
     save(Path("lie.evidence"), Contribution("liar", 300, (lie,)))
-    assert "energy" in json.loads(elmgrove("inspect", "lie.evidence", "--json").out)["admissible"]
+    assert "squares" in json.loads(elmgrove("inspect", "lie.evidence", "--json").out)["admissible"]
     before = fan_1.read_bytes()
     assert "'liar'" in one_clear_line(elmgrove("merge", "-s", fan_1, "lie.evidence"))
     assert fan_1.read_bytes() == before

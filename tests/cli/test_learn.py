@@ -1,16 +1,21 @@
 """``elmgrove learn``: what it says, what it keeps, and what it leaves out."""
 
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from elmgrove import Detector, HiddenLayer
+from elmgrove import Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
-from support.fans import NAMES, rows, write
+from support.fans import NAMES, rows, series, write
+
+
+def saved(path: str | Path) -> Detector:
+    return load(Path(path), Member.from_bytes).detector
 
 
 def test_learn_says_what_it_did_and_goes_on_from_there(elmgrove: Elmgrove) -> None:
@@ -18,15 +23,154 @@ def test_learn_says_what_it_did_and_goes_on_from_there(elmgrove: Elmgrove) -> No
     first = elmgrove("learn", "a.csv", "--state", "fan.elm")
     assert (first.code, first.out) == (0, "")
     assert "fan: learned 60 rows, 60 in all." in first.err
-    assert "no alarms before 99 rows" in first.err
-    write("b.csv", rows(2, 90))
+    assert "On the last" not in first.err, "there is no threshold yet"
+    missing = saved("fan.elm").rows_missing
+    assert missing > 99
+    assert (
+        f"Still learning: {missing} more rows without a strange one (counting has not shown the "
+        "stated rate yet). Saved fan.elm.\n"
+    ) in first.err
+    write("b.csv", rows(2, 900))
     second = elmgrove("learn", "b.csv", "-s", "fan.elm")
-    assert "fan: learned 90 rows, 150 in all." in second.err
-    assert "Watching: scores above" in second.err
-    detector = load(Path("fan.elm"), Member.from_bytes).detector
+    assert "Window of" not in second.err
+    assert "fan: learned 900 rows, 960 in all." in second.err
+    detector = saved("fan.elm")
+    assert f"Watching: scores above {detector.threshold:.4g} are strange. Saved" in second.err
     at_once = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
-    at_once.learn_many(np.vstack([rows(1, 60), rows(2, 90)]))
-    assert detector.model.beta == pytest.approx(at_once.model.beta, rel=1e-9)
+    at_once.learn_many(np.vstack([rows(1, 60), rows(2, 900)]))
+    new = rows(3, 20)
+    assert detector.score_many(new) == pytest.approx(at_once.score_many(new), rel=1e-9)
+
+
+# The last part of a file is a test
+
+
+def test_the_last_part_of_a_file_shows_that_the_rate_was_kept(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 1000))
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
+    found = re.search(
+        r"On the last 20 % of this file (.*) % of rows would have been flagged \(1 % stated\)\.\n",
+        ran.err,
+    )
+    assert found is not None
+    # The same by hand: the threshold is the first part's, and a row is scored before it is learned.
+    detector = saved("fan.elm")
+    first = Detector.for_basis(detector.basis, threshold=FalseAlarmRate(confidence=0.0))
+    first.learn_many(rows(1, 1000)[:800])
+    limit, above = first.threshold, 0
+    for x in rows(1, 1000)[800:]:
+        above += first.score_one(x) > limit
+        first.learn_one(x)
+    assert found[1] == f"{100 * above / 200:.1f}"
+
+
+def test_a_file_that_was_still_changing_is_named_so(elmgrove: Elmgrove) -> None:
+    data = rows(1, 1000)
+    data[800:] *= 1.6
+    write("a.csv", data)
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
+    assert re.search(
+        r"On the last 20 % of this file \d+(\.\d)? % of rows would have been flagged, not 1 %: it "
+        r"was still changing; learn more, or --window\.\n",
+        ran.err,
+    )
+    ran = elmgrove("learn", "a.csv", "--state", "other.elm", "--window", 2)
+    assert "not 1 %: it was still changing; learn more.\n" in ran.err, "it has a window already"
+
+
+def test_without_a_rate_the_last_part_is_counted_all_the_same(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 200))
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--threshold", 0)
+    assert "On the last 20 % of this file 100 % of rows would have been flagged.\n" in ran.err
+    assert "Watching: scores above 0 are strange." in ran.err
+
+
+def test_a_gate_lets_the_last_part_be_counted_too(elmgrove: Elmgrove, fan_1: Path) -> None:
+    write("mixed.csv", np.vstack([np.zeros((40, 6)), rows(6, 10, shift=9.0)]))
+    ran = elmgrove("learn", "mixed.csv", "--state", fan_1, "--gate")
+    assert "On the last 20 % of this file 100 % of rows would have been flagged, not 1 %" in ran.err
+
+
+def test_a_state_that_finds_far_too_much_strange_says_that_it_changes(
+    elmgrove: Elmgrove, fan_1: Path
+) -> None:
+    write("shifted.csv", rows(6, 60, shift=9.0))
+    ran = elmgrove("learn", "shifted.csv", "--state", fan_1, "--gate")
+    assert saved(fan_1).state == "changing"
+    assert "Changing: scores above" in ran.err
+    assert "are strange, and far more are than stated. Saved fan-1.elm." in ran.err
+
+
+# Windows and scores
+
+
+def test_rows_of_a_time_series_are_set_side_by_side(elmgrove: Elmgrove) -> None:
+    write("a.csv", series(1, 400))
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
+    assert re.search(
+        r"Window of 10: neighbouring rows are alike \(correlation 0\.\d\d\): a time series\.\n",
+        ran.err,
+    )
+    assert "fan: learned 400 rows, 391 windows of 10 in all." in ran.err
+    basis = saved("fan.elm").basis
+    assert (basis.window, basis.inputs, basis.layer.inputs, basis.layer.units) == (10, 60, 6, 60)
+
+
+def test_a_table_is_taken_row_by_row(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 400))
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
+    assert re.search(r"Window of 1: neighbouring rows are hardly alike .*: a table\.\n", ran.err)
+    assert saved("fan.elm").basis.window == 1
+
+
+def test_a_stated_window_and_score_are_kept_and_taken_over(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 400))
+    given = ["--window", 3, "--score", "loss", "--confidence", 0.8, "--rate", 0.02]
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *given)
+    assert "Window of 3: as stated.\n" in ran.err
+    detector = saved("fan.elm")
+    assert (detector.basis.window, detector.basis.score) == (3, "loss")
+    assert detector.basis.layer.units == 4, "a quarter of 18"
+    assert detector.gate.policy == FalseAlarmRate(0.02, 0.8)
+    elmgrove("learn", "a.csv", "--state", "like.elm", "--like", "fan.elm")
+    assert saved("like.elm").basis == detector.basis
+
+
+def test_a_layer_that_is_not_linear_scores_by_loss(elmgrove: Elmgrove) -> None:
+    write("a.csv", rows(1, 200))
+    elmgrove("learn", "a.csv", "--state", "fan.elm", "--activation", "sigmoid")
+    assert saved("fan.elm").basis.score == "loss"
+
+
+def test_no_window_reaches_over_a_row_that_was_left_out(elmgrove: Elmgrove) -> None:
+    data = series(1, 300)
+    write("a.csv", data)
+    text = Path("a.csv").read_text().splitlines()
+    text[101] = "1,2,three,4,5,6"
+    Path("holes.csv").write_text("\n".join(text))
+    holes = data.copy()
+    holes[100] = np.nan
+    np.save("holes.npy", holes)
+    for name in ("holes.csv", "holes.npy"):
+        elmgrove("learn", name, "--state", "fan.elm", "--window", 4, "--skip-bad")
+        detector = saved("fan.elm")
+        assert detector.learned == (100 - 3) + (199 - 3)
+        apart = Detector.for_basis(detector.basis)
+        apart.learn_many(data[:100])
+        apart.interrupt()
+        apart.learn_many(data[101:])
+        assert detector.score_many(data) == pytest.approx(apart.score_many(data), rel=1e-9)
+        Path("fan.elm").unlink()
+
+
+def test_a_file_does_not_follow_the_one_before(elmgrove: Elmgrove) -> None:
+    for name in ("a", "b"):
+        write(f"{name}.csv", series(1, 100))
+        elmgrove("learn", f"{name}.csv", "--state", "fan.elm", *(["--window", 4] * (name == "a")))
+    assert saved("fan.elm").learned == 2 * (100 - 3)
+
+
+# What is kept and left out
 
 
 def test_the_gate_leaves_strange_rows_out(elmgrove: Elmgrove, fan_1: Path) -> None:
@@ -82,7 +226,7 @@ def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
     assert member.detector.basis.layer == HiddenLayer(6, 4, "tanh", "normal", 12)
     assert member.detector.basis.scaling.kind == "minmax"
     assert (member.detector.model.ridge, member.detector.model.forgetting) == (0.5, 0.999)
-    assert member.detector.policy.k == 4
+    assert member.detector.gate.policy.k == 4
 
 
 def test_like_works_with_a_state_and_with_evidence(
@@ -97,4 +241,4 @@ def test_like_works_with_a_state_and_with_evidence(
         == load(fan_2, Member.from_bytes).detector.basis
         == load(fan_1, Member.from_bytes).detector.basis
     )
-    assert made.policy.rate == 0.05
+    assert made.gate.policy.rate == 0.05

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmgrove import Detector
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
-from support.fans import NAMES, rows, write
+from support.fans import NAMES, rows, series, write
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 
@@ -67,8 +69,57 @@ def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> Non
     write("odd.csv", rows(6, 3, shift=99.0))
     ran = elmgrove("score", "odd.csv", "--state", "fan.elm", "--check", "--format", "jsonl")
     assert ran.code == 0
-    assert "still learning" in ran.err
+    missing = load(Path("fan.elm"), Member.from_bytes).detector.rows_missing
+    assert (
+        f"This state is still learning and flags nothing: {missing} more rows without a strange one "
+        "are missing."
+    ) in ran.err
     assert {json.loads(line)["threshold"] for line in ran.out.splitlines()} == {None}
+
+
+def windowed(elmgrove: Elmgrove) -> Detector:
+    write("normal.csv", series(1, 600))
+    given = ["--window", 4, "--confidence", 0]
+    assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *given).code == 0
+    return load(Path("fan.elm"), Member.from_bytes).detector
+
+
+def test_a_row_is_explained_by_its_own_window_and_how_long_ago(elmgrove: Elmgrove) -> None:
+    detector, data = windowed(elmgrove), series(2, 30)
+    data[10, 0] += 5.0
+    write("new.csv", data)
+    ran = elmgrove("score", "new.csv", "--state", "fan.elm", "--format", "jsonl")
+    objects = [json.loads(line) for line in ran.out.splitlines()]
+    assert [o["score"] for o in objects] == pytest.approx(detector.score_many(data))
+    for ago in range(4):
+        [cause] = objects[10 + ago]["causes"]
+        assert (cause["feature"], cause["ago"]) == ("heat", ago)
+        assert cause["seen"] == pytest.approx(data[10, 0])
+        assert objects[10 + ago]["anomalous"]
+    shown = elmgrove("score", "new.csv", "--state", "fan.elm", "--worst", 4).out
+    assert re.search(r"heat .* \(not .*\) \d+% +│\n", shown)
+    assert re.search(r"heat .* \(not .*\) \d+%, 1 row ago", shown)
+    assert re.search(r"heat .* \(not .*\) \d+%, 3 rows ago", shown)
+
+
+def test_rows_that_complete_no_window_are_not_judged(elmgrove: Elmgrove) -> None:
+    detector = windowed(elmgrove)
+    data = series(2, 12)
+    data[:, 0] += 9.0
+    write("new.csv", data)
+    text = Path("new.csv").read_text().splitlines()
+    text[6] = "1,2,three,4,5,6"
+    Path("new.csv").write_text("\n".join(text))
+    score = ("score", "new.csv", "--state", "fan.elm", "--skip-bad")
+    ran = elmgrove(*score, "--format", "csv")
+    lines = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [int(line["anomalous"]) for line in lines] == [0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1]
+    assert "5 of 11 rows are anomalous." in ran.err
+    scores = np.concatenate([detector.score_many(data[:5]), detector.score_many(data[6:])])
+    assert [float(line["score"]) for line in lines] == pytest.approx(scores)
+    assert scores.min() > detector.threshold, "they are scored, by as many rows as there are"
+    worst = elmgrove(*score, "--worst", 5).out
+    assert worst.count("yes") == 5, "what was not judged comes last"
 
 
 def test_columns_are_found_by_name(elmgrove: Elmgrove, fan_1: Path) -> None:

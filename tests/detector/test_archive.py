@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from elmgrove import BadFile, Detector, FixedThreshold, HiddenLayer
+from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
 from elmgrove.detector.mixture.own import TUNE_EVERY
 from elmgrove.detector.mixture.pattern import PatternRule
 from elmgrove.federation import Contribution, Member
@@ -18,10 +17,18 @@ from support.patterns import INPUTS, mixed, rows_of
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(INPUTS, 3, seed=2)
+STATES = {
+    "distance": GOLDEN / "state-patterns-2.elm",
+    "loss": GOLDEN / "state-patterns-2-loss.elm",
+}
+CONTRIBUTIONS = {
+    "distance": GOLDEN / "fan-2-patterns.evidence",
+    "loss": GOLDEN / "fan-2-patterns-loss.evidence",
+}
 
 
 def member(name: str = "fan", **settings: Any) -> Member:
-    rule = PatternRule(start_rows=60, join=0.1, retire_after=200)
+    rule = PatternRule(start_rows=60, join=1.0, retire_after=200)
     return Member(name, Detector(LAYER, patterns=rule, **settings))
 
 
@@ -149,13 +156,53 @@ DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "a place for nothing": lambda f, a: f["places"][0][0].append(9),
     "no place": lambda f, a: f["places"].pop(),
     "a place that is no pattern": lambda f, a: f["places"][0].__setitem__(1, 77),
-    "energy of nobody": lambda f, a: f["own"][0].update(energy=0.0),
-    "an array too few": lambda f, a: a.pop("own.0.U"),
-    "an array too many": lambda f, a: a.update({"own.9.U": np.zeros(6)}),
+    "squares of nobody": lambda f, a: a.update({"own.0.e": np.zeros(INPUTS)}),
+    "an array too few": lambda f, a: a.pop("own.0.C"),
+    "an array too many": lambda f, a: a.update({"own.9.C": np.zeros(6)}),
     "a total too short": lambda f, a: a.update({"own.0.total": np.zeros(2)}),
-    "not finite": lambda f, a: a.update({"own.0.V": np.full((3, INPUTS), np.nan)}),
-    "no such joined": lambda f, a: a.pop("own.0.joined.0.V"),
+    "not finite": lambda f, a: a.update({"own.0.C": np.full((3, INPUTS), np.nan)}),
+    "no such joined": lambda f, a: a.pop("own.0.joined.0.C"),
 }
+
+
+def one_model() -> Member:
+    made = Member("fan", Detector(LAYER, window=3))
+    made.detector.learn_many(mixed(1, 700))
+    for row in mixed(2, 20):
+        made.detector.observe(row)
+    return made
+
+
+WIDE = np.zeros((1, 3 * INPUTS))
+PLAIN_DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
+    "a state that there is not": lambda f, a: f["progress"].update(state="sleeping"),
+    "a counter below 0": lambda f, a: f["progress"].update(rows=-1),
+    "a counter that is none": lambda f, a: f["progress"].update(flagged="x"),
+    "a counter too few": lambda f, a: f["progress"].pop("calm"),
+    "a counter too many": lambda f, a: f["progress"].update(rate=0.5),
+    "a threshold that is none": lambda f, a: f.update(limit="x"),
+    "no clock": lambda f, a: f["recent"].pop("clock"),
+    "more last rows than a window needs": lambda f, a: a.update(last_rows=np.zeros((3, INPUTS))),
+    "last rows of another machine": lambda f, a: a.update(last_rows=np.zeros((2, INPUTS + 1))),
+    "waiting rows of another machine": lambda f, a: a.update(waiting=np.zeros((2, INPUTS))),
+    "more waiting rows than can wait": lambda f, a: a.update(waiting=np.repeat(WIDE, 257, 0)),
+    "more waiting rows than were learned": lambda f, a: f.update(learned=1),
+    "scores without their times": lambda f, a: a.update(scores=np.zeros(3)),
+}
+
+
+def test_a_damaged_state_of_one_model_is_refused() -> None:
+    blob = one_model().to_bytes()
+    for damage, change in {"none": lambda f, a: None, **PLAIN_DAMAGES}.items():
+        fields, arrays = unseal(STATE_FORMAT, blob)
+        fields = json.loads(json.dumps(fields))
+        change(fields["detector"], arrays)
+        altered = seal(STATE_FORMAT, fields, arrays)
+        if damage == "none":
+            assert altered == Member.from_bytes(altered).to_bytes()
+            continue
+        with pytest.raises(BadFile):
+            pytest.fail(f"{damage}: {Member.from_bytes(altered)}")
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -165,7 +212,7 @@ def test_a_damaged_state_is_refused(damage: str) -> None:
 
 
 def test_every_truncation_and_flipped_bit_of_the_golden_state_is_refused() -> None:
-    blob = STATE.read_bytes()
+    blob = STATES["distance"].read_bytes()
     for place in range(0, len(blob), 7):
         flipped = bytearray(blob)
         flipped[place] ^= 1 << place % 8
@@ -177,54 +224,53 @@ def test_every_truncation_and_flipped_bit_of_the_golden_state_is_refused() -> No
 # The golden files are what these devices write: all sums are exact in binary, so they are the
 # same on every machine. A new version of the format gets new files beside them.
 
-STATE = GOLDEN / "state-patterns-2.elm"
-FIRST_STATE = STATE.with_name("state-patterns-1.elm")
-CONTRIBUTION = GOLDEN / "fan-2-patterns.evidence"
 IDLE = np.array([[0.5, 0.25, 0.5], [0.25, 0.5, 0.25], [0.75, 0.5, 0.5], [0.5, 0.5, 0.75]])
 BUSY = IDLE + 8.0
+SCORES = pytest.mark.parametrize("score", ["distance", "loss"])
 
 
-def golden(name: str, patterns: list[np.ndarray]) -> Member:
+def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
     rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5, handicap=0.75)
-    made = Member(name, Detector(layer, patterns=rule, ridge=0.25))
+    made = Member(name, Detector(layer, score=score, patterns=rule, ridge=0.25))
     made.detector.learn_many(np.vstack(patterns))
     return made
 
 
-def golden_member() -> Member:
+def golden_member(score: str) -> Member:
     """Two patterns, a third that was joined to the second, a fourth put aside, one foreign."""
-    me = golden("Lüfter 2", [IDLE, BUSY])
-    model = me.detector.model
+    me = golden(score, "Lüfter 2", [IDLE, BUSY])
+    model, recent = me.detector.model, me.detector.gate.recent
     for rows in (IDLE[:2] - 4.0, IDLE[:3] * [1.0, -1.0, 2.0]):
         model.adopt(rows)
     model.patterns.retired.append(model.own.pop())
     model.own[1].take_in(model.own.pop())
     me.offer(guarded=False)
-    me.receive(golden("fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
+    me.receive(golden(score, "fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
     # These are solved for, and so not the same to the last bit everywhere.
     for pattern, typical in zip(
         [*model.own, *model.patterns.retired], (0.5, 0.25, np.inf), strict=True
     ):
         pattern.typical = typical
     model._weighing.weigh(2.0)
+    recent.restore(recent.fields, recent.arrays | {"scores": np.arange(len(recent)) / 4.0})
     return me
 
 
-def test_the_golden_state_is_what_the_device_writes() -> None:
-    blob = STATE.read_bytes()
-    assert Member.from_bytes(blob).to_bytes() == blob == golden_member().to_bytes()
+@SCORES
+def test_the_golden_state_is_what_the_device_writes(score: str) -> None:
+    blob = STATES[score].read_bytes()
+    assert Member.from_bytes(blob).to_bytes() == blob == golden_member(score).to_bytes()
 
 
-@pytest.mark.parametrize(("path", "handicap"), [(FIRST_STATE, PatternRule.handicap), (STATE, 0.75)])
-def test_golden_states_of_all_versions_are_read(path: Path, handicap: float) -> None:
-    me = Member.from_bytes(path.read_bytes())
-    assert me.detector.patterns.handicap == handicap
-    H = me.detector.basis.layer(IDLE)
+@SCORES
+def test_golden_states_are_read(score: str) -> None:
+    me = Member.from_bytes(STATES[score].read_bytes())
+    assert me.detector.basis.score == score
+    assert me.detector.patterns.handicap == 0.75
     first, second = me.detector.model.own
     assert (first.number, second.number) == (1, 2)
-    assert first.model.evidence.U.tolist() == (H.T @ H).tolist()
-    assert first.model.evidence.V.tolist() == (H.T @ IDLE).tolist()
+    require_sums(first.model.evidence, IDLE)
     assert first.total.tolist() == IDLE.sum(axis=0).tolist()
     assert [(one.number, one.learned, one.weight) for one in second.joined] == [(3, 2, 1.0)]
     assert second.joined[0].total.tolist() == (IDLE[:2] - 4.0).sum(axis=0).tolist()
@@ -233,14 +279,29 @@ def test_golden_states_of_all_versions_are_read(path: Path, handicap: float) -> 
     assert sum(len(place.received) for place in me.detector.model.places) == 2
     assert me.published is not None
     assert me.published.parts == me.detector.parts
+    assert me.detector.gate.recent.ordered == [index / 4.0 for index in range(8)]
 
 
-def test_the_golden_contribution_is_what_the_device_gives() -> None:
-    blob = CONTRIBUTION.read_bytes()
+@SCORES
+def test_the_golden_contribution_is_what_the_device_gives(score: str) -> None:
+    blob = CONTRIBUTIONS[score].read_bytes()
     given = Contribution.from_bytes(blob)
-    assert given.to_bytes() == blob == golden_member().contribution().to_bytes()
+    assert given.to_bytes() == blob == golden_member(score).contribution().to_bytes()
     assert (given.origin, given.epoch, given.evidence.count) == ("Lüfter 2", 13, 13.0)
     assert [part.count for part in given.parts] == [4.0, 4.0, 2.0, 3.0]
-    H = given.evidence.basis.layer(BUSY)
-    assert given.parts[1].U.tolist() == (H.T @ H).tolist()
-    assert given.parts[1].V.tolist() == (H.T @ BUSY).tolist()
+    require_sums(given.parts[1], BUSY)
+
+
+def require_sums(evidence: Evidence, X: np.ndarray) -> None:
+    """To the last bit the sums of these rows, as they are defined."""
+    layer = evidence.basis.layer
+    if evidence.basis.score == "loss":
+        H = layer(X)
+        assert evidence.U.tolist() == (H.T @ H).tolist()
+        assert evidence.V.tolist() == (H.T @ X).tolist()
+        return
+    assert evidence.centre.tolist() == X[0].tolist()
+    Y = X - X[0]
+    assert evidence.C.tolist() == ((Y @ layer.alpha).T @ Y).tolist()
+    assert evidence.s.tolist() == Y.sum(axis=0).tolist()
+    assert evidence.e.tolist() == (Y**2).sum(axis=0).tolist()

@@ -1,166 +1,227 @@
-"""The ring of accepted rows: bounded, in order, and with the scores of recent strays."""
+"""What is remembered of accepted rows: bounded, spread over the younger half, with strays."""
 
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from elmgrove.detector.recent import Recent
+from elmgrove import BadInput
+from elmgrove.detector.gate.recent import ROWS, Recent
 
-CAPACITY, WIDTH = 5, 2
+CAPACITY, WIDTH = 64, 2
 SCORE = st.floats(0, 10)
 
 
-def ring(*scores: float, capacity: int = CAPACITY) -> Recent:
-    """A ring that accepted rows [0, 0], [1, 1], ... with these scores."""
-    recent = Recent(capacity, WIDTH, np.dtype(float))
+def recent(*scores: float, capacity: int = CAPACITY) -> Recent:
+    """Accepted rows [0, 0], [1, 1], ... with these scores."""
+    made = Recent(capacity, WIDTH, np.dtype(float))
     for number, score in enumerate(scores):
-        recent.accept(np.full(WIDTH, float(number)), score)
-    return recent
+        made.accept(np.full(WIDTH, float(number)), score)
+    return made
 
 
-class RingAgainstLists(RuleBasedStateMachine):
-    """The ring next to the plainest thing that could be right: whole lists, cut at the end."""
+def times(of: Recent) -> list[int]:
+    """When the scores that are remembered came, counted in accepted rows."""
+    return of.arrays["score_times"].tolist()
+
+
+class AgainstLists(RuleBasedStateMachine):
+    """Next to the plainest thing that could be right: all scores ever, by the row's number."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.ring = ring()
-        self.accepted: list[tuple[float, float]] = []
-        self.refused: list[tuple[int, float]] = []
-        self.events = 0
+        self.recent = recent()
+        self.accepted: list[float] = []
+        self.rows: list[float] = []
 
     @rule(number=st.integers(0, 99), score=SCORE)
     def accept(self, number: int, score: float) -> None:
-        self.ring.accept(np.full(WIDTH, float(number)), score)
-        self.accepted.append((float(number), score))
-        self.events += 1
+        self.recent.accept(np.full(WIDTH, float(number)), score)
+        self.accepted.append(score)
+        self.rows.append(float(number))
+
+    @rule(numbers=st.lists(st.integers(0, 99), max_size=200), data=st.data())
+    def accept_many(self, numbers: list[int], data: Any) -> None:
+        scores = [data.draw(SCORE)] * len(numbers)
+        rows = np.repeat(np.array(numbers, float)[:, np.newaxis], WIDTH, axis=1)
+        self.recent.accept_many(rows, np.array(scores))
+        self.accepted += scores
+        self.rows += map(float, numbers)
 
     @rule()
-    def refuse_by_a_little(self) -> None:
-        median = sorted(score for _, score in self.kept)[len(self.kept) // 2] if self.kept else 0.0
-        self.ring.refuse(median + 1.1, threshold=median + 1.0)
-        self.events += 1
-        if self.kept:
-            self.refused.append((self.events, median + 1.1))
+    def refuse_by_a_lot(self) -> None:
+        self.recent.refuse(100.0, 10.0)
 
-    @rule(threshold=SCORE)
-    def refuse_by_a_lot(self, threshold: float) -> None:
-        self.ring.refuse(100.0, threshold)
-        self.events += 1
+    @rule()
+    def interrupt(self) -> None:
+        self.recent.interrupt()
+        self.rows = []
 
-    @rule(numbers=st.lists(st.integers(0, 99), max_size=12), data=st.data())
-    def extend_and_rescore(self, numbers: list[int], data: Any) -> None:
-        rows = np.repeat(np.array(numbers, float)[:, np.newaxis], WIDTH, axis=1)
-        self.ring.extend(rows)
-        self.accepted += [(float(number), 0.0) for number in numbers]
-        self.events += min(len(numbers), CAPACITY)
-        size = len(self.kept)
-        scores = data.draw(st.lists(SCORE, min_size=size, max_size=size))
-        strays = len(self.recent_strays)
-        self.ring.rescore(np.array(scores))
-        self.accepted = [(row, s) for (row, _), s in zip(self.kept, scores, strict=True)]
-        # How high strays stand after that is another test's subject; that they count is not.
-        assert len(self.ring.strays) == strays
-        self.refused = [
-            (when, score)
-            for (when, _), score in zip(self.recent_strays, self.ring.strays, strict=True)
-        ]
+    @rule(factor=st.sampled_from([0.5, 2.0]))
+    def rescale(self, factor: float) -> None:
+        self.recent.rescale(factor)
+        self.accepted = [factor * score for score in self.accepted]
 
-    @property
-    def kept(self) -> list[tuple[float, float]]:
-        return self.accepted[-CAPACITY:]
-
-    @property
-    def recent_strays(self) -> list[tuple[int, float]]:
-        return [(when, s) for when, s in self.refused if when > self.events - CAPACITY]
+    @rule()
+    def save_and_restore(self) -> None:
+        saved, self.recent = self.recent, recent()
+        self.recent.restore(saved.fields, saved.arrays)
 
     @invariant()
     def both_hold_the_same(self) -> None:
-        assert len(self.ring) == len(self.kept) <= CAPACITY
-        assert self.ring.rows[:, 0].tolist() == [row for row, _ in self.kept]
-        assert self.ring.arrays["ring_scores"].tolist() == [score for _, score in self.kept]
-        assert self.ring.ordered == sorted(score for _, score in self.kept)
-        assert self.ring.strays == [score for _, score in self.recent_strays]
+        known, stride = len(self.accepted), self.recent.stride
+        assert self.recent.rows[:, 0].tolist() == self.rows[-ROWS:]
+        assert len(self.recent) <= CAPACITY
+        numbers = times(self.recent)
+        # All of the younger half, one in so many; of the older half at most a few to be dropped.
+        young = [n for n in range(known // 2 + 1, known + 1) if n % stride == 0]
+        assert numbers[len(numbers) - len(young) :] == young
+        assert len(numbers) - len(young) <= 16
+        scores = [self.accepted[number - 1] for number in numbers]
+        assert self.recent.arrays["scores"].tolist() == scores
+        assert self.recent.ordered == sorted(scores)
+        assert self.recent.strays == []
 
 
-TestRingAgainstLists = RingAgainstLists.TestCase
-TestRingAgainstLists.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestAgainstLists = AgainstLists.TestCase
+TestAgainstLists.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize("rows", [50, 500, 5000, 100_000])
+def test_scores_are_spread_evenly_over_the_younger_half_and_never_too_many(rows: int) -> None:
+    made = recent()
+    made.accept_many(np.zeros((rows, WIDTH)), np.arange(float(rows)))
+    assert CAPACITY / 4 < len(made) <= CAPACITY
+    when = times(made)
+    assert rows / 2 - 32 < when[0] <= rows / 2 + 2 * made.stride
+    assert rows - made.stride < when[-1] <= rows
+    assert set(np.diff(when)) == {made.stride}
+
+
+@given(st.integers(0, 300), st.integers(0, 200))
+def test_it_says_how_many_rows_are_missing_for_so_many_scores(rows: int, wanted: int) -> None:
+    made = recent(*[1.0] * rows, capacity=1000)
+    missing = made.missing(wanted)
+    made.accept_many(np.zeros((missing, WIDTH)), np.ones(missing))
+    young = [when for when in times(made) if when > made.accepted // 2]
+    assert len(young) >= wanted
+    assert not missing or len(young) == wanted
+    assert made.missing(wanted) == 0
 
 
 # Strays
 
 
 def test_a_row_refused_by_a_little_is_remembered_and_one_refused_by_a_lot_is_not() -> None:
-    recent = ring(0.9, 1.0, 1.1)
-    recent.refuse(2.4, threshold=2.0)
-    recent.refuse(40.0, threshold=2.0)
-    assert recent.strays == [2.4]
+    made = recent(0.9, 1.0, 1.1)
+    made.refuse(2.4, threshold=2.0)
+    made.refuse(40.0, threshold=2.0)
+    assert made.strays == [2.4]
 
 
-def test_a_stray_is_forgotten_after_as_many_rows_as_the_ring_is_long() -> None:
-    recent = ring(1.0, 1.0, 1.0)
-    recent.refuse(2.1, threshold=2.0)
-    for _ in range(CAPACITY - 1):
-        recent.refuse(40.0, threshold=2.0)
-        assert recent.strays == [2.1]
-    recent.accept(np.zeros(WIDTH), 1.0)
-    assert recent.strays == []
+def test_a_stray_is_forgotten_with_the_scores_of_its_time() -> None:
+    made = recent(*[1.0] * 40)
+    made.refuse(2.1, threshold=2.0)
+    while made.strays:
+        oldest = times(made)[0]
+        made.accept(np.zeros(WIDTH), 1.0)
+    assert oldest <= 40 < times(made)[0]
 
 
-def test_there_are_never_more_strays_than_the_ring_is_long() -> None:
-    recent = ring(1.0, 1.0, 1.0)
+def test_there_are_never_more_strays_than_scores_could_be() -> None:
+    made = recent(1.0, 1.0, 1.0)
     for _ in range(10 * CAPACITY):
-        recent.refuse(2.1, threshold=2.0)
-    assert len(recent.strays) == CAPACITY
+        made.refuse(2.1, threshold=2.0)
+    assert len(made.strays) == CAPACITY
 
 
-def test_an_empty_ring_remembers_no_strays() -> None:
-    recent = ring()
-    recent.refuse(2.1, threshold=2.0)
-    assert recent.strays == []
+def test_of_strays_as_many_are_kept_as_of_accepted_scores() -> None:
+    """Else one in a hundred would look like one in ten once only every tenth score is kept."""
+    made = recent()
+    for index in range(4000):
+        made.accept(np.zeros(WIDTH), 1.0)
+        if index % 10 == 9:
+            made.refuse(2.1, threshold=2.0)
+    assert made.stride >= 32
+    assert len(made.strays) == pytest.approx(len(made) / 10, abs=2)
 
 
-@given(st.floats(0.01, 100))
-def test_after_rescoring_strays_still_stand_above_the_accepted_rows_by_a_little(
-    factor: float,
-) -> None:
-    recent = ring(0.5, 1.0, 2.0)
-    recent.refuse(2.3, threshold=2.0)
-    recent.rescore(factor * np.array([0.5, 1.0, 2.0]))
-    (stray,) = recent.strays
-    assert 2.0 * factor <= stray <= 3.0 * factor
+def test_nothing_grows_old_while_rows_are_refused() -> None:
+    """A fault that lasts longer than all that was learned does not become normal by that."""
+    made = recent(*np.arange(50.0))
+    before = made.ordered.copy()
+    for _ in range(1000):
+        made.refuse(1e6, threshold=60.0)
+    assert made.ordered == before
+    assert made.clock == 1050
+
+
+def test_without_scores_no_strays_are_remembered() -> None:
+    made = recent()
+    made.refuse(2.1, threshold=2.0)
+    assert made.strays == []
+
+
+def test_strays_follow_a_model_that_others_have_changed() -> None:
+    made = recent(0.5, 1.0, 2.0)
+    made.refuse(2.3, threshold=2.0)
+    made.rescale(3.0)
+    assert made.strays == [pytest.approx(6.9)]
+    assert made.ordered == [1.5, 3.0, 6.0]
 
 
 # Copies
 
 
-def test_the_ring_keeps_its_own_copy_of_a_row() -> None:
-    recent, buffer = ring(), np.array([1.0, 2.0])
-    recent.accept(buffer, 0.5)
+def test_it_keeps_its_own_copy_of_a_row() -> None:
+    made, buffer = recent(), np.array([1.0, 2.0])
+    made.accept(buffer, 0.5)
     buffer[:] = 9.0
-    assert recent.rows.tolist() == [[1.0, 2.0]]
+    assert made.rows.tolist() == [[1.0, 2.0]]
 
 
 def test_of_many_rows_the_last_ones_are_kept() -> None:
-    recent = ring(1.0, 1.0)
-    recent.extend(np.arange(24.0).reshape(12, 2))
-    assert recent.rows.tolist() == np.arange(24.0).reshape(12, 2)[-CAPACITY:].tolist()
+    made, rows = recent(1.0, 1.0), np.arange(4.0 * ROWS).reshape(-1, WIDTH)
+    made.accept_many(rows, np.ones(len(rows)))
+    assert made.rows.tolist() == rows[-ROWS:].tolist()
 
 
-def test_a_restored_ring_goes_on_as_the_saved_one() -> None:
-    saved = ring(1.0, 3.0, 2.0, 5.0, 4.0, 1.5, 2.5)
-    saved.refuse(5.5, threshold=5.0)
-    saved.accept(np.full(WIDTH, 9.0), 2.0)
-    restored = ring()
-    restored.restore(saved.arrays)
-    assert restored.strays == [5.5]
-    for score in (3.5, 1.0, 4.0, 2.0, 3.0):
-        for recent in (saved, restored):
-            recent.accept(np.full(WIDTH, score), score)
-        assert restored.rows.tolist() == saved.rows.tolist()
-        assert restored.arrays["ring_scores"].tolist() == saved.arrays["ring_scores"].tolist()
+def test_restored_it_goes_on_as_the_saved_one() -> None:
+    saved = recent(*np.linspace(1.0, 5.0, 301))
+    for _ in range(9):
+        saved.refuse(5.5, threshold=5.0)
+    restored = recent()
+    restored.restore(saved.fields, saved.arrays)
+    assert restored.strays
+    for score in np.linspace(0.0, 4.0, 700):
+        for made in (saved, restored):
+            made.accept(np.full(WIDTH, score), score)
+            made.refuse(score + 1.0, threshold=score + 0.9)
         assert restored.ordered == saved.ordered
         assert restored.strays == saved.strays
-    assert saved.strays == []
+    assert restored.rows.tolist() == saved.rows.tolist()
+    assert restored.fields == saved.fields
+
+
+@pytest.mark.parametrize("name", ["clock", "accepted", "strayed", "stride"])
+@pytest.mark.parametrize("value", [-1, 0.5, "x", None])
+def test_counters_that_make_no_sense_are_refused(name: str, value: Any) -> None:
+    saved = recent(1.0)
+    fields = {"recent": {**saved.fields["recent"], name: value}}
+    with pytest.raises(BadInput, match=name):
+        recent().restore(fields, saved.arrays)
+
+
+def test_scores_that_do_not_fit_their_times_are_refused() -> None:
+    saved = recent(1.0, 2.0)
+    for damage in (
+        {"scores": np.ones(3)},
+        {"scores": np.array([1.0, np.nan])},
+        {"strays": np.ones(1)},
+        {"recent": np.zeros((ROWS + 1, WIDTH))},
+    ):
+        with pytest.raises(BadInput):
+            recent().restore(saved.fields, {**saved.arrays, **damage})

@@ -10,18 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, FalseAlarmRate, FixedThreshold, MeanSigma
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.gate.recent import Recent
 from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 
 
 def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent:
-    """A ring of rows with these scores, and strays as they would be restored from a file."""
-    recent = Recent(max(512, len(scores)), 1, np.dtype(float))
-    outside = np.array(strays or [])
-    rows = np.zeros((len(scores), 1))
-    ages = np.zeros(len(outside), np.int64)
+    """Rows with these scores, and strays, as they would be restored from a file."""
+    recent = Recent(4096, 1, np.dtype(float))
+    outside, rows = np.array(strays or []), len(scores)
+    counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
     recent.restore(
-        {"ring": rows, "ring_scores": np.array(scores), "strays": outside, "stray_ages": ages}
+        {"recent": {**counters, "refused_at": 0}},
+        {
+            "recent": np.zeros((0, 1)),
+            "scores": np.array(scores),
+            "score_times": np.arange(rows),
+            "strays": outside,
+            "stray_times": np.full(len(outside), rows),
+        },
     )
     return recent
 
@@ -35,7 +41,7 @@ def shuffled(count: int) -> list[float]:
 
 @pytest.mark.parametrize(
     ("rate", "minimum", "capacity"),
-    [(0.5, 1, 512), (0.05, 19, 512), (0.01, 99, 512), (0.003, 333, 666), (0.001, 999, 1998)],
+    [(0.5, 1, 4096), (0.05, 19, 4096), (0.01, 99, 4096), (0.001, 999, 7992), (1e-4, 9999, 79992)],
 )
 def test_a_rate_says_how_many_rows_it_needs_and_keeps(
     rate: float, minimum: int, capacity: int
@@ -107,7 +113,9 @@ def test_mean_sigma_is_the_mean_plus_k_deviations(scores: list[float], k: float)
 # Fields and refusals
 
 
-@pytest.mark.parametrize("policy", [FalseAlarmRate(0.03), FixedThreshold(0.1), MeanSigma(2.5)])
+@pytest.mark.parametrize(
+    "policy", [FalseAlarmRate(0.03, 0.8), FixedThreshold(0.1), MeanSigma(2.5)], ids=lambda p: p.kind
+)
 def test_fields_survive_the_way_through_json(policy: Threshold) -> None:
     fields = json.loads(json.dumps(threshold_fields(policy)))
     assert threshold_from_fields(fields) == policy
@@ -122,6 +130,12 @@ def test_the_kinds_are_told_apart() -> None:
 def test_a_rate_outside_0_to_1_is_refused(rate: float) -> None:
     with pytest.raises(BadInput, match="between 0 and 1"):
         FalseAlarmRate(rate)
+
+
+@pytest.mark.parametrize("confidence", [1.0, -0.1, 2.0, math.nan])
+def test_a_confidence_outside_0_to_1_is_refused(confidence: float) -> None:
+    with pytest.raises(BadInput, match="confidence must lie between 0 and 1"):
+        FalseAlarmRate(0.01, confidence)
 
 
 @pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf])

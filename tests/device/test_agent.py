@@ -147,12 +147,13 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
-    X = np.vstack([rows(1, 150), np.full((2, 6), 50.0), rows(2, 5), np.full((1, 6), -50.0)])
+    X = np.vstack([rows(1, 250), np.full((2, 6), 50.0), rows(2, 5), np.full((1, 6), -50.0)])
     write_rows(Path("fan.csv"), X)
     with webhook() as (url, heard):
-        started = device("fan", webhook=url, command="tee -a told.json", only="alarms")
+        soon = {"confidence": 0.0, "only": "alarms"}
+        started = device("fan", webhook=url, command="tee -a told.json", **soon)
         assert started.end() == 0, started.log
-    strange = [f"fan.csv, line {number}" for number in (151, 152, 158)]
+    strange = [f"fan.csv, line {number}" for number in (251, 252, 258)]
     assert [one["where"] for one in heard if one["where"] in strange] == strange
     assert verdicts(Path("fan.jsonl")) == heard
     assert json.loads(f"[{Path('told.json').read_text().replace('}{', '},{')}]") == heard
@@ -163,12 +164,12 @@ def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
 
 @pytest.mark.parametrize("only", ["all", "anomalies"])
 def test_only_wanted_verdicts_are_written(only: str) -> None:
-    X = np.vstack([rows(1, 150), np.full((2, 6), 50.0)])
+    X = np.vstack([rows(1, 250), np.full((2, 6), 50.0)])
     write_rows(Path("fan.csv"), X)
-    rule = {"alarm_k": 2, "alarm_n": 2, "alarm_cooldown": 9}
+    rule = {"alarm_k": 2, "alarm_n": 2, "alarm_cooldown": 9, "confidence": 0.0}
     Agent(Settings(**LIKE, **rule, source="fan.csv", only=only)).run()
     written = verdicts(Path("fan.jsonl"))
-    assert (len(written) == 152) == (only == "all")
+    assert (len(written) == 252) == (only == "all")
     assert [one["anomalous"] for one in written[-2:]] == [True, True]
     assert [one["alarm"] for one in written[-2:]] == [False, True]
 

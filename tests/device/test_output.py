@@ -5,13 +5,14 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from elmgrove import Detector, HiddenLayer
+from elmgrove import Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device import output
 from elmgrove.device.output import Verdicts, message
@@ -21,7 +22,9 @@ from elmgrove.device.output import Verdicts, message
 def detector() -> Detector:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 4))
-    detector = Detector(HiddenLayer(inputs=4, units=2, seed=7), features=["a", "b", "ä", "d"])
+    soon = FalseAlarmRate(confidence=0.0)
+    layer = HiddenLayer(inputs=4, units=2, seed=7)
+    detector = Detector(layer, features=["a", "b", "ä", "d"], threshold=soon)
     detector.learn_many(rows)
     return detector
 
@@ -35,14 +38,21 @@ def test_a_verdict_has_every_field(detector: Detector) -> None:
     verdict, told = judged(detector, "fan.csv, line 17", [0.0, 0.0, 50.0, 0.0])
     assert list(told) == [
         "where", "score", "threshold", "state", "anomalous", "learned", "alarm", "promoted",
-        "pattern", "causes",
+        "pattern", "flagged", "causes",
     ]  # fmt: skip
     assert told["where"] == "fan.csv, line 17"
     assert told["score"] == verdict.score > told["threshold"] == verdict.threshold
     assert told["state"] == "watching"
     assert (told["anomalous"], told["learned"], told["alarm"]) == (True, False, True)
     assert (told["promoted"], told["pattern"]) == (0, 0)
-    assert list(told["causes"][0]) == ["feature", "share", "seen", "expected"]
+    assert told["flagged"] == {
+        "rows": verdict.flagged.rows,
+        "share": verdict.flagged.share,
+        "band": list(verdict.flagged.band),
+    }
+    assert 0 <= told["flagged"]["band"][0] <= told["flagged"]["share"]
+    assert told["flagged"]["share"] <= told["flagged"]["band"][1] <= 1
+    assert list(told["causes"][0]) == ["feature", "share", "seen", "expected", "ago"]
     assert told["causes"][0]["feature"] == "ä"
     assert told["causes"][0]["seen"] == pytest.approx(50.0)
 
@@ -74,10 +84,7 @@ def test_only_what_is_wanted(only: Any, wanted: int, tmp_path: Path, detector: D
     out = Verdicts(str(tmp_path / "out"), only)
     strange = detector.observe([0.0, 0.0, 50.0, 0.0])
     normal = detector.observe([0.0] * 4)
-    quiet = Verdict(
-        strange.score, strange.threshold, True, False, False, strange.state, 0, 0,
-        strange.row, strange.output, strange.basis,
-    )  # fmt: skip
+    quiet = replace(strange, alarm=False)
     assert sum(map(out.wants, (strange, normal, quiet))) == wanted
     out.close()
 

@@ -25,6 +25,8 @@ NAMES = [one.name for one in fields(Settings)]
 CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "only": ("anomalies", "alarms", "all"),
     "patterns": ("auto", "3", "2"),
+    "window": ("7", "auto", "1"),
+    "score": ("loss", "distance", "loss"),
     "distance": ("parameters", "evidence", "parameters"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
 }
@@ -206,3 +208,11 @@ def test_patterns_and_their_handicap_make_the_rule() -> None:
     assert Settings(patterns="3", handicap=0.0).pattern_rule == PatternRule(3, handicap=0.0)
     with pytest.raises(BadInput, match="handicap"):
         Settings(handicap=-1.0)
+
+
+def test_a_window_is_a_number_or_auto_and_a_score_one_of_two() -> None:
+    for window in ("0", "-1", "2.5", "some", ""):
+        with pytest.raises(BadInput, match=f"window: auto or a number from 1 on, not '{window}'"):
+            Settings(window=window)
+    with pytest.raises(BadInput, match="score: distance or loss, not 'length'"):
+        Settings(score="length")

@@ -115,7 +115,7 @@ def test_a_device_starts_as_the_charter_says_with_its_own_settings_beside() -> N
     member = CHARTER.start("fan-1", warmup=5, forgetting=0.5)
     assert (member.name, member.detector.learned, member.shared) == ("fan-1", 0, None)
     assert member.detector.basis == BASIS
-    assert (member.detector.model.ridge, member.detector.warmup) == (0.25, 5)
+    assert (member.detector.model.ridge, member.detector.gate.warmup) == (0.25, 5)
 
 
 # Names in URLs and files

@@ -1,7 +1,8 @@
 """Entries travel as bytes that anybody may have written: contributions, departures, bundles."""
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,46 +10,127 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Scaling
-from elmgrove.federation import Contribution, Departure, bundle, entry_from_bytes, unbundle
+from elmgrove.algebra import Moments
+from elmgrove.federation import (
+    Charter,
+    Contribution,
+    Departure,
+    bundle,
+    entry_from_bytes,
+    unbundle,
+)
 from elmgrove.federation.entries import DEPARTURE_FORMAT, EVIDENCE_FORMAT
 from elmgrove.federation.sealed import seal, unseal
-from support.places import ROOT
+from support.places import GOLDEN
 
-# What tests/golden/fan-1.evidence holds, in full. All sums are exact in binary, so they are
-# the same on every machine. A new version of the format gets a new file beside it.
-GOLDEN = ROOT / "tests" / "golden" / "fan-1.evidence"
+# What the golden files of evidence hold, in full. All sums are exact in binary, so they are
+# the same on every machine. A new version of the format gets new files beside them.
 LAYER = HiddenLayer(inputs=3, units=2, activation="relu", weights="binary", seed=35)
 SCALING = Scaling.minmax([0.0, 10.0, -4.0], [2.0, 14.0, 4.0])
-BASIS = Basis(LAYER, 3, ("Wärme [°C]", "load", "r/min"), SCALING)
+FEATURES = ("Wärme [°C]", "load", "r/min")
+BASIS = Basis(LAYER, 3, FEATURES, SCALING)
 ROWS = np.array([[1.0, 12.0, 0.0], [0.5, 13.0, -2.0], [2.0, 10.0, 4.0], [0.0, 11.0, 2.0]])
-FIELDS: dict[str, Any] = {
-    "origin": "Lüfter 1",
-    "epoch": 4,
-    "basis": {
-        "layer": {
-            "inputs": 3,
-            "units": 2,
-            "activation": "relu",
-            "weights": "binary",
-            "seed": 35,
+MIXED = Basis(replace(LAYER, activation="identity"), 3, FEATURES, SCALING, score="distance")
+WINDOWS = Basis(HiddenLayer(1, 2, seed=7), 2, None, Scaling(), window=2, score="distance")
+
+
+class Golden(NamedTuple):
+    """A file, what it holds as fields and arrays, and what that is."""
+
+    name: str
+    fields: dict[str, Any]
+    arrays: dict[str, Any]
+    evidence: Evidence
+
+    @property
+    def blob(self) -> bytes:
+        return (GOLDEN / self.name).read_bytes()
+
+
+def golden(
+    name: str, fingerprint: str, evidence: Evidence, numbers: dict[str, Any], arrays: dict[str, Any]
+) -> Golden:
+    scaling = {"kind": "minmax", "shift": [0.0, 10.0, -4.0], "scale": [2.0, 4.0, 8.0]}
+    layer = evidence.basis.layer
+    fields = {
+        "origin": "Lüfter 1",
+        "epoch": 4,
+        "basis": {
+            "layer": {
+                "inputs": layer.inputs,
+                "units": 2,
+                "activation": layer.activation,
+                "weights": layer.weights,
+                "seed": layer.seed,
+            },
+            "outputs": evidence.basis.outputs,
+            "features": list(FEATURES) if layer.inputs == 3 else None,
+            "scaling": scaling if layer.inputs == 3 else Scaling().fields,
+            "window": evidence.basis.window,
+            "score": evidence.basis.score,
+            "spectrum": None,
         },
-        "outputs": 3,
-        "features": ["Wärme [°C]", "load", "r/min"],
-        "scaling": {"kind": "minmax", "shift": [0.0, 10.0, -4.0], "scale": [2.0, 4.0, 8.0]},
-    },
-    "fingerprint": "863d7330eecdb0f692971bc129e71e75",
-    "energy": 4.0625,
-    "count": 4.0,
-}
-ARRAYS = {
-    "U": np.array([2.0625, 1.3125, 3.5625]),
-    "V": np.array([[0.5625, 1.3125, 0.9375], [1.3125, 0.8125, 2.4375]]),
-}
+        "fingerprint": fingerprint,
+        **numbers,
+    }
+    return Golden(name, fields, arrays, evidence)
 
 
-def resealed(fields: dict[str, Any], arrays: dict[str, Any]) -> bytes:
-    """The golden file with other content and a checksum that fits: ``...`` leaves a part out."""
-    altered = json.loads(json.dumps(FIELDS))
+def literal_loss() -> Evidence:
+    H, X = LAYER(SCALING(ROWS)), SCALING(ROWS)
+    return Evidence(BASIS, H.T @ H, H.T @ X, np.square(X).sum(), 4)
+
+
+def literal_moments(basis: Basis, X: np.ndarray, A: np.ndarray, centre: np.ndarray) -> Evidence:
+    Y = X - centre
+    return Moments(
+        basis, (Y @ A).T @ Y, Y.sum(axis=0), np.square(Y).sum(axis=0), len(Y), centre=centre
+    )
+
+
+#: Rows one value wide, two of them at a time.
+SIDE_BY_SIDE = np.array([[4.0, 4.5], [4.5, 5.0], [5.0, 3.5], [3.5, 4.0]])
+GOLDENS = [
+    golden(
+        "fan-1-loss.evidence",
+        "b4fa3ee063d32f1f313e9d506e443b01",
+        literal_loss(),
+        {"energy": 4.0625, "count": 4.0},
+        {
+            "U": np.array([2.0625, 1.3125, 3.5625]),
+            "V": np.array([[0.5625, 1.3125, 0.9375], [1.3125, 0.8125, 2.4375]]),
+        },
+    ),
+    golden(
+        "fan-1.evidence",
+        "2d6e3af6637149249f117a026415302d",
+        literal_moments(MIXED, SCALING(ROWS), LAYER.alpha, np.zeros(3)),
+        {"count": 4.0},
+        {
+            "C": np.array([[-2.1875, -0.1875, -2.5625], [-0.4375, -0.6875, -0.0625]]),
+            "s": np.array([1.75, 1.5, 2.5]),
+            "e": np.array([1.3125, 0.875, 1.875]),
+        },
+    ),
+    golden(
+        "fan-1-windows.evidence",
+        "402489649d406c7556eb7bcd565bed7b",
+        literal_moments(WINDOWS, SIDE_BY_SIDE, np.eye(2), SIDE_BY_SIDE.mean(axis=0)),
+        {"count": 4.0},
+        {
+            "C": np.array([1.25, -0.25, 1.25]),
+            "s": np.array([0.0, 0.0]),
+            "e": np.array([1.25, 1.25]),
+            "centre": np.array([4.25, 4.25]),
+        },
+    ),
+]
+LOSS, DISTANCE, IN_WINDOWS = GOLDENS
+
+
+def resealed(fields: dict[str, Any], arrays: dict[str, Any], golden: Golden = LOSS) -> bytes:
+    """A golden file with other content and a checksum that fits: ``...`` leaves a part out."""
+    altered = json.loads(json.dumps(golden.fields))
     for path, value in fields.items():
         *parents, last = path.split(".")
         target = altered
@@ -57,41 +139,50 @@ def resealed(fields: dict[str, Any], arrays: dict[str, Any]) -> bytes:
         target.pop(last, None)
         if value is not ...:
             target[last] = value
-    parts = {**ARRAYS, **arrays}
+    parts = {**golden.arrays, **arrays}
     return seal(
         EVIDENCE_FORMAT, altered, {name: part for name, part in parts.items() if part is not ...}
     )
 
 
-# The golden file
+# The golden files
 
 
-def test_the_golden_file_holds_what_is_stated_here() -> None:
-    fields, arrays = unseal(EVIDENCE_FORMAT, GOLDEN.read_bytes())
-    assert fields == FIELDS
-    assert arrays.keys() == ARRAYS.keys()
-    for name, array in ARRAYS.items():
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_a_golden_file_holds_what_is_stated_here(golden: Golden) -> None:
+    fields, arrays = unseal(EVIDENCE_FORMAT, golden.blob)
+    assert fields == golden.fields
+    assert arrays.keys() == golden.arrays.keys()
+    for name, array in golden.arrays.items():
         np.testing.assert_array_equal(arrays[name], array, strict=True)
 
 
-def test_the_golden_file_is_the_evidence_of_four_rows() -> None:
-    contribution = Contribution.from_bytes(GOLDEN.read_bytes())
-    H, X = LAYER(SCALING(ROWS)), SCALING(ROWS)
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_a_golden_file_is_the_evidence_of_four_rows(golden: Golden) -> None:
+    contribution = Contribution.from_bytes(golden.blob)
     assert contribution.origin == "Lüfter 1"
     assert contribution.epoch == 4
-    assert contribution.evidence.basis == BASIS
-    assert contribution.evidence == Evidence(BASIS, H.T @ H, H.T @ X, np.square(X).sum(), 4)
+    assert contribution.evidence.basis == golden.evidence.basis
+    assert contribution.evidence == golden.evidence
     assert contribution.evidence.admissible()
 
 
-def test_the_golden_file_is_written_again_byte_by_byte() -> None:
-    blob = GOLDEN.read_bytes()
-    assert Contribution.from_bytes(blob).to_bytes() == blob
-    assert seal(EVIDENCE_FORMAT, FIELDS, ARRAYS) == blob
+def test_a_golden_file_is_what_a_device_gives_that_learned_its_rows() -> None:
+    for golden, rows in ((LOSS, ROWS), (DISTANCE, ROWS), (IN_WINDOWS, [4.0, 4.5, 5.0, 3.5, 4.0])):
+        me = Charter("fans", golden.evidence.basis).start("Lüfter 1")
+        me.detector.learn_many(np.reshape(rows, (-1, golden.evidence.basis.layer.inputs)))
+        assert me.contribution().to_bytes() == golden.blob
 
 
-def test_every_truncation_and_flipped_bit_of_the_golden_file_is_refused() -> None:
-    blob = GOLDEN.read_bytes()
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_a_golden_file_is_written_again_byte_by_byte(golden: Golden) -> None:
+    assert Contribution.from_bytes(golden.blob).to_bytes() == golden.blob
+    assert seal(EVIDENCE_FORMAT, golden.fields, golden.arrays) == golden.blob
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_every_truncation_and_flipped_bit_of_a_golden_file_is_refused(golden: Golden) -> None:
+    blob = golden.blob
     for place in range(len(blob)):
         flipped = bytearray(blob)
         flipped[place] ^= 1 << place % 8
@@ -138,8 +229,8 @@ def test_an_epoch_is_a_number_of_rows(epoch: Any) -> None:
 # Sealed by a program that does not follow the rules
 
 WRONG_FIELDS = [
-    *(pytest.param({name: ...}, id=f"no {name}") for name in FIELDS),
-    *(pytest.param({f"basis.{name}": ...}, id=f"no {name}") for name in FIELDS["basis"]),
+    *(pytest.param({name: ...}, id=f"no {name}") for name in LOSS.fields),
+    *(pytest.param({f"basis.{name}": ...}, id=f"no {name}") for name in LOSS.fields["basis"]),
     *(pytest.param({f"basis.layer.{name}": ...}, id=f"no {name}") for name in ("units", "inputs")),
     *(
         pytest.param({path: value}, id=f"{path} {str(value)[:12]}")
@@ -163,6 +254,13 @@ WRONG_FIELDS = [
             ("basis.outputs", 4),
             ("basis.outputs", "3"),
             ("basis.outputs", 10**30),
+            ("basis.window", 0),
+            ("basis.window", 1.5),
+            ("basis.window", "1"),
+            ("basis.window", 2),
+            ("basis.score", "distance"),
+            ("basis.score", "error"),
+            ("basis.score", None),
             ("basis.features", "abc"),
             ("basis.features", ["a", "b"]),
             ("basis.features", 3),
@@ -204,6 +302,61 @@ WRONG_ARRAYS = [
 ]
 
 
+WRONG_MOMENTS = [
+    (golden, name, value)
+    for golden, name, value in [
+        *((DISTANCE, name, ...) for name in "Cse"),
+        (DISTANCE, "C", np.ones(6)),
+        (DISTANCE, "C", np.ones((3, 2))),
+        (DISTANCE, "C", np.ones((2, 3), np.int64)),
+        (DISTANCE, "s", np.ones(2)),
+        (DISTANCE, "s", np.ones((3, 1))),
+        (DISTANCE, "s", np.ones(3, np.float32)),
+        (DISTANCE, "e", np.ones(4)),
+        (DISTANCE, "e", np.ones(3, bool)),
+        (DISTANCE, "centre", np.zeros(3)),
+        (DISTANCE, "centre", np.ones(2)),
+        (DISTANCE, "U", np.ones(3)),
+        (IN_WINDOWS, "C", np.ones((2, 2))),
+        (IN_WINDOWS, "C", np.ones(4)),
+        (IN_WINDOWS, "s", np.ones(1)),
+        (IN_WINDOWS, "centre", np.ones(1)),
+        (IN_WINDOWS, "centre", np.ones(2, np.float32)),
+    ]
+]
+
+
+@pytest.mark.parametrize(("golden", "name", "value"), WRONG_MOMENTS)
+def test_sealed_moments_with_a_wrong_array_are_refused(
+    golden: Golden, name: str, value: Any
+) -> None:
+    with pytest.raises(BadFile, match="not as evidence should be"):
+        Contribution.from_bytes(resealed({}, {name: value}, golden))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("basis.score", "loss"),
+        ("basis.layer.activation", "tanh"),
+        ("basis.outputs", 2),
+        ("basis.window", 2),
+        ("energy", 4.0),
+        ("count", ...),
+    ],
+)
+def test_sealed_moments_with_a_wrong_field_are_refused(path: str, value: Any) -> None:
+    with pytest.raises(BadFile, match="not as evidence should be"):
+        Contribution.from_bytes(resealed({path: value}, {}, DISTANCE))
+
+
+def test_evidence_of_before_0_2_is_refused_by_its_age() -> None:
+    blob = LOSS.blob.replace(b'version\\":2', b'version\\":1')
+    assert blob != LOSS.blob
+    with pytest.raises(BadFile, match=r"version 1 of the format by an Elmgrove before 0\.2"):
+        Contribution.from_bytes(blob)
+
+
 @pytest.mark.parametrize("fields", WRONG_FIELDS)
 def test_a_sealed_file_with_a_wrong_field_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(BadFile, match="not as evidence should be"):
@@ -217,7 +370,8 @@ def test_a_sealed_file_with_a_wrong_array_is_refused(arrays: dict[str, Any]) -> 
 
 
 def test_sealing_again_what_was_not_altered_is_accepted() -> None:
-    assert Contribution.from_bytes(resealed({}, {})).to_bytes() == GOLDEN.read_bytes()
+    for golden in GOLDENS:
+        assert Contribution.from_bytes(resealed({}, {}, golden)).to_bytes() == golden.blob
 
 
 def test_evidence_that_no_rows_can_have_is_read_but_not_called_admissible() -> None:
@@ -226,6 +380,11 @@ def test_evidence_that_no_rows_can_have_is_read_but_not_called_admissible() -> N
     assert "energy" in lie.evidence.admissible().reason
     broken = Contribution.from_bytes(resealed({}, {"U": np.full(3, np.nan)}))
     assert "not finite" in broken.evidence.admissible().reason
+    forged = Contribution.from_bytes(resealed({}, {"e": np.full(3, 0.25)}, DISTANCE))
+    assert "larger than" in forged.evidence.admissible().reason
+    nowhere = {"centre": np.array([np.inf, 0.0, 0.0])}
+    broken = Contribution.from_bytes(resealed({}, nowhere, DISTANCE))
+    assert "the centre is not finite" in broken.evidence.admissible().reason
 
 
 # Departures travel like contributions and take their place

@@ -7,7 +7,8 @@ import pytest
 
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
-from elmgrove.algebra.similarity import Fitted, Screening, groups, join
+from elmgrove.algebra.screening import Screening
+from elmgrove.algebra.similarity import Fitted, groups, join
 from elmgrove.federation import (
     Contribution,
     by_evidence,

@@ -77,7 +77,7 @@ def test_the_loss_with_patterns_is_the_plain_error_of_the_pattern_that_answers()
     client = device("both", rows, patterns=patterns)
     _, delivery = run(GroupRule("all", BASIS), [client])
     model = Member.from_bytes(client.memory).detector.model
-    expected = [np.mean((x - model.answer(x).y) ** 2) for x in rows]
+    expected = [np.mean((x - model.answer(x).view.y) ** 2) for x in rows]
     assert delivery.loss == pytest.approx(float(np.mean(expected)), rel=1e-9)
     weighted = Member.from_bytes(client.memory).detector.score_many(rows)
     assert delivery.loss != pytest.approx(float(np.mean(weighted)), rel=1e-3)

@@ -249,7 +249,7 @@ def test_a_range_that_makes_no_sense_is_refused(largest: float) -> None:
         CompactClassifier.of(BASIS, np.ones((10, 3)), largest)
 
 
-# Files of version 1
+# Files of version 2
 
 
 def test_the_golden_message_is_read_and_written_as_it_was() -> None:

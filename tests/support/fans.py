@@ -18,6 +18,15 @@ def rows(seed: int, count: int, shift: float = 0.0) -> np.ndarray:
     return made
 
 
+def series(seed: int, count: int) -> np.ndarray:
+    """Rows like those above whose neighbours are alike."""
+    rng = np.random.default_rng(seed)
+    level = np.zeros((count, 2))
+    for index in range(1, count):
+        level[index] = 0.8 * level[index - 1] + 0.6 * rng.normal(size=2)
+    return level @ MIXING + 0.1 * rng.normal(size=(count, 6))
+
+
 def write(path: str, data: np.ndarray, names: list[str] | None = NAMES) -> str:
     lines = [",".join(names)] if names else []
     lines += [",".join(map(repr, row)) for row in data.tolist()]
@@ -27,9 +36,10 @@ def write(path: str, data: np.ndarray, names: list[str] | None = NAMES) -> str:
 
 @pytest.fixture(name="fan_1")
 def fan_1_fixture(elmgrove: Elmgrove) -> Path:
-    """A device that learned 300 rows; a file of its evidence is beside it."""
+    """A device that learned 300 rows and watches; a file of its evidence is beside it."""
     write("normal-1.csv", rows(1, 300))
-    assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm").code == 0
+    soon = ["--confidence", 0]
+    assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm", *soon).code == 0
     assert elmgrove("share", "--state", "fan-1.elm", "-o", "fan-1.evidence").code == 0
     return Path("fan-1.elm")
 
@@ -38,6 +48,6 @@ def fan_1_fixture(elmgrove: Elmgrove) -> Path:
 def fan_2_fixture(elmgrove: Elmgrove, fan_1: Path) -> Path:
     """A device that learned other rows, with the layer and scaling of the first one."""
     write("normal-2.csv", rows(2, 200))
-    like = ["--like", "fan-1.evidence"]
+    like = ["--like", "fan-1.evidence", "--confidence", 0]
     assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
     return Path("fan-2.elm")

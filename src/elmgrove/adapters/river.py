@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from elmgrove.algebra import HiddenLayer, suggested_units
+from elmgrove.algebra import HiddenLayer, default_score, suggested_units
 from elmgrove.detector import Detector
 from elmgrove.errors import BadInput, require_extra
 
@@ -19,25 +19,27 @@ Row = dict[Hashable, Any]
 class ElmgroveDetector(AnomalyDetector):
     """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector``) inside.
 
-    Works where normal rows have something in common that ``units`` numbers can say; not for a
-    single feature, nor where features are independent noise. It learns every row it is given:
-    ``river.anomaly.QuantileFilter`` keeps strange ones out. Scores are mean squared errors
-    without an upper end (``RollingROCAUC`` judges them, ``ROCAUC`` can't), 0 before the first
-    row. Put a scaler before it: of features of different size the largest decides alone.
+    Works where normal rows are one cloud, however stretched; not where they are several clouds far
+    apart. It learns every row it is given: ``river.anomaly.QuantileFilter`` keeps strange ones
+    out. Scores are distances without an upper end (``RollingROCAUC`` judges them, ``ROCAUC``
+    can't), about 1 for a typical row whatever the units, 0 before the first row. With
+    ``score="loss"``, or an activation other than the identity, they are mean squared errors of
+    reconstructing the row; then put a scaler before it, as with more than 64 features: of those
+    of different size the largest would decide alone. With a ``window`` the last so many rows
+    learned and the row in question are scored together.
 
     All rows have the same features: ``features``, or those of the first row learned, sorted by
     name. A row that lacks one or brings another is ``BadInput``: what a missing value would
-    have been is not for a detector to guess. ``units`` None means a quarter of the features
-    from 16 on, half of fewer, 1 to 128. The other parameters are the detector's.
+    have been is not for a detector to guess. ``units`` None means as many as
+    ``elmgrove.algebra.suggested_units`` says. The other parameters are the detector's.
 
-    >>> from river import compose, preprocessing
-    >>> model = compose.Pipeline(preprocessing.MinMaxScaler(), ElmgroveDetector(units=2))
+    >>> model = ElmgroveDetector()
     >>> for t in range(200):
     ...     load = t * 7 % 100
     ...     model.learn_one({"load": load, "heat": 20 + load / 2, "fan": 900 + 3 * load})
     >>> normal, broken = {"load": 80, "heat": 60, "fan": 1140}, {"load": 80, "heat": 60, "fan": 0}
-    >>> round(model.score_one(normal), 4), round(model.score_one(broken), 4)
-    (0.0, 37.662)
+    >>> round(model.score_one(normal), 1), round(model.score_one(broken), 1)
+    (1.0, 729.2)
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class ElmgroveDetector(AnomalyDetector):
         forgetting: float = 1.0,
         features: Sequence[Hashable] | None = None,
         seed: int = 0,
+        score: str | None = None,
+        window: int = 1,
     ) -> None:
         self.units = units
         self.activation = activation
@@ -57,6 +61,8 @@ class ElmgroveDetector(AnomalyDetector):
         self.forgetting = forgetting
         self.features = features
         self.seed = seed
+        self.score = score
+        self.window = window
         #: The detector inside; None before the first row.
         self.detector: Detector | None = None
         self._names: tuple[Hashable, ...] = ()
@@ -78,10 +84,18 @@ class ElmgroveDetector(AnomalyDetector):
         return self.detector.score_one(self._values(x, self._names))
 
     def _fresh(self, names: tuple[Hashable, ...]) -> Detector:
-        units = suggested_units(len(names)) if self.units is None else self.units
+        score = self.score or default_score(self.activation)
+        inputs = len(names) * self.window
+        units = suggested_units(inputs, score) if self.units is None else self.units
         layer = HiddenLayer(len(names), units, self.activation, self.weights, self.seed)
-        labels = [str(name) for name in names]
-        return Detector(layer, features=labels, ridge=self.ridge, forgetting=self.forgetting)
+        return Detector(
+            layer,
+            score=score,
+            window=self.window,
+            features=[str(name) for name in names],
+            ridge=self.ridge,
+            forgetting=self.forgetting,
+        )
 
     @staticmethod
     def _values(x: Row, names: tuple[Hashable, ...]) -> list[Any]:

@@ -17,10 +17,11 @@ from elmgrove.algebra.fed_elms import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
-from elmgrove.algebra.moments import WAITING, Moments, MomentSums, zero_evidence
+from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.packing import (
     Packed,
+    numbers_in,
     pack_evidence,
     pack_part,
     pack_parts,
@@ -28,10 +29,12 @@ from elmgrove.algebra.packing import (
     unpack_part,
     unpack_parts,
 )
+from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
-from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join
+from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join, mean_scores
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
+from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
     "ACTIVATIONS",
@@ -40,6 +43,7 @@ __all__ = [
     "SCALINGS",
     "SCORES",
     "SPECTRA",
+    "STEP",
     "WAITING",
     "Array",
     "Basis",
@@ -54,6 +58,7 @@ __all__ = [
     "MomentSums",
     "Moments",
     "Packed",
+    "Pairs",
     "RoundModel",
     "RoundUpdate",
     "Rows",
@@ -61,6 +66,7 @@ __all__ = [
     "Spectrum",
     "Step",
     "average",
+    "centre_near",
     "cluster",
     "default_score",
     "epsilon",
@@ -71,7 +77,10 @@ __all__ = [
     "groups",
     "join",
     "k_means",
+    "mean_scores",
     "mirrored",
+    "moved",
+    "numbers_in",
     "one_thread",
     "pack_evidence",
     "pack_part",

@@ -76,6 +76,10 @@ class OneThread:
                     if threads != 1:
                         put(threads)
 
+    def __reduce__(self) -> str:
+        """Lets copies, also in another process, be the one that is there."""
+        return "one_thread"
+
 
 def _switches() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
     """How to read and set the number of threads of the BLAS that SciPy calls."""
@@ -97,5 +101,5 @@ def _switch(library: LibController) -> tuple[Callable[[], int], Callable[[int], 
     return library.get_num_threads, library.set_num_threads
 
 
-#: Lets BLAS use one thread inside ``with``.
+#: Lets BLAS use one thread inside ``with``; a copy of it is itself.
 one_thread = OneThread()

@@ -23,6 +23,10 @@ _RIDGE = 1e-10
 _TRIES = 12
 # Beyond so many deviations a value counts by its logarithm.
 _FAR = 10.0
+# Equal squares that are added up, a block after another, are known to this share (a third of it).
+_ROUNDING = 256.0 * float(np.finfo(float).eps)
+# No unit is larger than this: its square is a number.
+_LARGEST_UNIT = 1e150
 # Values that are scored at once in bulk.
 _BLOCK = 65536
 # Up to so many inputs typical rows are nearer than one value beyond ten deviations puts a row.
@@ -52,8 +56,9 @@ class Distance:
         variance = _variance(moments, m)
         # v = variance, and one pseudo-row a unit away
         v = (N * variance + _unit(moments, variance, self.mean)) / max(N, 1.0)
+        v = np.maximum(v, _least_variance(self.dtype))
         chance = _chance(N, self.basis.window)
-        L, self.ridge = _factor(moments, m, v)
+        L, self.ridge = _factor(moments, m, v, variance)
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
         d = 1.0 - (1.0 - chance) * (1.0 - own)
         L *= np.sqrt((1.0 - chance) / d)
@@ -70,9 +75,10 @@ class Distance:
         self.deviation, self.L = deviation, L
         with one_thread:
             T = _cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
+            assert T is not None, "I + LLᵀ is positive definite"
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
-        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v in all, and √(v d) what it has of its own.
+        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v; √(v d) is what it has of its own.
         grown = np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))
         self._marginal = (1.0 / (deviation * grown)).astype(self.dtype)
         self._own = grown.astype(self.dtype)
@@ -189,12 +195,31 @@ class Distance:
     def mean_score(self, other: "Distance") -> float:
         """Computes how many times as far rows like the other's lie from here as typical ones."""
         # [tr(Σ₁⁻¹ Σ₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
-        rate = other.deviation / self.deviation
-        z = (other.mean - self.mean) / self.deviation
-        away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
-        return self._typical(rate**2, other.L * rate) + max(away, 0.0) / len(z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rate = other.deviation / self.deviation
+            z = (other.mean - self.mean) / self.deviation
+            away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
+            wide = self._typical(rate**2, other.L * rate)
+        # Two that are farther apart than numbers go.
+        far = not (np.isfinite(away) and np.isfinite(wide))
+        return np.inf if far else max(wide, 0.0) + max(away, 0.0) / len(z)
+
+    @property
+    def width(self) -> float:
+        """How wide the Gaussian is: the mean logarithm of its variances, along its own axes."""
+        # log det Σ / n, and I + LLᵀ = TᵀT
+        T = _cholesky(np.eye(len(self.L)) + self.L @ self.L.T)
+        along = 2.0 * float(np.log(self.deviation).sum() + np.log(T.diagonal()).sum())
+        return along / len(self.mean)
 
     # Explaining
+
+    @property
+    def residual(self) -> Array:
+        """The deviation that is left of each column when all others are known: 1/√Ω_jj."""
+        left = 1.0 - np.einsum("ij,ij->j", self.K, self.K)
+        residual: Array = self.deviation / np.sqrt(np.maximum(left, 1e-12))
+        return residual
 
     def last(self, columns: int) -> "Distance":
         """Gives the distance of the last columns alone, whatever stands in the others."""
@@ -211,21 +236,25 @@ class Distance:
     def explained(self, x: Array, block: Array) -> tuple[float, Array]:
         """Finds how much of a row's distance some columns explain, and what they should have been.
 
-        With Ω = Σ⁻¹ and g = Ω(x − μ): g_BᵀΩ_BB⁻¹g_B of it goes, with x_B − Ω_BB⁻¹g_B in their place.
+        With Ω = Σ⁻¹ and g = Ω(x − μ): g_BᵀΩ_BB⁻¹g_B of it goes, with x_B − Ω_BB⁻¹g_B in their
+        place.
         """
         z = (np.asarray(x, np.float64) - self.mean) / self.deviation
+        # The share is that of any row in the same direction; squares of this one may overflow.
+        size = max(float(np.abs(z).max()), 1.0)
+        z /= size
         g = z - self.K.T @ (self.K @ z)
         K_B = self.K[:, block]
         omega = np.eye(len(block)) - K_B.T @ K_B
         step = np.linalg.solve(omega, g[block])
         total = float(z @ g)
         share = float(g[block] @ step) / total if total > 0.0 else 0.0
-        return share, np.asarray(x, np.float64)[block] - step * self.deviation[block]
+        return share, np.asarray(x, np.float64)[block] - step * size * self.deviation[block]
 
 
 def damped(z: Array) -> Array:
     """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
-    size = np.abs(z)
+    size = np.minimum(np.abs(z), np.finfo(z.dtype).max)
     grown = _FAR * (1.0 + np.log(np.maximum(size, _FAR) / _FAR))
     near: Array = np.where(size > _FAR, np.copysign(grown, z), z)
     return near.astype(z.dtype, copy=False)
@@ -234,8 +263,9 @@ def damped(z: Array) -> Array:
 def _variance(moments: Moments, m: Array) -> Array:
     """The variance of each column; 0 where only rounding is left of it."""
     square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
-    variance = square - m**2
-    variance[variance <= 8.0 * moments.resolution * square] = 0.0
+    variance: Array = square - m**2
+    rounding = max(_ROUNDING, 8.0 * moments.resolution)
+    variance[variance <= rounding * square] = 0.0
     return variance
 
 
@@ -243,8 +273,16 @@ def _unit(moments: Moments, variance: Array, mean: Array) -> Array | float:
     """The square of a column's unit."""
     if moments.basis.scaling.kind != "none":
         return 1.0
-    size = np.where(mean != 0.0, mean**2, 1.0)
+    size = np.where(mean != 0.0, np.minimum(np.abs(mean), _LARGEST_UNIT) ** 2, 1.0)
     return np.where(variance > 0.0, variance, size)
+
+
+def _least_variance(dtype: np.dtype[Any]) -> float:
+    """The least variance by which deviations of rows (``Rows`` bounds them) stay within range."""
+    return max(
+        float(np.finfo(float).tiny / np.finfo(float).eps),
+        float(np.power(float(np.finfo(dtype).max), -1.4)),
+    )
 
 
 def _chance(count: float, window: int) -> float:
@@ -253,32 +291,38 @@ def _chance(count: float, window: int) -> float:
     return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count))
 
 
-def _factor(moments: Moments, m: Array, v: Array) -> tuple[Array, float]:
+def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
     """L = chol(U + λI)⁻ᵀ V/√(N v), from products about the mean; and λ."""
     A, N = mixing(moments.basis), max(moments.count, 1.0)
     root = np.sqrt(N * v)
     s_A = moments.s if A is None else moments.s @ A
     V = (np.asarray(moments.C, np.float64) - np.outer(s_A, m)) / root
+    # What never moved has no products: far from the centre, their rounding is all there is.
+    V[:, variance == 0.0] = 0.0
+    if A is None:
+        V[variance == 0.0] = 0.0
     # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
     U = V / root[:, np.newaxis] if A is None else dgemm(1.0, V, A * root[:, np.newaxis])
     V = U if A is None else V
     U = (U + U.T) / 2.0
     # A share of what the columns' variances alone would give: products may cancel down to rounding.
     ridge = _RIDGE if A is None else _RIDGE * float(np.sum((A * root[:, None]) ** 2)) / len(U)
-    for _ in range(_TRIES):
-        try:
-            T = _cholesky(U + ridge * np.eye(len(U)))
-        except SingularSystem:
-            ridge *= 10.0
-            continue
-        with one_thread:
-            return np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1)), ridge
-    raise SingularSystem("the products of the columns can't come from rows: no ridge is enough")
+    # The last is enough for whatever rounding left: no entry is larger than all of them together.
+    ridges = [ridge * 10.0**power for power in range(_TRIES)] + [2.0 * float(np.abs(U).sum())]
+    for ridge in ridges:
+        T = _cholesky(U + ridge * np.eye(len(U)))
+        if T is not None:
+            break
+    else:
+        raise SingularSystem("the sums hold values that are not finite; they were not learned")
+    with one_thread:
+        L = np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1))
+    # No more of a column is explained than there is.
+    return L / np.sqrt(np.maximum(np.einsum("ij,ij->j", L, L), 1.0)), ridge
 
 
-def _cholesky(A: Array) -> Array:
+def _cholesky(A: Array) -> Array | None:
+    """The upper factor; None where the matrix is not positive definite."""
     with one_thread:
         T, failed = dpotrf(np.asfortranarray(A), lower=0, clean=1, overwrite_a=1)
-    if failed or not np.isfinite(T).all():
-        raise SingularSystem("not positive definite")
-    return np.asarray(T)
+    return None if failed or not np.isfinite(T).all() else np.asarray(T)

@@ -2,33 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from elmgrove.algebra.admission import Admission, Size, judged
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import Factor, epsilon, regularized
 from elmgrove.algebra.rows import Array
-from elmgrove.errors import BadInput, Mismatch, NotAdmissible, SingularSystem
-
-
-class Admission(NamedTuple):
-    """Whether evidence can come from rows, and if not, why; true or false by itself."""
-
-    admissible: bool
-    reason: str = ""
-
-    def __bool__(self) -> bool:
-        return self.admissible
-
-
-class _Size(NamedTuple):
-    """The size of the sums that rounding is a share of, and their resolution."""
-
-    U: float
-    energy: float
-    rows: float
-    resolution: float
+from elmgrove.errors import BadInput, Mismatch, NotAdmissible
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +25,8 @@ class Evidence:
     Evidence is not private by itself: from two states of it that are a few rows apart the
     rows between them can be computed.
 
-    Evidence of a basis whose score is the distance is kept as ``Moments``, from which U and V follow.
+    Evidence of a basis whose score is the distance is kept as ``Moments``, from which U and V
+    follow.
     """
 
     #: The arrays and the numbers that are added up; everything else follows from them.
@@ -107,13 +90,16 @@ class Evidence:
         return self._combined(other, np.subtract, -1)
 
     def _combined(self, other: "Evidence", step: Any, sign: int) -> Self:
-        other = self.aligned(other)
-        arrays = {name: step(array, other.arrays[name]) for name, array in self.arrays.items()}
+        self.basis.require(other.basis)
+        # Sums over no rows are those about any centre: what has rows decides about which.
+        mine = self if self.count else cast(Self, other.aligned(self))
+        other = mine.aligned(other)
+        arrays = {name: step(array, other.arrays[name]) for name, array in mine.arrays.items()}
         numbers = {
             name: _total([getattr(self, name), sign * getattr(other, name)])
             for name in self.NUMBERS
         }
-        return self._adopt(arrays, numbers, max(self.resolution, other.resolution))
+        return mine._adopt(arrays, numbers, max(self.resolution, other.resolution))
 
     def aligned(self, other: "Evidence") -> Self:
         """Gives the other's sums so that they can be added to these; ``Mismatch`` if they can't."""
@@ -128,8 +114,9 @@ class Evidence:
         parts = list(parts)
         if not parts:
             raise BadInput("the sum of no evidence has no basis; start from zero_evidence(basis)")
+        # As in adding two: what has rows decides.
+        parts = list(map(next((part for part in parts if part.count), parts[0]).aligned, parts))
         first = parts[0]
-        parts = [first, *map(first.aligned, parts[1:])]
         dtypes = [np.result_type(*(part.arrays[name] for part in parts)) for name in first.ARRAYS]
         arrays = {
             name: array.astype(dtype)
@@ -146,6 +133,10 @@ class Evidence:
         arrays = {name: array * weight for name, array in self.arrays.items()}
         numbers = {name: weight * getattr(self, name) for name in self.NUMBERS}
         return self._adopt(arrays, numbers, self.resolution)
+
+    def about_mean(self) -> Self:
+        """Gives the same sums in a form that shows nothing of a single row: here, as they are."""
+        return self
 
     def close_to(self, other: "Evidence", tolerance: float = 1e-9) -> bool:
         """Says whether both are equal up to ``tolerance`` times the largest entry of each array."""
@@ -194,10 +185,10 @@ class Evidence:
         if rest.count <= 1e-9 * self.count:
             # No rows are left, so what is left is rounding.
             return self.weighted(0.0)
-        return rest._not_negative()
+        return rest._left_of(self)
 
-    def _not_negative(self) -> "Evidence":
-        """Gives it without the negative energy that rounding may leave in a difference."""
+    def _left_of(self, whole: "Evidence") -> "Evidence":
+        """Gives this difference without what the rounding of the whole makes impossible."""
         return replace(self, energy=max(self.energy, 0.0))
 
     def admissible(
@@ -208,13 +199,13 @@ class Evidence:
         For what is a difference, rounding is a share of the sizes in the ``whole``.
         """
         whole = self if whole is None else whole
-        return _judged(
+        return judged(
             self.U,
             self.V,
             self.energy,
             self.count,
             self.basis.layer.bound,
-            _Size(float(np.abs(whole.U).max()), whole.energy, whole.count, self.resolution),
+            Size(float(np.abs(whole.U).max()), whole.energy, whole.count, self.resolution),
             tolerance,
         )
 
@@ -238,7 +229,7 @@ class Evidence:
 
 
 def honest_resolution(stated: float, dtype: np.dtype[Any]) -> float:
-    """Gives one of the two resolutions that exist: no sender can excuse every error by a coarse one."""
+    """Gives one of the two resolutions that exist: none is so coarse as to excuse every error."""
     return epsilon(np.float32) if stated > epsilon(np.float64) else epsilon(dtype)
 
 
@@ -246,71 +237,3 @@ def _total(values: list[float]) -> float:
     """The sum; 0 where rounding alone makes it negative."""
     total = float(sum(values))
     return 0.0 if -1e-12 * max(values) < total < 0.0 else total
-
-
-# What honest evidence must satisfy, whichever device sends it
-
-
-def _judged(
-    U: Array,
-    V: Array,
-    energy: float,
-    count: float,
-    bound: float | None,
-    size: _Size,
-    tolerance: float | None,
-) -> Admission:
-    """Checks whether U, V, energy and count can be sums over rows, up to rounding.
-
-    Every sum over rows passes. What passes need not be one: a device that lies and knows these
-    rules can make sums that pass.
-    """
-    if tolerance is None:
-        # Rounding of the sum as a share of its largest entry: equal rows round alike each time,
-        # so it grows with their number. But that number is only claimed: it excuses up to a limit.
-        tolerance = min((64.0 * len(U) + size.rows) * size.resolution, size.resolution**0.4)
-    # What overflows is infinite, or no number at all, and passes no comparison.
-    with np.errstate(over="ignore", invalid="ignore"):
-        reason = _first_reason(U, V, energy, count, bound, size, tolerance)
-    return Admission(reason is None, reason or "")
-
-
-def _first_reason(
-    U: Array,
-    V: Array,
-    energy: float,
-    count: float,
-    bound: float | None,
-    size: _Size,
-    tolerance: float,
-) -> str | None:
-    if not (np.isfinite(U).all() and np.isfinite(V).all() and np.isfinite([energy, count]).all()):
-        return "U, V, energy or count is not finite"
-    if energy < -tolerance * max(size.energy, 0.0) or count < -tolerance * max(size.rows, 0.0):
-        return f"energy ({energy:g}) and count ({count:g}) can't be negative"
-    diagonal = U.diagonal().astype(np.float64)
-    slack = tolerance * size.U
-    if np.abs(U - U.T).max() > slack:
-        return "U is not symmetric"
-    if diagonal.min() < -slack:
-        return f"U has a negative diagonal entry ({diagonal.min():g})"
-    if bound is not None and diagonal.max() > count * bound**2 + slack:
-        return (
-            f"U has a diagonal entry of {diagonal.max():g}, but {count:g} rows of hidden outputs "
-            f"up to {bound:g} can't give more than {count * bound**2:g}"
-        )
-    if slack == 0.0:
-        return None if not V.any() else "V is not 0 though U is"
-    return _spectral_reason(U, V, energy + np.sqrt(tolerance) * size.energy, energy, slack)
-
-
-def _spectral_reason(U: Array, V: Array, most: float, energy: float, slack: float) -> str | None:
-    try:
-        factor = Factor(U, slack)
-    except SingularSystem:
-        return "U is not positive semidefinite"
-    # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
-    explained = float(np.einsum("ij,ij->", V, factor.solve(V)))
-    if not explained <= most:
-        return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
-    return None

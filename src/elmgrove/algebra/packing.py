@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import epsilon, mirrored
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments, mixing
+from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
@@ -49,6 +49,11 @@ def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Arra
 def array_names(basis: Basis) -> tuple[str, ...]:
     """Names the arrays that evidence of this basis may be packed in."""
     return Evidence.ARRAYS if basis.score == "loss" else (*Moments.ARRAYS, "centre")
+
+
+def numbers_in(basis: Basis) -> int:
+    """Counts the numbers that evidence is packed in, beside its count and where its centre lies."""
+    return sum(array.size for array in pack_evidence(zero_evidence(basis))[1].values())
 
 
 def _is_symmetric(basis: Basis) -> bool:

@@ -199,12 +199,14 @@ class FleetRows:
         return cls(rows, names, "standard")
 
     def basis(self, units: int | None, seed: int) -> Basis:
-        """Makes a basis with the scaling that fits all rows."""
+        """Makes a basis with the scaling that fits all rows; models of rounds have a loss."""
         filled = [mine for mine in self.rows.values() if len(mine)]
         if not filled:
             raise BadInput("no client has any rows")
         rows = np.vstack(filled)
-        return Basis.fitted(rows, self.names, scaling=self.scaling, units=units, seed=seed)
+        return Basis.fitted(
+            rows, self.names, scaling=self.scaling, units=units, seed=seed, score="loss"
+        )
 
     def with_batch(self, size: int, seed: int) -> tuple[dict[str, Array], Array]:
         """Takes the server's first batch from the clients' rows; gives the rest and the batch."""

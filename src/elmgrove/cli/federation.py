@@ -17,13 +17,18 @@ from elmgrove.cli.options import (
     Ca,
     Drop,
     ScalingName,
+    ScoreName,
     Seed,
     Units,
     Weights,
+    WindowSize,
+    chosen_window,
+    note_window,
     notes,
     read,
     require_not_given,
 )
+from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
 from elmgrove.federation import Charter, address_of, basis_of
@@ -101,6 +106,8 @@ def create(
     activation: Activation = "identity",
     weights: Weights = "uniform",
     seed: Seed = 0,
+    window: WindowSize = "auto",
+    score: ScoreName = None,
     ridge: Annotated[float, typer.Option(help="Regularization.", min=0.0)] = 1e-3,
     member: Annotated[
         list[str] | None,
@@ -116,6 +123,7 @@ def create(
     """
     if (like is None) == (data is None):
         raise BadInput("columns and scaling come from --like or from --data: give one of them")
+    choice: Choice | None = None
     if like is not None:
         require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like}")
         basis = load(like, basis_of)
@@ -124,6 +132,7 @@ def create(
         table = read(data, None, drop or (), skip_bad=False)
         if len(table.rows) == 0:
             raise BadInput(f"{data}: no rows to take columns and scaling from")
+        choice = chosen_window(window, table.rows)
         basis = Basis.fitted(
             table.rows,
             table.names,
@@ -132,14 +141,18 @@ def create(
             activation=activation,
             weights=weights,
             seed=seed,
+            window=choice.window,
+            score=score,
         )
     charter = Charter(name, basis, ridge, None if member is None else tuple(member))
     if folder is not None:
         FolderExchange.create(folder, charter)
+        note_window(choice)
         notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json()
+    note_window(choice)
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
     Console().print(made["token"], soft_wrap=True, highlight=False)
 
@@ -164,12 +177,13 @@ def show(
         charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
         devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
         entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
-    layer = charter.basis.layer
+    basis, layer = charter.basis, charter.basis.layer
     # Patterns of names like fan-[ab] are no markup.
     console = Console(markup=False, emoji=False)
     console.print(
-        f"{name}: {layer.inputs} inputs, {layer.units} hidden units, {layer.activation}, "
-        f"scaling {charter.basis.scaling.kind}, ridge {charter.ridge:g}, "
+        f"{name}: {basis.columns} columns, {layer.units} hidden units, {layer.activation}, "
+        f"scaling {basis.scaling.kind}, window {basis.window}, score {basis.score}, "
+        f"ridge {charter.ridge:g}, "
         f"members {', '.join(charter.members or ['any'])}",
         highlight=False,
     )

@@ -34,6 +34,8 @@ fleet = typer.Typer(
     rich_markup_mode="rich",
 )
 _AT_ONCE = 20
+#: What judging measures, by the score that the devices have.
+_MEASURES = {"distance": "mean distance", "loss": "mean squared error"}
 Where = Annotated[
     list[str],
     typer.Argument(help="A server's URL with the federation, a shared folder, or files."),
@@ -60,8 +62,10 @@ def judge_(
 ) -> None:
     """Show how well each device's model explains each device's rows, without the rows.
 
-    A row with large numbers is a model that does not fit the others' data; a column with large
-    numbers is data that no other model explains.
+    Where devices score by distance, a number says how many times as far as typical the rows lie;
+    where they score by loss, it is the mean squared error. A row with large numbers is a model
+    that does not fit the others' data; a column with large numbers is data that no other model
+    explains.
 
     Example: [bold]elmgrove fleet judge http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
@@ -71,13 +75,14 @@ def judge_(
     if len(contributions) < 2:
         raise BadInput(f"{', '.join(where)}: fewer than two devices contributed")
     found = judge(contributions, own_ridge if ridge is None else ridge)
+    measure = _MEASURES[contributions[0].basis.score]
     if as_json:
         numbers = {"names": found.names, "error": _plain(found.error)}
         Console().print_json(json.dumps({**numbers, "strangeness": _plain(found.strangeness)}))
     else:
-        Console(markup=False, emoji=False).print(_judgement_grid(found))
+        Console(markup=False, emoji=False).print(_judgement_grid(found, measure))
     if plot is not None:
-        _draw_judgement(found, plot)
+        _draw_judgement(found, measure, plot)
         notes.print(f"Wrote {plot}.")
 
 
@@ -173,8 +178,11 @@ def _plain(values: Array) -> list[Any]:
     return list(plain.tolist())
 
 
-def _judgement_grid(found: Judgement) -> Grid:
-    grid = Grid(title="Mean squared error of each model (row) on each device's rows (column)")
+def _judgement_grid(found: Judgement, measure: str) -> Grid:
+    near = "from" if measure == _MEASURES["distance"] else "by"
+    title = f"{measure.capitalize()} of each device's rows (column) {near} each model (row)"
+    caption = "How many times as far as typical" if near == "from" else None
+    grid = Grid(title=title, caption=caption)
     grid.add_column("model of")
     for name in found.names:
         grid.add_column(f"rows of {name}", justify="right")
@@ -184,12 +192,12 @@ def _judgement_grid(found: Judgement) -> Grid:
     return grid
 
 
-def _draw_judgement(found: Judgement, path: Path) -> None:
+def _draw_judgement(found: Judgement, measure: str, path: Path) -> None:
     figure, axes = _matrix_picture(
         np.log10(np.maximum(found.error, 1e-300)),
         list(found.names),
         max(4.0, 0.5 * len(found.names) + 2.0),
-        "log₁₀ of the mean squared error",
+        f"log₁₀ of the {measure}",
     )
     axes.set(xlabel="rows of", ylabel="model of", title="Which model explains which rows")
     _write(figure, path)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Basis, Evidence
+from elmgrove.cli.options import percent
+from elmgrove.detector import Detector
 from elmgrove.federation import EVIDENCE_FORMAT, STATE_FORMAT, Contribution, Member, format_of
 from elmgrove.rounds import (
     CLASSIFIER_FORMAT,
@@ -74,17 +76,26 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "holds": "a device's state",
         "name": member.name,
         "state": detector.state,
+        "rows missing": detector.rows_missing,
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
+        "flagged": _flagged_facts(detector),
         "received from": {held.origin: _rows(held) for held in member.ledger},
         "uses": _sum_facts(member),
         "rows published": 0 if member.published is None else member.published.learned,
-        "recent rows kept": len(detector.recent),
+        "recent rows kept": len(detector.gate.recent),
         "rows in quarantine": len(detector.quarantine),
         **_evidence_facts(detector.evidence),
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
     }
+
+
+def _flagged_facts(detector: Detector) -> str:
+    """Says how many rows were above the threshold since the state is what it is."""
+    seen, (low, high) = detector.progress.seen, detector.progress.seen.band
+    share = f"{percent(seen.share)} (95 % sure: {percent(low)} to {percent(high)})"
+    return f"{seen.flagged} of {seen.rows} rows: {share}" if seen.rows else "no rows counted yet"
 
 
 def _sum_facts(member: Member) -> str:
@@ -136,7 +147,9 @@ def _basis_facts(basis: Basis) -> dict[str, Any]:
     return {
         "fingerprint": basis.fingerprint,
         "layer": basis.layer.fields,
-        "columns": basis.layer.inputs,
+        "columns": basis.columns,
         "features": "not named" if basis.features is None else list(basis.features),
         "scaling": basis.scaling.kind,
+        "window": basis.window,
+        "score": basis.score,
     }

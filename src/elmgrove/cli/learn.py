@@ -8,30 +8,42 @@ from typing import Annotated
 import typer
 
 from elmgrove.algebra import Basis
+from elmgrove.cli.lesson import PART, Lesson
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
     Data,
     Drop,
     ScalingName,
+    ScoreName,
     Seed,
     SkipBad,
     State,
     Units,
     Weights,
+    WindowSize,
+    chosen_window,
     new_state_option,
+    note_window,
     notes,
+    percent,
     read,
     require_not_given,
-    tracked,
 )
-from elmgrove.detector import Detector, FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
+from elmgrove.detector import (
+    CHANGING,
+    WATCHING,
+    Choice,
+    Detector,
+    FalseAlarmRate,
+    FixedThreshold,
+    Flagged,
+    MeanSigma,
+    Threshold,
+)
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member, basis_of
 from elmgrove.storage import Table, load, locked, save
-
-# A row of ``--gate`` takes some 100 µs, so a block of these some 0.1 s.
-_BLOCK = 1000
 
 Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
 Like = Annotated[
@@ -48,6 +60,12 @@ Forgetting = Annotated[
     float, new_state_option("Weight that a row keeps with each later row; 1 = forget nothing.")
 ]
 Rate = Annotated[float, new_state_option("The share of normal rows that may be flagged.")]
+Confidence = Annotated[
+    float,
+    new_state_option(
+        "How sure counting must be of that rate before there are alarms; 0 = do not wait for it."
+    ),
+]
 Fixed = Annotated[
     float | None, new_state_option("A fixed threshold on the score instead of a rate.")
 ]
@@ -72,13 +90,18 @@ def learn(
     activation: Activation = "identity",
     weights: Weights = "uniform",
     seed: Seed = 0,
+    window: WindowSize = "auto",
+    score: ScoreName = None,
     ridge: Ridge = 1e-3,
     forgetting: Forgetting = 1.0,
     rate: Rate = 0.01,
+    confidence: Confidence = 0.95,
     threshold: Fixed = None,
     sigma: Sigma = None,
 ) -> None:
     """Learn what normal rows look like, and make the state or go on with it.
+
+    The last fifth of the file is a test: its rows are counted before they are learned.
 
     Example: [bold]elmgrove learn normal.csv --state fan-1.elm[/]
     """
@@ -91,12 +114,16 @@ def learn(
         activation=activation,
         weights=weights,
         seed=seed,
+        window=window,
+        score=score,
         ridge=ridge,
         forgetting=forgetting,
         rate=rate,
+        confidence=confidence,
         threshold=threshold,
         sigma=sigma,
     )
+    choice: Choice | None = None
     with locked(state):
         if state.exists():
             kept = f"{state} exists and keeps the settings it was made with"
@@ -110,10 +137,14 @@ def learn(
             if len(table.rows) == 0:
                 raise BadInput(f"{data}: no rows to learn from")
             member = new.start(state, table)
-        learned = _gated(member, table) if gate else _trusted(member, table)
+            choice = None if like else chosen_window(window, table.rows)
+        lesson = Lesson(member.detector, table, gate)
+        lesson.take()
         require_solution(member, table)
         save(state, member)
-        _report(member, state, learned, len(table.rows) - learned)
+        note_window(choice)
+        _report(member, lesson)
+        notes.print(f"{_outlook(member.detector)} Saved {state}.")
 
 
 def require_solution(member: Member, table: Table) -> None:
@@ -133,19 +164,20 @@ class NewDevice:
     activation: str
     weights: str
     seed: int
+    window: str
+    score: str | None
     ridge: float
     forgetting: float
     rate: float
+    confidence: float
     threshold: float | None
     sigma: float | None
 
     def start(self, state: Path, table: Table) -> Member:
         """Makes a device that has learned nothing yet, for rows like these."""
         basis = self.given or self._basis(table)
-        detector = Detector(
-            basis.layer,
-            features=basis.features,
-            scaling=basis.scaling,
+        detector = Detector.for_basis(
+            basis,
             ridge=self.ridge,
             forgetting=self.forgetting,
             threshold=self._policy(),
@@ -166,6 +198,8 @@ class NewDevice:
             activation=self.activation,
             weights=self.weights,
             seed=self.seed,
+            window=chosen_window(self.window, table.rows).window,
+            score=self.score,
         )
 
     def _policy(self) -> Threshold:
@@ -173,27 +207,44 @@ class NewDevice:
             raise BadInput("--threshold and --sigma are two ways to the same thing: choose one")
         if self.threshold is not None:
             return FixedThreshold(self.threshold)
-        return FalseAlarmRate(self.rate) if self.sigma is None else MeanSigma(self.sigma)
+        if self.sigma is not None:
+            return MeanSigma(self.sigma)
+        return FalseAlarmRate(self.rate, self.confidence)
 
 
-def _trusted(member: Member, table: Table) -> int:
-    member.detector.learn_many(table.rows)
-    return len(table.rows)
+def _report(member: Member, lesson: Lesson) -> None:
+    detector, left_out = member.detector, ""
+    if lesson.strange:
+        left_out = f" ({lesson.strange} strange ones left out)"
+    size = detector.basis.window
+    of_ten = f" windows of {size}" if size > 1 else ""
+    all_rows = f"{detector.learned}{of_ten} in all"
+    notes.print(f"{member.name}: learned {lesson.learned} rows{left_out}, {all_rows}.")
+    if lesson.seen.rows:
+        notes.print(_finding(lesson.seen, detector))
 
 
-def _gated(member: Member, table: Table) -> int:
-    learned = 0
-    for start in tracked(range(0, len(table.rows), _BLOCK), "Learning"):
-        learned += sum(member.detector.observe(x).learned for x in table.rows[start:][:_BLOCK])
-    return learned
+def _finding(seen: Flagged, detector: Detector) -> str:
+    """Says what the last part of the file showed."""
+    found = f"On the last {100 // PART} % of this file {percent(seen.share)} of rows would have "
+    rate = detector.gate.policy.rate
+    if rate is None:
+        return f"{found}been flagged."
+    stated = f"{100.0 * rate:g} %"
+    if seen.band[0] <= rate:
+        return f"{found}been flagged ({stated} stated)."
+    way_out = "learn more, or --window" if detector.basis.window == 1 else "learn more"
+    return f"{found}been flagged, not {stated}: it was still changing; {way_out}."
 
 
-def _report(member: Member, state: Path, learned: int, strange: int) -> None:
-    detector = member.detector
-    left_out = f" ({strange} strange ones left out)" if strange else ""
-    notes.print(f"{member.name}: learned {learned} rows{left_out}, {detector.learned} in all.")
-    if detector.state == "watching":
-        notes.print(f"Watching: scores above {detector.threshold:.4g} are strange. Saved {state}.")
-    else:
-        wanted = max(detector.warmup, detector.policy.minimum)
-        notes.print(f"Still learning: no alarms before {wanted} rows. Saved {state}.")
+def _outlook(detector: Detector) -> str:
+    """Says what the state does with rows from now on."""
+    limit = f"scores above {detector.threshold:.4g} are strange"
+    if detector.state == WATCHING:
+        return f"Watching: {limit}."
+    if detector.state == CHANGING:
+        return f"Changing: {limit}, and far more are than stated."
+    return (
+        f"Still learning: {detector.rows_missing} more rows without a strange one (counting has "
+        "not shown the stated rate yet)."
+    )

@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, Basis
+from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis
+from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
 from elmgrove.storage import Table, read_table
 
@@ -48,14 +49,37 @@ def new_state_option(text: str, **more: Any) -> Any:
 
 
 #: The options that say how rows become numbers of a hidden layer; their names are those below.
-LAYER_OPTIONS = ("drop", "scaling", "units", "activation", "weights", "seed")
+LAYER_OPTIONS = (
+    "drop",
+    "scaling",
+    "units",
+    "activation",
+    "weights",
+    "seed",
+    "window",
+    "score",
+)
 Drop = Annotated[list[str] | None, new_state_option("Leave this column out (repeatable).")]
 ScalingName = Annotated[str, new_state_option(f"{', '.join(SCALINGS)}, fitted to this file.")]
 Units = Annotated[
     int | None,
     new_state_option(
-        "Hidden units \\[default: a quarter of the columns, half of fewer than 16; at most 128].",
+        "Hidden units \\[default: as many as inputs up to 64, half of more, at most 64; for a "
+        "loss a quarter, half of fewer than 16, at most 128].",
         min=1,
+    ),
+]
+WindowSize = Annotated[
+    str,
+    new_state_option(
+        "Rows that are one input, side by side: a number, or auto (10 for a time series, 1 for a "
+        "table; says why)."
+    ),
+]
+ScoreName = Annotated[
+    str | None,
+    new_state_option(
+        f"{' or '.join(SCORES)} \\[default: distance with the activation identity, else loss]."
     ),
 ]
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
@@ -70,6 +94,25 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
     given = [f"--{name}" for name, by in sources.items() if by and by.name == "COMMANDLINE"]
     if given:
         raise BadInput(f"{', '.join(given)}: {because}")
+
+
+def chosen_window(window: str, rows: Array) -> Choice:
+    """Reads ``--window``; for auto, the rows decide."""
+    if require_window(window) != "auto":
+        return Choice(int(window), "as stated")
+    return choose_window(rows)
+
+
+def note_window(choice: Choice | None) -> None:
+    """Notes which window was chosen, and why; nothing where a file says it."""
+    if choice is not None:
+        notes.print(f"Window of {choice.window}: {choice.reason}.")
+
+
+def percent(share: float) -> str:
+    """Writes a share for people, with a digit behind the point where it is small."""
+    digits = 1 if share < 0.1 else 0
+    return f"{100.0 * share:.{digits}f} %"
 
 
 def bar() -> Progress:
@@ -105,8 +148,8 @@ def read(data: Path, basis: Basis | None, drop: Sequence[str], skip_bad: bool) -
             progress=lambda done: progress.update(task, completed=done),
         )
     columns = table.rows.shape[1]
-    if basis is not None and columns != basis.layer.inputs:
-        raise BadInput(f"{data}: {columns} columns, where {basis.layer.inputs} were learned")
+    if basis is not None and columns != basis.columns:
+        raise BadInput(f"{data}: {columns} columns, where {basis.columns} were learned")
     if table.skipped:
         first = f"The first: {table.skipped[0]}"
         notes.print(f"Left out {len(table.skipped)} bad rows. {first}")

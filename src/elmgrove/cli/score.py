@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -51,7 +52,7 @@ def score(
     explain: Annotated[
         int,
         typer.Option(
-            help="Features named for each row: those whose values explain most of its error.",
+            help="Features named for each row: those whose values explain most of its score.",
             min=0,
         ),
     ] = 1,
@@ -66,32 +67,54 @@ def score(
     """
     detector = load(state, Member.from_bytes).detector
     table = read(data, detector.basis, (), skip_bad)
-    scores = detector.score_many(table.rows)
-    shown = np.argsort(-scores)[:worst] if style is Format.table else np.arange(len(scores))
-    WRITERS[style](_scored(detector, table, scores, shown, explain), sys.stdout)
-    found = int((scores > detector.threshold).sum())
+    judged = Judged(detector, table)
+    scores = judged.scores
+    shown = judged.worst(worst) if style is Format.table else np.arange(len(scores))
+    rows = [judged.row(place, explain) for place in tracked(shown.tolist(), "Explaining")]
+    WRITERS[style](rows, sys.stdout)
+    found = int(judged.anomalous.sum())
     if detector.state == "learning":
-        notes.print("This state is still learning: it has no threshold yet and flags nothing.")
+        missing = f"{detector.rows_missing} more rows without a strange one are missing"
+        notes.print(f"This state is still learning and flags nothing: {missing}.")
     else:
         notes.print(f"{found} of {len(scores)} rows are anomalous.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
 
-def _scored(
-    detector: Detector, table: Table, scores: Array, shown: Array, explain: int
-) -> list[Scored]:
-    limit = detector.threshold
-    return [
-        Scored(
-            table.lines[i],
-            float(scores[i]),
-            limit,
-            bool(scores[i] > limit),
-            detector.blame(table.rows[i], explain) if explain else [],
+class Judged:
+    """The rows of a file, scored; those that complete no window are not judged."""
+
+    def __init__(self, detector: Detector, table: Table) -> None:
+        self._detector = detector
+        self._table = table
+        self._stretches = table.stretches
+        self.scores = np.empty(len(table.rows))
+        whole = np.zeros(len(table.rows), bool)
+        for stretch in self._stretches:
+            self.scores[stretch] = detector.score_many(table.rows[stretch])
+            whole[stretch][detector.basis.window - 1 :] = True
+        self._whole = whole
+        self._limit = detector.threshold
+        self.anomalous = whole & (self.scores > self._limit)
+
+    def worst(self, number: int) -> Array:
+        """Finds the places of the strangest rows; those that are not judged come last."""
+        order: Array = np.lexsort((-self.scores, ~self._whole))[:number]
+        return order
+
+    def row(self, place: int, explain: int) -> Scored:
+        """Tells what the output says about the row at a place, with so many causes."""
+        after = bisect_right(self._stretches, place, key=lambda one: int(one.start))
+        stretch = self._stretches[after - 1]
+        rows = self._table.rows[stretch]
+        return Scored(
+            self._table.lines[place],
+            float(self.scores[place]),
+            self._limit,
+            bool(self.anomalous[place]),
+            self._detector.blame_at(rows, place - stretch.start, explain) if explain else [],
         )
-        for i in tracked(shown.tolist(), "Explaining")
-    ]
 
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:
@@ -107,7 +130,10 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
 
 
 def _because(cause: Cause) -> str:
-    return f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g}) {cause.share:.0%}"
+    said = f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g}) {cause.share:.0%}"
+    if not cause.ago:
+        return said
+    return f"{said}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"
 
 
 def _write_csv(rows: list[Scored], out: TextIO) -> None:

@@ -8,7 +8,7 @@ from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
-from elmgrove.detector.windows import Choice, choose_window
+from elmgrove.detector.windows import Choice, choose_window, require_window
 
 __all__ = [
     "ASSIGNMENTS",
@@ -31,5 +31,6 @@ __all__ = [
     "Verdict",
     "choose_window",
     "pack_detector",
+    "require_window",
     "unpack_detector",
 ]

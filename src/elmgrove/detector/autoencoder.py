@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra import (
     OSELM,
@@ -13,7 +14,6 @@ from elmgrove.algebra import (
     Packed,
     one_thread,
     pack_evidence,
-    typical_loss,
     unpack_evidence,
 )
 from elmgrove.detector.model import Answer, Part, left_out
@@ -107,11 +107,6 @@ class Autoencoder(OSELM):
             self._blame = Blame(self)
         return 0, self._blame
 
-    @property
-    def typical(self) -> float:
-        """The score to be expected of one more row like these."""
-        return typical_loss(self.total, self.ridge) / self.basis.inputs
-
     def settle(self, X: Array) -> None:
         """Does nothing: one model has no patterns of others to weigh."""
 
@@ -140,12 +135,16 @@ class Autoencoder(OSELM):
         self.learn_all(X)
         self.version += 1
 
-    def trial(self, rows: Array) -> "Autoencoder":
-        """Makes a model of these rows alone that rests on all that is known here."""
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal: those that would be normal with the others.
+
+        Each is judged by all that is known here plus the others, without itself and its neighbours:
+        else fewer rows than hidden units would always explain themselves.
+        """
         made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
         made.learn_all(rows)
         made.use_prior(self.total)
-        return made
+        return np.asarray(made.left_out(rows) <= threshold)
 
     # Cooperation
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra import (
     WAITING,
@@ -18,10 +19,11 @@ from elmgrove.algebra import (
     unpack_evidence,
 )
 from elmgrove.detector.model import Answer, Part, left_out
+from elmgrove.detector.new_normal import WIDER, typical_of_each_other
 from elmgrove.errors import BadInput, require_whole
 
-# While rows are observed, the distance may be older than the sums by this share of the rows learned,
-# and at most by so many rows: that changes a score by far less than other rows would.
+# While rows are observed, the distance may be older than the sums by this share of the rows
+# learned, and at most by so many rows: that changes a score by far less than other rows would.
 _OBSERVED_SHARE, _OBSERVED_MOST = 16, 256
 # While rows are learned, it only serves to see how scores are spread.
 _LEARNED_SHARE, _LEARNED_LEAST = 2, 8
@@ -54,7 +56,7 @@ class Gaussian:
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self._sums = MomentSums(basis, self.forgetting, self.dtype)
-        self._prior: Evidence | None = None
+        self._prior: Moments | None = None
         self._distance: Distance | None = None
         self._made_at = self._good_until = 0
 
@@ -145,11 +147,6 @@ class Gaussian:
         made._sums.load(self.total - rows)
         return made
 
-    @property
-    def typical(self) -> float:
-        """The score of a typical row; by construction 1."""
-        return 1.0
-
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
@@ -166,17 +163,32 @@ class Gaussian:
         """Learns rows in their order."""
         self._sums.add_many(X)
         self.learned += len(X)
+        # A state that is saved now knows no older distance, so no observed row is scored by one.
+        self._good_until = self.learned
 
     def adopt(self, X: Array) -> None:
         """Learns rows that were strange and are a new normal: like any others."""
         self.learn_all(X)
         self._changed()
 
-    def trial(self, rows: Array) -> "Gaussian":
-        """Makes a model of these rows alone that rests on all that is known here."""
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal: typical of each other, and no wider cloud.
+
+        All that is known here would hold them far away whatever they are, so it only says how wide
+        a cloud as many normal rows would be: noise is typical of itself, and wide.
+        """
+        marked = typical_of_each_other(rows, threshold, self.basis.window, self._alone)
+        known, count = self.total, int(marked.sum())
+        if count and known.count > 0.0:
+            like = Distance(known.weighted(count / known.count))
+            if self._alone(rows[marked]).distance.width > like.width + WIDER:
+                marked[:] = False
+        return marked
+
+    def _alone(self, rows: Array) -> "Gaussian":
+        """A model of these rows and no others."""
         made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
         made.learn_all(rows)
-        made.use_prior(self.total)
         return made
 
     # Cooperation
@@ -185,8 +197,9 @@ class Gaussian:
     def evidence(self) -> Moments:
         """What was learned and merged here, as a value; without what was received."""
         if self._sums.waiting:
-            # The rows that waited are part of the sums now, so the next distance is of them as well:
-            # whether somebody asked is all that a score may depend on, not when a state was saved.
+            # The rows that waited are part of the sums now, so the next distance is of them as
+            # well: whether somebody asked is all that a score may depend on, not when a state was
+            # saved.
             self._distance = None
         return self._sums.evidence
 
@@ -194,7 +207,10 @@ class Gaussian:
     def total(self) -> Moments:
         """Own evidence and what was received together: what the distance is made of."""
         own = self._sums.evidence
-        return own if self._prior is None else own + self._prior
+        if self._prior is None:
+            return own
+        # Without rows of its own it has no centre near them either.
+        return own + self._prior if own.count > 0.0 else self._prior + own
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -210,7 +226,9 @@ class Gaussian:
         """Adds evidence as own, as if its rows had been learned here."""
         self.basis.require(other.basis)
         other.require_admissible("the evidence to put in is not admissible")
-        self._sums.load(self._sums.evidence + other)
+        own = self._sums.evidence
+        # About its own centre: about another one far away, the digits that count may be lost.
+        self._sums.load(own + other if own.count > 0.0 else other)
         self._changed()
 
     def rest_on(self, parts: Sequence[Evidence]) -> None:
@@ -235,10 +253,11 @@ class Gaussian:
         self.use_prior(held.without(evidence))
 
     def use_prior(self, prior: Evidence | None) -> None:
-        """Sets what was received without a check, for sums and differences of what was admissible."""
+        """Sets what was received, unchecked: for sums and differences of what was admissible."""
         if prior is not None:
             self._sums.evidence.aligned(prior)
             prior.require_within(self.dtype)
+            assert isinstance(prior, Moments), "what was aligned to moments"
         self._prior = prior
         self._changed()
 

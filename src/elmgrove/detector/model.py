@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra import Array, Basis, Evidence, Packed
 
@@ -29,9 +31,9 @@ class Part:
 class Answer(NamedTuple):
     """What a model makes of one row: its score, what explains it, and the pattern that gave it.
 
-    ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs to
-    learn the row without doing everything twice; ``nearest`` is the place of the own pattern that
-    explains the row best.
+    ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs
+    to learn the row without doing everything twice; ``nearest`` is the place of the own pattern
+    that explains the row best.
     """
 
     score: float
@@ -86,9 +88,18 @@ class SingleModel(Protocol):
         """Gives what explains rows."""
         ...
 
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal; learns none of them."""
+        ...
+
     @property
     def evidence(self) -> Evidence:
         """What was learned here."""
+        ...
+
+    @property
+    def total(self) -> Evidence:
+        """What was learned here and what was received together."""
         ...
 
     def merge(self, other: Evidence) -> None:
@@ -167,8 +178,8 @@ class Model(Protocol):
         """Finds the pattern that explains a row best, and what explains it there."""
         ...
 
-    def trial(self, rows: Array) -> SingleModel:
-        """Makes a model that would explain these rows if they were learned; this one stays."""
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal; learns none of them."""
         ...
 
     @property
@@ -228,13 +239,16 @@ def left_out(model: SingleModel, X: Array) -> Array:
 
     Neighbouring windows share rows, and neighbouring rows their cause, so leaving out one row
     alone would leave most of it in. The windows that share rows with a block are left out as well.
+    Rows that the model can't have learned, since another pattern did, have nothing to be left out.
     """
-    window = model.basis.window
+    window, total = model.basis.window, model.total
+    rounding = float(np.sqrt(total.resolution))
     scores = np.empty(len(X))
     edges = np.linspace(0, len(X), min(_BLOCKS, len(X)) + 1).astype(int)
     ages = np.arange(len(X) - 1, -1, -1.0)
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges):
         taken = slice(max(start - window + 1, 0), end + window - 1)
         rest = model.without(X[taken], ages[taken])
-        scores[start:end] = rest.scores(X[start:end])
+        known = rest.total.admissible(rounding, total)
+        scores[start:end] = (rest if known else model).scores(X[start:end])
     return scores

@@ -18,6 +18,19 @@ CHANGING = "changing"
 _TIMES = 5.0
 # So many strange rows more than the rate explains are no chance.
 _LASTING = 10.0
+# What is saved of them.
+_COUNTERS = (
+    "state",
+    "rows",
+    "flagged",
+    "bursts",
+    "calm",
+    "excess",
+    "restarts",
+    "total",
+    "shown_after",
+    "taught",
+)
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
 
@@ -69,10 +82,11 @@ class Progress:
     Wald's sequential test decides between the stated rate and five times it. While ``learning``
     it begins again whenever the five times is shown: the machine is still changing. It becomes
     ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on ten strange
-    rows more than the rate explains are an excess that lasts. It means ``changing``, until the stated
-    rate is shown once more. But in a detector that learned from its stream alone, and watched for
-    less long than it took to get there, it shows that the rate was not earned yet: an hour does not
-    show the day, and it is ``learning`` again. Strange rows that come together count as few: windows share rows, and causes last.
+    rows more than the rate explains are an excess that lasts. It means ``changing``, until the
+    stated rate is shown once more. But in a detector that learned from its stream alone, and
+    watched for less long than it took to get there, it shows that the rate was not earned yet: an
+    hour does not show the day, and it is ``learning`` again. Strange rows that come together count
+    as few: windows share rows, and causes last.
     """
 
     rate: float | None
@@ -95,8 +109,10 @@ class Progress:
     taught: bool = False
 
     def __post_init__(self) -> None:
-        if self.confidence <= 0.0 and self.state == LEARNING:
-            self.state = WATCHING
+        # Where nothing need be shown, it watches from the start.
+        self._first = LEARNING if self.confidence > 0.0 else WATCHING
+        if self.state == LEARNING:
+            self.state = self._first
         rate = 0.01 if self.rate is None else self.rate
         more = min(_TIMES * rate, 0.5 * (1.0 + rate))
         #: What a strange row says for five times the rate, and any other against it.
@@ -106,7 +122,7 @@ class Progress:
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
 
     def count(self, strange: bool, known_normal: bool = False) -> None:
-        """Takes in one judged row; of rows known to be normal an excess shows what is not learned."""
+        """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
         self.rows += 1
         self.total += 1
         if strange:
@@ -124,7 +140,7 @@ class Progress:
             self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
                 young = not self.taught and self.total < 2 * self.shown_after
-                self._begin(LEARNING if young or known_normal else CHANGING)
+                self._begin(self._first if young or known_normal else CHANGING)
         elif strange or self.rows % 8 == 0:
             self._test(known_normal)
 
@@ -142,6 +158,7 @@ class Progress:
 
     def accept(self) -> None:
         """Goes on watching after a change: what was strange is normal now."""
+        self.shown_after = 0
         self._begin(WATCHING)
 
     @property
@@ -169,13 +186,13 @@ class Progress:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them; the rate goes with the threshold."""
-        names = ("state", "rows", "flagged", "bursts", "calm", "excess", "restarts")
-        names += ("total", "shown_after", "taught")
-        return {"progress": {name: getattr(self, name) for name in names}}
+        return {"progress": {name: getattr(self, name) for name in _COUNTERS}}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
         known = fields["progress"]
+        if set(known) != set(_COUNTERS):
+            raise BadInput(f"progress has {', '.join(_COUNTERS)}, not {', '.join(known)}")
         if known["state"] not in (LEARNING, WATCHING, CHANGING):
             raise BadInput(f"no state is called {known['state']!r}")
         for name, value in known.items():

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, Packed
+from elmgrove.algebra import Array, Packed
 from elmgrove.detector.model import Model
 from elmgrove.errors import BadInput, require_whole
 
 
 class Quarantine:
-    """The last ``capacity`` strange rows and the evidence they add up to.
+    """The last ``capacity`` strange rows.
 
     A gate that never learns what it finds strange would lock out a new normal for ever. So
     strange rows wait here, and are promoted into the model or dropped by the user, or by a
@@ -30,7 +30,7 @@ class Quarantine:
         self.promote_after = promote_after
         self._width = width
         self._rows: deque[Array] = deque(maxlen=capacity)
-        #: How many strange rows came one after another, up to now.
+        #: How many strange rows came one after another, up to now; a normal one makes it 0.
         self.run = 0
 
     @property
@@ -46,10 +46,6 @@ class Quarantine:
         self._rows.append(row.copy())
         self.run += 1
 
-    def interrupt(self) -> None:
-        """Ends the run of strange rows: a normal one came in between."""
-        self.run = 0
-
     def clear(self) -> None:
         """Drops all rows."""
         self._rows.clear()
@@ -60,10 +56,6 @@ class Quarantine:
         kept = list(self._rows)[-last:] if last else list(self._rows)
         return np.array(kept).reshape(len(kept), self._width)
 
-    def evidence(self, model: Model) -> Evidence:
-        """Adds up the rows in the basis of ``model``."""
-        return model.trial(self.rows()).evidence
-
     def release(self) -> Array:
         """Takes all rows out."""
         rows = self.rows()
@@ -73,18 +65,15 @@ class Quarantine:
     def release_new_normal(self, model: Model, threshold: float) -> Array:
         """Takes those rows of the present run out that make a new normal: none, or most of it.
 
-        Each row is judged by the model plus the other rows of the run, without itself: else
-        fewer rows than hidden units would always explain themselves. Older rows stay, and so do
-        rows of the run that the others do not explain: they have nothing to do with it.
+        The model says which (``new_normal``). Older rows stay, and so do rows of the run that the
+        others do not explain: they have nothing to do with it.
         """
         wanted = self.promote_after
         if wanted is None or self.run == 0 or self.run % wanted:
             return self.rows()[:0]
         size = min(self.run, len(self))
         run = self.rows(size)
-        trial = model.trial(run)
-        scores = trial.left_out(run)
-        normal = scores <= threshold
+        normal = model.new_normal(run, threshold)
         if normal.mean() < 0.5:
             return self.rows()[:0]
         kept = [*self.rows()[:-size], *run[~normal]]

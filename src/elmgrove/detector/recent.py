@@ -1,5 +1,6 @@
 """What a device remembers of the rows it accepted: scores from a long time, and the last rows."""
 
+import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
@@ -28,35 +29,43 @@ class Recent:
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
     Rows refused by a lot are not: they say nothing about what normal rows do. Nor are rows that
-    were refused soon (``apart`` rows) after another: a fault that lasts would walk the threshold up.
+    were refused soon (``apart`` rows) after another: a fault that lasts would walk the threshold
+    up. And nothing grows old while rows are refused: a fault must not outlive what is normal.
     """
 
     def __init__(self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1) -> None:
         self.capacity = capacity
         self._apart = apart
-        self._refused_at = -apart
+        #: When the last row was refused, in rows that came.
+        self.refused_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
-        #: Of so many rows one score is kept.
+        #: Of so many rows one score is kept, and of so many strays.
         self.stride = 1
-        #: The rows that came, accepted or not.
-        self.clock = 0
+        #: The rows that came, accepted or not; those that were accepted; and those that strayed.
+        self.clock = self.accepted = self.strayed = 0
         self._rows: Array = np.empty((ROWS, width), dtype)
         self._kept = 0
         #: The scores in ascending order.
         self.ordered: list[float] = []
+        # How high scores were before others changed the model, and how many times as high they
+        # are since; None and 1 once a row came after that.
+        self._level: float | None = None
+        self._factor = 1.0
 
     def __len__(self) -> int:
         return len(self.ordered)
 
     def accept(self, row: Array, score: float) -> None:
         """Takes in a row that was learned."""
+        self._settle()
         self._rows[self._kept % ROWS] = row
         self._kept += 1
         self._note(score)
 
     def accept_many(self, rows: Array, scores: Array) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
+        self._settle()
         last = rows[-ROWS:]
         places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
         self._rows[places] = last
@@ -66,16 +75,20 @@ class Recent:
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
+        self._settle()
         self.clock += 1
-        first = self.clock - self._refused_at >= self._apart
-        self._refused_at = self.clock
+        first = self.clock - self.refused_at >= self._apart
+        self.refused_at = self.clock
         if first and score <= self._reach(threshold):
-            self._strays.append((self.clock, score))
-        self._expire()
+            self.strayed += 1
+            if self.strayed % self.stride == 0:
+                self._strays.append((self.accepted, score))
+            if len(self._strays) > self.capacity:
+                self._strays.popleft()
 
-    def interrupt(self) -> None:
-        """Forgets the last rows: what comes now does not follow them."""
-        self._kept = 0
+    def missing(self, scores: int) -> int:
+        """Counts the rows to accept until the younger half of all has so many scores."""
+        return max(2 * scores - 1 - self.accepted, 0)
 
     @property
     def rows(self) -> Array:
@@ -87,26 +100,40 @@ class Recent:
     @property
     def strays(self) -> list[float]:
         """The scores of rows that were refused by a little, as far as they count."""
-        return [score for _, score in self._strays]
+        return [self._factor * score for _, score in self._strays]
 
-    def rescale(self, factor: float) -> None:
-        """Multiplies all scores: a model that has changed would give such ones."""
-        self._scores = deque((when, factor * score) for when, score in self._scores)
-        self._strays = deque((when, factor * score) for when, score in self._strays)
-        self.ordered = sorted(score for _, score in self._scores)
+    def follow(self, before: float, after: float) -> None:
+        """Lets all scores follow a model that others have changed, from one level to another.
+
+        As long as no row comes, changes count from the first of them on. So it makes no difference,
+        not to the last bit, by how many steps and in which order others came or left.
+        """
+        self._level = self._level or before
+        self._factor = after / self._level
+        if self._factor == 1.0:
+            self._level = None
+        self.ordered = sorted(self._factor * score for _, score in self._scores)
+
+    def _settle(self) -> None:
+        """Makes the scores what they have become: rows that come now are scored like that."""
+        if self._level is not None:
+            self._scores = deque((when, self._factor * score) for when, score in self._scores)
+            self._strays = deque((when, self._factor * score) for when, score in self._strays)
+            self._level, self._factor = None, 1.0
 
     def _note(self, score: float) -> None:
         self.clock += 1
-        if self.clock % self.stride == 0:
-            self._scores.append((self.clock, score))
+        self.accepted += 1
+        if self.accepted % self.stride == 0:
+            self._scores.append((self.accepted, score))
             insort(self.ordered, score)
-            if self.clock % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
+            if self.accepted % _EXPIRE_EVERY == 0 or len(self.ordered) > self.capacity:
                 self._expire()
 
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""
-        oldest = self.clock // 2
-        while self._scores and self._scores[0][0] <= oldest and len(self._scores) > 1:
+        oldest = self.accepted // 2
+        while self._scores[0][0] <= oldest:
             self._drop(self._scores.popleft()[1])
         while self._strays and self._strays[0][0] <= oldest:
             self._strays.popleft()
@@ -130,11 +157,9 @@ class Recent:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
-        return {
-            "recent_clock": self.clock,
-            "recent_stride": self.stride,
-            "refused_at": self._refused_at,
-        }
+        names = ("clock", "accepted", "strayed", "stride", "refused_at")
+        followed = {"level": self._level, "factor": self._factor}
+        return {"recent": {name: getattr(self, name) for name in names} | followed}
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -143,22 +168,28 @@ class Recent:
             "recent": self.rows,
             "scores": np.array([score for _, score in self._scores]),
             "score_times": np.array([when for when, _ in self._scores], np.int64),
-            "strays": np.array(self.strays),
+            "strays": np.array([score for _, score in self._strays]),
             "stray_times": np.array([when for when, _ in self._strays], np.int64),
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from ``fields`` and ``arrays``."""
-        self.clock = require_whole("recent_clock", fields["recent_clock"], 0)
-        self.stride = require_whole("recent_stride", fields["recent_stride"], 1)
-        self._refused_at = require_whole("refused_at", fields["refused_at"], -self._apart)
+        known = fields["recent"]
+        self.clock = require_whole("clock", known["clock"], 0)
+        self.accepted = require_whole("accepted", known["accepted"], 0)
+        self.strayed = require_whole("strayed", known["strayed"], 0)
+        self.stride = require_whole("stride", known["stride"], 1)
+        self.refused_at = require_whole("refused_at", known["refused_at"], -self._apart)
         rows = arrays["recent"]
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
         self._rows[: len(rows)], self._kept = rows, len(rows)
         self._scores = _paired(arrays["score_times"], arrays["scores"])
         self._strays = _paired(arrays["stray_times"], arrays["strays"])
-        self.ordered = sorted(score for _, score in self._scores)
+        self._level, self._factor = known["level"], float(known["factor"])
+        if not 0.0 < self._factor < math.inf or not (self._level is None or self._level > 0.0):
+            raise BadInput(f"scores can't have become {self._factor!r} times as high")
+        self.ordered = sorted(self._factor * score for _, score in self._scores)
 
 
 def _paired(times: Array, scores: Array) -> deque[tuple[int, float]]:

@@ -15,8 +15,9 @@ class FalseAlarmRate:
     """The share of normal rows that may be flagged, chosen by the user.
 
     The threshold is the score that this share of normal rows exceeds, each scored before it was
-    learned. It needs at least 1 / rate - 1 of them. Then there are no alarms before counting has shown
-    the rate on later rows, to the ``confidence`` stated; at a confidence of 0 nothing need be shown.
+    learned. It needs at least 1 / rate - 1 of them. Then there are no alarms before counting has
+    shown the rate on later rows, to the ``confidence`` stated; at a confidence of 0 nothing need be
+    shown.
 
     Rows refused by a little count as normal ones as long as chance explains their number (up to
     three standard deviations above what the rate predicts). When there are more, something is

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra import Array, Basis, Distance, MomentSums
+from elmgrove.errors import BadInput
 
 #: The window that is chosen for time series.
 USUAL = 10
@@ -14,8 +15,12 @@ _MOST_INPUTS = 1024
 _LEAST_WINDOWS = 5
 # The correlation of a column with its last value from which on rows are a time series.
 _ALIKE = 0.3
-# Rows that are looked at.
-_LOOK = 10_000
+# Rows that are looked at: at most, and at least for trying faults on them.
+_LOOK, _LEAST_LOOK = 10_000, 300
+# The faults to try: how many residual deviations a sensor is off, how many sensors, how many times.
+_FAULT, _SENSORS, _TIMES = 6.0, 16, 16
+# Faults that a row alone does not show can't be hidden by a window; and so many may be, by chance.
+_SHOWN, _HIDDEN = 0.5, 0.02
 _ROOM = 256
 
 
@@ -26,20 +31,37 @@ class Choice(NamedTuple):
     reason: str
 
 
+def require_window(window: str) -> str:
+    """Raises ``BadInput`` unless the text is ``auto`` or a number of rows; gives the text."""
+    if window != "auto" and not (window.isdecimal() and int(window)):
+        raise BadInput(f"window: auto or a number from 1 on, not {window!r}")
+    return window
+
+
 def choose_window(rows: Array) -> Choice:
     """Decides from the rows themselves whether ten of them should be one input, or each by itself.
 
-    Ten where neighbours are alike (a time series), there are rows enough to see how, and not too
-    many columns; one for tables, whose order means nothing.
+    Ten where neighbours are alike (a time series), there are rows enough to see how, not too many
+    columns, and faults of one sensor do not drown among ten rows: that is tried on the last third of
+    the rows. One for tables, whose order means nothing.
     """
     columns = rows.shape[1]
     if columns * USUAL > _MOST_INPUTS:
         return Choice(1, f"{columns} columns are too many to set {USUAL} rows side by side")
     if len(rows) < _LEAST_WINDOWS * USUAL:
         return Choice(1, f"{len(rows)} rows are too few to see whether they are a time series")
-    alike = _likeness(np.asarray(rows[-_LOOK:], np.float64))
+    looked_at = np.asarray(rows[-_LOOK:], np.float64)
+    alike = _likeness(looked_at)
     if alike < _ALIKE:
         return Choice(1, f"neighbouring rows are hardly alike (correlation {alike:.2f}): a table")
+    if len(looked_at) >= _LEAST_LOOK:
+        alone, together = (_faults_shown(looked_at, window) for window in (1, USUAL))
+        if alone >= _SHOWN and together < alone - _HIDDEN:
+            return Choice(
+                1,
+                f"a fault of one sensor would show in {alone:.0%} of cases by a row alone, and in "
+                f"{together:.0%} among {USUAL} rows",
+            )
     return Choice(USUAL, f"neighbouring rows are alike (correlation {alike:.2f}): a time series")
 
 
@@ -51,6 +73,36 @@ def _likeness(rows: Array) -> float:
     if not moving.any():
         return 0.0
     return float(np.median(np.einsum("ij,ij->j", Y[1:], Y[:-1])[moving] / power[moving]))
+
+
+def _faults_shown(rows: Array, window: int) -> float:
+    """The share of faults in one row of one sensor that a threshold at 1 % would flag.
+
+    Learned from the first two thirds; threshold and faults are those of the last third.
+    """
+    known, later = rows[: 2 * len(rows) // 3], rows[2 * len(rows) // 3 :]
+    distance, alone = (_distance(known, size) for size in (window, 1))
+    scaling = distance.basis.scaling
+    later, moving = scaling(later), np.flatnonzero(known.std(axis=0) > 0.0)
+    inputs = stacked(later, window)
+    limit = np.quantile(distance.score_many(inputs), 0.99)
+    # Evenly chosen, so that equal rows give equal answers.
+    sensors = moving[np.linspace(0, len(moving) - 1, min(_SENSORS, len(moving))).astype(int)]
+    places = np.linspace(0, len(inputs) - 1, min(_TIMES, len(inputs))).astype(int)
+    faulty = np.repeat(inputs[places], 2 * len(sensors), axis=0)
+    signs = np.tile([1.0, -1.0], len(places) * len(sensors))
+    column = inputs.shape[1] - rows.shape[1] + np.tile(np.repeat(sensors, 2), len(places))
+    faulty[np.arange(len(faulty)), column] += (
+        _FAULT * signs * alone.residual[column - inputs.shape[1] + rows.shape[1]]
+    )
+    return float(np.mean(distance.score_many(faulty) > limit))
+
+
+def _distance(rows: Array, window: int) -> Distance:
+    basis = Basis.fitted(rows, None, scaling="standard", window=window)
+    sums = MomentSums(basis, 1.0, np.dtype(np.float64))
+    sums.add_many(stacked(basis.scaling(rows), window))
+    return Distance(sums.evidence)
 
 
 class Window:
@@ -91,8 +143,9 @@ class Window:
     def add_many(self, rows: Array) -> Array:
         """Takes in rows; gives the inputs they complete, one a row."""
         joined = np.concatenate([self.tail, rows])
+        # Only the last ones are needed by what comes, and those held are among them.
+        self.restart()
         for row in joined[-(self.size - 1) :] if self.size > 1 else ():
-            # Only the last ones are needed by what comes.
             self.add(row)
         return stacked(joined, self.size)
 

@@ -7,6 +7,7 @@ from typing import cast
 
 from threadpoolctl import threadpool_limits
 
+from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import NobodyReads, Only, Verdicts, message
 from elmgrove.device.recipients import Alarms
 from elmgrove.device.settings import Settings
@@ -175,6 +176,7 @@ class Work:
             Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
         )
         self._alarms = Alarms(settings)
+        self._outlook = Outlook(member.detector)
         self._listener = None
         if settings.listen:
             # Here, since it loads httpx, which takes time that most devices need not spend.
@@ -192,9 +194,16 @@ class Work:
     def process(self, reading: Reading) -> None:
         """Scores a row, decides, learns and tells; raises ``BadInput`` if it can't be used."""
         detector = self.member.detector
-        verdict = detector.observe(reading.row)
+        if not reading.follows:
+            detector.interrupt()
+        try:
+            verdict = detector.observe(reading.row)
+        except BadInput:
+            detector.interrupt()
+            raise
         self._rows += 1
         self._bookmark = reading.bookmark
+        self._outlook.follow(verdict)
         wanted = self._verdicts is not None and self._verdicts.wants(verdict)
         if wanted or verdict.alarm:
             causes = detector.causes(verdict) if verdict.anomalous else []
@@ -220,6 +229,7 @@ class Work:
             member.notes[SOURCE] = self._bookmark
         save(self._settings.path, member)
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
+        self._outlook.tell_missing()
         self._updated = False
         self._tell_peers()
         if self._bookmark is not None:
@@ -253,7 +263,7 @@ class Work:
 
 def require_width(source: Source, member: Member) -> None:
     """Raises ``BadInput`` if the rows can't be those that the member learned."""
-    wanted = member.detector.basis.layer.inputs
+    wanted = member.detector.basis.columns
     if source.width not in (None, wanted):
         raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
 

@@ -33,6 +33,11 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
         "alarm": verdict.alarm,
         "promoted": verdict.promoted,
         "pattern": verdict.pattern,
+        "flagged": {
+            "rows": verdict.flagged.rows,
+            "share": verdict.flagged.share,
+            "band": list(verdict.flagged.band),
+        },
         "causes": [
             {name: _finite(value) for name, value in cause._asdict().items()} for cause in causes
         ],

@@ -3,11 +3,13 @@
 import socket
 import tomllib
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmgrove.detector import PatternRule
+from elmgrove.algebra import SCORES
+from elmgrove.detector import PatternRule, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
     RULES,
@@ -61,16 +63,23 @@ class Settings:
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from."] = ""
     start_rows: Annotated[
-        int, "New device: rows to fit the scaling to, if neither exchange nor like is set."
+        int, "New device: rows that decide scaling and window, without exchange and like."
     ] = 100
     scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
-    units: Annotated[int, "New device: hidden units; 0 = by the number of columns."] = 0
+    units: Annotated[int, "New device: hidden units; 0 = by the number of inputs."] = 0
+    window: Annotated[
+        str, "New device: rows that are one input, or auto: 10 for a time series, 1 for a table."
+    ] = "auto"
+    score: Annotated[str, f"New device: {' or '.join(SCORES)}."] = "distance"
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto."] = "1"
     handicap: Annotated[
         float, "New device: how strange rows of others' patterns count; 0 = as normal as its own."
     ] = 0.8
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
+    confidence: Annotated[
+        float, "New device: how sure counting must be of that rate before alarms; 0 = no counting."
+    ] = 0.95
     forgetting: Annotated[
         float, "New device: weight that a row keeps with each later row; 1 = forget nothing."
     ] = 1.0
@@ -79,8 +88,8 @@ class Settings:
     alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
 
     def __post_init__(self) -> None:
-        if self.only not in ("all", "anomalies", "alarms"):
-            raise BadInput(f"only: all, anomalies or alarms, not {self.only!r}")
+        _require_choice("only", self.only, ("all", "anomalies", "alarms"))
+        _require_choice("score", self.score, SCORES)
         if self.exchange and (self.peers or self.listen):
             raise BadInput("exchange and peers: what comes by both would count twice; choose one")
         if self.listen and not _is_address(self.listen):
@@ -89,6 +98,7 @@ class Settings:
             raise BadInput("listen: evidence is not for everybody; set peer_token as well")
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
+        require_window(self.window)
         require_distance(self.distance)
         for limit in (
             "sync_seconds",
@@ -150,6 +160,11 @@ def help_of(setting: str) -> str:
 def type_of(setting: str) -> Any:
     """Gives the type of a setting's value."""
     return typing.get_args(_hint(setting))[0]
+
+
+def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
 
 
 def _hint(setting: str) -> Any:

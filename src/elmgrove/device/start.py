@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Basis
-from elmgrove.detector import AlarmRule, FalseAlarmRate
+from elmgrove.algebra import Array, Basis
+from elmgrove.detector import AlarmRule, FalseAlarmRate, choose_window
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
@@ -62,15 +62,26 @@ def member_like(settings: Settings) -> Member:
 def member_for_rows(
     settings: Settings, rows: Sequence[Sequence[float]], names: Sequence[str] | None
 ) -> Member:
-    """Makes a member whose scaling fits the first rows."""
+    """Makes a member whose scaling and window fit the first rows."""
+    X = np.array(rows, np.float64)
     basis = Basis.fitted(
-        np.array(rows, np.float64),
+        X,
         names,
         scaling=settings.scaling,
         units=settings.units or None,
         seed=settings.seed,
+        window=_window(settings.window, X),
+        score=settings.score,
     )
     return _member(settings, basis)
+
+
+def _window(window: str, rows: Array) -> int:
+    if window != "auto":
+        return int(window)
+    choice = choose_window(rows)
+    log.info("window of %d: %s", choice.window, choice.reason)
+    return choice.window
 
 
 def _member(settings: Settings, basis: Basis) -> Member:
@@ -80,7 +91,7 @@ def _member(settings: Settings, basis: Basis) -> Member:
 def _detector_settings(settings: Settings) -> dict[str, Any]:
     return {
         "patterns": settings.pattern_rule,
-        "threshold": FalseAlarmRate(settings.rate),
+        "threshold": FalseAlarmRate(settings.rate, settings.confidence),
         "forgetting": settings.forgetting,
         "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
     }

@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
 
-from elmgrove.algebra import Basis, Evidence
+import numpy as np
+
+from elmgrove.algebra import Basis, Evidence, Moments
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
@@ -106,7 +108,10 @@ def require_addable(basis: Basis, evidence: Evidence, what: str) -> None:
     """Raises ``Mismatch`` or ``NotAdmissible`` unless it can go into a sum with this basis."""
     basis.require(evidence.basis)
     evidence.require_admissible(what)
-    if not max(evidence.largest, evidence.count) < LARGEST:
+    # Moments are moved to a centre that all have in common.
+    centre = np.abs(evidence.centre).max() if isinstance(evidence, Moments) else 0.0
+    moved = float(centre) * float(centre) * max(evidence.count, 1.0)
+    if not max(evidence.largest, evidence.count, moved) < LARGEST:
         raise NotAdmissible(f"{what}: values of {LARGEST:g} and more can't be added up")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Distance, Evidence, Moments
+from elmgrove.algebra import Evidence, fit, mean_scores
 from elmgrove.federation.entries import Contribution
 
 Matrix = NDArray[np.float64]
@@ -16,9 +16,9 @@ Matrix = NDArray[np.float64]
 class Judgement:
     """``error[i, j]``: how strange the rows behind j's evidence are to i's model, in the mean.
 
-    By distance that is how many times as far they lie as typical rows of i; by loss the mean squared
-    error, and the diagonal is what each model leaves unexplained of its own rows. NaN where a
-    device has no rows to be judged on.
+    By distance that is how many times as far they lie as typical rows of i; by loss the mean
+    squared error, and the diagonal is what each model leaves unexplained of its own rows. NaN where
+    a device has no rows to be judged on.
     """
 
     names: tuple[str, ...]
@@ -54,16 +54,11 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
 
 def _distances(evidences: Sequence[Evidence]) -> Matrix:
     """How far rows like each one's lie from each other one, from their moments."""
-    models = [
-        Distance(evidence) if isinstance(evidence, Moments) and evidence.count > 0 else None
-        for evidence in evidences
-    ]
-    error = np.full((len(models), len(models)), np.nan)
-    for i, model in enumerate(models):
-        for j, rows in enumerate(models):
-            if rows is not None:
-                # A model of no rows explains nothing.
-                error[i, j] = np.inf if model is None else model.mean_score(rows)
+    known = [n for n, evidence in enumerate(evidences) if evidence.count > 0]
+    # A model of no rows explains nothing.
+    error = np.full((len(evidences), len(evidences)), np.inf)
+    error[np.ix_(known, known)] = mean_scores([fit(evidences[n], 0.0).distance for n in known])
+    error[:, [n for n, evidence in enumerate(evidences) if not evidence.count > 0]] = np.nan
     return error
 
 
@@ -75,9 +70,9 @@ def _errors(evidences: Sequence[Evidence], ridge: float) -> Matrix:
     values = np.array([evidence.count * evidence.basis.outputs for evidence in evidences])
     # Evidence that overflows here is a stranger's doing; its error is made infinite below.
     with np.errstate(over="ignore", invalid="ignore"):
-        fit = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
+        fitted = _rows(betas) @ _rows([evidence.V for evidence in evidences]).T
         size = _rows([b @ b.T for b in betas]) @ _rows([evidence.U for evidence in evidences]).T
-        squared = np.maximum(energy - 2.0 * fit + size, 0.0)
+        squared = np.maximum(energy - 2.0 * fitted + size, 0.0)
     # A model beyond the range of numbers explains nothing, rather than nobody knows what.
     squared[np.isnan(squared)] = np.inf
     unknown = np.full_like(squared, np.nan)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
-from elmgrove.algebra import Basis, Evidence, Packed, pack_evidence, zero_evidence
+from elmgrove.algebra import Basis, Evidence, Packed, numbers_in
 from elmgrove.detector import Detector, Part, pack_detector, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation.entries import (
@@ -33,14 +33,13 @@ STATE_FORMAT = "elmgrove.state"
 def least_new_rows(basis: Basis) -> int:
     """Counts the rows between two uploads below which the difference could give them away.
 
-    The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and Ñ·n
-    of V, or those of C, s and e; k rows of as many columns as a row has are k times that many
-    unknowns, however wide a window is. From k = numbers / columns rows on there are at least as
-    many unknowns as numbers. That is counting, not a proof of privacy: what many rows have in common
-    can be seen in any upload.
+    The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and
+    Ñ·n of V, or those of C, s and e (the centre follows from them); k rows of as many columns as a
+    row has are k times that many unknowns, however wide a window is. From k = numbers / columns
+    rows on there are at least as many unknowns as numbers. That is counting, not a proof of
+    privacy: what many rows have in common can be seen in any upload.
     """
-    _, arrays = pack_evidence(zero_evidence(basis))
-    return math.ceil(sum(array.size for array in arrays.values()) / basis.layer.inputs)
+    return math.ceil(numbers_in(basis) / basis.layer.inputs)
 
 
 class Member:
@@ -91,7 +90,8 @@ class Member:
         return self._contribution(self.detector.learned, self.detector.parts)
 
     def _contribution(self, learned: int, parts: tuple[Part, ...]) -> Contribution:
-        return Contribution(self.name, self.lead + learned, tuple(part.evidence for part in parts))
+        evidences = tuple(part.evidence.about_mean() for part in parts)
+        return Contribution(self.name, self.lead + learned, evidences)
 
     @property
     def shared(self) -> Contribution | None:

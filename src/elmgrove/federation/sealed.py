@@ -13,7 +13,7 @@ from safetensors.numpy import load, save
 from elmgrove.algebra import Array
 from elmgrove.errors import BadFile, BadInput
 
-#: The version written; newer ones are refused by name, and so is what came before the first release.
+#: The version written; newer ones are refused by name, and so is what came before 0.2.
 VERSION = 2
 _KEY = "elmgrove"
 _LENGTH = 8

@@ -7,15 +7,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, fit, zero_evidence
+from elmgrove.algebra import Array, Basis, Evidence, fit, numbers_in, zero_evidence
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import (
-    TOLERANCE,
     Grouping,
     LocalPattern,
     local_models,
     parameters,
+    require_parameters,
     returned,
+    usual_tolerance,
 )
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.running_sum import RunningSum
@@ -78,6 +79,7 @@ class NearestCentre:
 class NearestFit:
     """The group of which one model explains both as well as two do, within a ``tolerance``.
 
+    By distance: whose rows lie about as near to it, and its rows to them, as they do to themselves.
     Of several the one that loses least. Needs no fixed number of groups: what is like none of them
     is a new one. Takes a solution for each group.
     """
@@ -124,8 +126,12 @@ class StandingGroups:
     """
 
     def __init__(
-        self, basis: Basis, ridge: float, grouping: Grouping, tolerance: float = TOLERANCE
+        self, basis: Basis, ridge: float, grouping: Grouping, tolerance: float | None = None
     ) -> None:
+        if grouping.distance == "parameters":
+            require_parameters(basis)
+        if tolerance is None:
+            tolerance = usual_tolerance(basis)
         self._basis = basis
         self._distance = grouping.distance
         self._places = dict[tuple[str, int], tuple[LocalPattern, int]]()
@@ -148,8 +154,9 @@ class StandingGroups:
     @property
     def nbytes(self) -> int:
         """What it holds at the most: patterns with their parameters, and sums in two parts."""
-        units, outputs = self._basis.layer.units, self._basis.outputs
-        return 16 * units * (units + outputs) * (len(self._places) + len(self._sums))
+        # At most one more of each input: where the centre lies.
+        numbers = 2 * numbers_in(self._basis) + self._basis.inputs
+        return 16 * numbers * (len(self._places) + len(self._sums))
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
         """Gives each pattern with rows its group; says which."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
+from elmgrove.algebra import numbers_in
 from elmgrove.federation import Charter
 from elmgrove.server.live_groups import LiveGroups
 from elmgrove.server.live_sums import LiveSums
@@ -79,8 +80,8 @@ async def json_of(request: Request) -> dict[str, Any]:
 
 def content_limit(charter: Charter, patterns: int = 1) -> int:
     """Gives the most bytes that an honest contribution has: numbers, basis, and some to spare."""
-    units, outputs = charter.basis.layer.units, charter.basis.outputs
-    numbers = 8 * (units * (units + 1) // 2 + units * outputs)
+    # Moments may have a centre, of as many numbers as an input.
+    numbers = 8 * (numbers_in(charter.basis) + charter.basis.inputs)
     # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.
     basis = 2 * len(json.dumps(json.dumps(charter.basis.fields)))
     return patterns * (numbers + 512) + basis + 8192

@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Self, TextIO
 
@@ -24,13 +25,21 @@ NOT_TEXT = "not text in UTF-8; save it as a CSV file in UTF-8"
 class Table:
     """Rows of a file, the lines they stand in, and a text for each row that was left out.
 
-    ``lines`` counts from 1 as an editor does (rows of an .npy file count from 0).
+    ``lines`` counts from 1 as an editor does (rows of an .npy file count from 0). ``gaps`` are the
+    places of rows that do not follow the row before, since one between them was left out.
     """
 
     names: tuple[str, ...] | None
     rows: Array
     lines: list[int]
     skipped: list[str] = field(default_factory=list)
+    gaps: list[int] = field(default_factory=list)
+
+    @property
+    def stretches(self) -> list[slice]:
+        """The places of rows that follow each other."""
+        edges = sorted({0, *self.gaps, len(self.rows)})
+        return [slice(start, end) for start, end in pairwise(edges)]
 
 
 def read_table(
@@ -80,7 +89,8 @@ def _read_npy(path: Path, drop: Sequence[str], skip_bad: bool) -> Table:
     if skipped and not skip_bad:
         raise BadInput(f"{skipped[0]}; skip bad rows")
     lines = [row for row in range(len(rows)) if row not in bad]
-    return Table(None, rows[lines], lines, skipped)
+    gaps = [place for place, (a, b) in enumerate(pairwise(lines), 1) if b > a + 1]
+    return Table(None, rows[lines], lines, skipped, gaps)
 
 
 def _read_csv(
@@ -108,6 +118,7 @@ def _read_csv(
             if not skip_bad:
                 raise BadInput(f"{error}; {_WAYS_OUT}") from error
             table.skipped.append(str(error))
+            table.gaps.append(len(values))
     table.rows = np.array(values, np.float64).reshape(len(values), len(columns.kept))
     return table
 

@@ -8,7 +8,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from elmgrove.adapters.sklearn.base import LayerEstimator
-from elmgrove.algebra import suggested_units
+from elmgrove.algebra import default_score, suggested_units
 from elmgrove.detector import Detector, FalseAlarmRate
 
 Vector = NDArray[np.float64]
@@ -17,24 +17,26 @@ Vector = NDArray[np.float64]
 class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
     """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector_``) inside.
 
-    Works where normal rows have something in common that ``units`` numbers can say; not for a
-    single column, nor where columns are independent noise. It learns every row it is given:
-    fit it on normal rows. Nothing is scaled.
+    Works where normal rows are one cloud, however stretched; not where they are several clouds
+    far apart. It learns every row it is given: fit it on normal rows. A typical row scores about
+    -1, whatever the units. With ``measure="loss"``, or an activation other than the identity, scores
+    are mean squared errors of reconstructing the row; nothing is scaled, so scale before then.
 
-    ``units`` None means a quarter of the columns from 16 on, half of fewer, 1 to 128.
-    ``contamination`` is the share of the learned rows that ``predict`` calls outliers (-1);
-    after ``partial_fit``, of the latest 512 rows, or of 2 / contamination if that is more. Of
-    new rows it is more, unless the learned ones are many; ``detector_.threshold`` allows for
-    that. The other parameters are the detector's; an int as ``random_state`` is its seed.
+    ``units`` None means as many as ``elmgrove.algebra.suggested_units`` says. ``contamination`` is
+    the share of the learned rows that ``predict`` calls outliers (-1); after ``partial_fit``, of
+    the latest 512 rows. Of new rows it is more, unless the learned ones are many;
+    ``detector_.threshold`` allows for that. Each row stands alone: windows over a time series are
+    the plain ``Detector``'s. The other parameters are the detector's; an int as ``random_state``
+    is its seed.
 
     >>> from sklearn.datasets import load_digits
     >>> X, digit = load_digits(return_X_y=True)
     >>> zeros, ones = X[digit == 0] / 16, X[digit == 1] / 16
-    >>> model = ElmgroveOutlierDetector(contamination=0.05).fit(zeros[:120])
-    >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(3).tolist()
-    [-0.013, -0.007, -0.137, -0.116]
-    >>> round(model.offset_, 3), round(-model.detector_.threshold, 3)
-    (-0.011, -0.016)
+    >>> model = ElmgroveOutlierDetector(contamination=0.05).fit(zeros[:150])
+    >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(1).tolist()
+    [-1.2, -2.3, -33.0, -36.9]
+    >>> round(model.offset_, 1), round(-model.detector_.threshold, 1)
+    (-1.7, -3.2)
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         forgetting: float = 1.0,
         contamination: float = 0.01,
         random_state: Any = 0,
+        measure: str | None = None,
     ) -> None:
         self.units = units
         self.activation = activation
@@ -55,6 +58,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         self.forgetting = forgetting
         self.contamination = contamination
         self.random_state = random_state
+        self.measure = measure
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns these rows and nothing else; they all decide where outliers begin."""
@@ -66,7 +70,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         first = not hasattr(self, "detector_")
         X = validate_data(self, X, dtype=np.float64, reset=first)
         self._learn(self._fresh(X.shape[1]) if first else self.detector_, X)
-        return self._decide(self.detector_.recent.rows)
+        return self._decide(self.detector_.gate.recent.rows)
 
     def score_samples(self, X: Any) -> Vector:
         """Scores rows, the higher the more normal: minus the detector's score."""
@@ -83,9 +87,16 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _fresh(self, inputs: int) -> Detector:
-        units = suggested_units(inputs) if self.units is None else self.units
-        layer, rate = self._layer(inputs, units), FalseAlarmRate(self.contamination)
-        return Detector(layer, ridge=self.ridge, forgetting=self.forgetting, threshold=rate)
+        score = self.measure or default_score(self.activation)
+        units = suggested_units(inputs, score) if self.units is None else self.units
+        return Detector(
+            self._layer(inputs, units),
+            score=score,
+            ridge=self.ridge,
+            forgetting=self.forgetting,
+            # There is no stream on which a rate could be shown before it is relied on.
+            threshold=FalseAlarmRate(self.contamination, confidence=0.0),
+        )
 
     def _learn(self, detector: Detector, X: Vector) -> Self:
         detector.learn_many(X)

@@ -25,13 +25,14 @@ from elmgrove.cli.options import notes
 from elmgrove.errors import require_extra
 from elmgrove.federation import Member
 
+_UNITS = suggested_units(PIXELS, "loss")
 #: The most that a merged model may differ from one that learned all rows in one place.
 EXACT = 1e-9
 
 
 def demo(
     devices: Annotated[int, typer.Option(help="Devices; each learns one digit.", min=3, max=9)] = 4,
-    units: Annotated[int, typer.Option(help="Hidden units.", min=1)] = suggested_units(PIXELS),
+    units: Annotated[int, typer.Option(help="Hidden units.", min=1)] = _UNITS,
     seed: Annotated[int, typer.Option(help="Seed of the layer and the split.", min=0)] = 1,
     output: Annotated[Path, typer.Option(help="Folder for picture and numbers.")] = Path("demo"),
 ) -> None:

@@ -32,9 +32,9 @@ class DemoFleet:
         self._processes = processes
         self._data = data
         self.names = [f"device-{digit}" for digit in range(devices)]
-        self.charter = Charter(
-            NAME, Basis(HiddenLayer(PIXELS, units, seed=seed), PIXELS, features=_names())
-        )
+        # By loss, as in the papers: digits of several sorts are not one cloud.
+        layer = HiddenLayer(PIXELS, units, seed=seed)
+        self.charter = Charter(NAME, Basis(layer, PIXELS, features=_names(), score="loss"))
 
     def join(self, server: DemoServer) -> None:
         """Makes the federation, and starts one agent for each digit."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread
 from elmgrove.detector.mixture.own import OwnPatterns
@@ -145,11 +146,15 @@ class Mixture:
         self.learned += len(X)
         self._place(self._received.places(self.own))
 
-    def trial(self, rows: Array) -> SingleModel:
-        """Makes a model of these rows alone: a new pattern need have nothing of the others."""
+    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
+        """Marks which strange rows make a new normal: a pattern need have nothing of the others."""
+        if self.basis.score == "distance":
+            # As wide as one of the own patterns.
+            marks = [pattern.model.new_normal(rows, threshold) for pattern in self.own]
+            return max(marks, key=lambda marked: int(marked.sum()))
         made = self.patterns.blank(0).model
         made.learn_all(rows)
-        return made
+        return np.asarray(made.left_out(rows) <= threshold)
 
     # Patterns that come and go
 

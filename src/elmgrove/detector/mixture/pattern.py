@@ -179,7 +179,8 @@ class Pattern:
         """Makes what was joined a pattern of its own, as it was."""
         (joined,) = (joined for joined in self.joined if joined.number == number)
         into.model.merge(joined.evidence)
-        into.total, into.count, into.learned = joined.total, joined.count, joined.learned
+        into.total, into.count = joined.total, joined.count
+        into.learned = into.model.learned = joined.learned
         self.joined.remove(joined)
         self._update()
 
@@ -222,7 +223,7 @@ class Pattern:
         basis = self.model.basis
         self.model.merge(unpack_part(basis, prefix, fields, arrays))
         self.total, self.count = arrays[f"{prefix}.total"], fields["rows"]
-        self.learned = require_whole("learned", fields["learned"], 0)
+        self.learned = self.model.learned = require_whole("learned", fields["learned"], 0)
         self.idle = require_whole("idle", fields["idle"], 0)
         if fields["typical"] is not None:
             self.typical = float(fields["typical"])

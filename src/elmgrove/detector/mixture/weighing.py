@@ -13,10 +13,10 @@ class Weighing:
     """Own patterns and foreign models, and how much the score of each counts.
 
     Models differ in how well they can explain anything at all, so what counts is a score in
-    proportion to what is typical of the model (a distance is that already). A typical row of a foreign one counts as
-    ``handicap`` times the strangest row that was normal here (``weigh``): what happens elsewhere
-    excuses a row here less than what happens here, and hardly anything that one's own patterns
-    explain about as well.
+    proportion to what is typical of the model (a distance is that already). A typical row of a
+    foreign one counts as ``handicap`` times the strangest row that was normal here (``weigh``):
+    what happens elsewhere excuses a row here less than what happens here, and hardly anything that
+    one's own patterns explain about as well.
     """
 
     def __init__(

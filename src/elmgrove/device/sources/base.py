@@ -15,11 +15,16 @@ Bookmark = dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """One row, where it is (for messages), and the bookmark after it (for a restart)."""
+    """One row, where it is (for messages), and the bookmark after it (for a restart).
+
+    ``follows`` is False where the row before it may be missing: after a bad row or a cut, and at
+    a start that found no bookmark to go on from.
+    """
 
     row: list[float]
     where: str
     bookmark: Bookmark | None
+    follows: bool = True
 
 
 Item = Reading | Bad | None
@@ -34,11 +39,12 @@ class Source(ABC):
 
     ``names`` and ``width`` are known from the first ``Reading`` on. The columns of the first file
     hold for those after it: named ones are found by name, a file that starts with numbers goes
-    on in the same order.
+    on in the same order. A file goes on where the one before it ended.
     """
 
     def __init__(self, records: Records) -> None:
         self._records = records
+        self._gap = True
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -59,18 +65,25 @@ class Source(ABC):
 
     def _whole(self, text: TextFile) -> Iterator[Reading | Bad]:
         """Reads all of a file that is complete, with or without a line ending at its end."""
-        self._records.begin(at_start=text.began == 0)
+        self._begin(text)
         yield from self._items(text, text.lines())
         yield from self._items(text, text.rest())
+
+    def _begin(self, text: TextFile) -> None:
+        self._records.begin(at_start=text.began == 0)
+        # Where a bookmark fitted, the next row follows the one that it came with.
+        self._gap = self._gap and text.began == 0
 
     def _items(self, text: Text, lines: Iterable[Line]) -> Iterator[Reading | Bad]:
         for line in lines:
             where = f"{text.name}, line {line.number}"
             row = self._records.row(where, line)
             if isinstance(row, Bad):
+                self._gap = True
                 yield row
             elif row is not None:
-                yield Reading(row, where, self._bookmark_after(text, line))
+                follows, self._gap = not self._gap, False
+                yield Reading(row, where, self._bookmark_after(text, line), follows)
 
     def _bookmark_after(self, text: Text, line: Line) -> Bookmark | None:
         position = text.position(line)

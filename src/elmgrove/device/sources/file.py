@@ -47,9 +47,11 @@ class FollowedFile(File):
                 continue
             bookmark = None
             with text:
-                self._records.begin(at_start=text.began == 0)
+                self._begin(text)
                 yield from self._growing(text)
                 yield from self._unfinished(text)
+                # Rows may have been cut off before they were read.
+                self._gap = self._gap or text.cut
 
     def _growing(self, text: TextFile) -> Iterator[Item]:
         """Reads a file until it is cut or another is in its place."""
@@ -67,6 +69,7 @@ class FollowedFile(File):
             if line.complete:
                 yield from self._items(text, [line])
             else:
+                self._gap = True
                 yield Bad(f"{text.name}, line {line.number}", "its end was never written")
 
 

@@ -79,6 +79,9 @@ class Folder(Source):
         # Another file of that name takes its turn among the others.
         if _inode(path) == bookmark["inode"]:
             yield from self._read(path, bookmark)
+        else:
+            # It was read to its end, and moved: the next file goes on from there.
+            self._gap = False
 
     def _settled(self) -> list[Path]:
         return [path for path in sorted(self._path.iterdir()) if self._is_settled(path)]
@@ -118,6 +121,7 @@ class Folder(Source):
             self._move(path, DONE)
 
     def _refuse(self, path: Path, reason: str) -> None:
+        self._gap = True
         log.warning("%s: moved to %s: %s", path, self._move(path, BAD), reason)
 
     def _move_read(self, name: str, inode: int) -> None:

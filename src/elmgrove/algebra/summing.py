@@ -1,0 +1,126 @@
+"""Summing rows up: the moments of a stream, to which many rows are added at a time."""
+
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.blas import Blas
+from elmgrove.algebra.cholesky import epsilon, mirrored
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments, mixing, zero_evidence
+from elmgrove.algebra.rows import Array
+from elmgrove.errors import BadInput
+
+# Rows that wait for their addition: one row reads and writes all of C, so many do no more.
+WAITING = 256
+# Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
+_BLOCK = 1024
+
+
+class MomentSums:
+    """The moments of the rows learned so far; new rows wait and are added many at a time.
+
+    With every row, the older ones count φ times less. The centre is 0 where rows are scaled, else
+    the first row learned.
+    """
+
+    def __init__(self, basis: Basis, forgetting: float, dtype: np.dtype[Any]) -> None:
+        self.basis = basis
+        self.forgetting = forgetting
+        self.dtype = dtype
+        self._A = mixing(basis)
+        if self._A is not None:
+            self._A = self._A.astype(dtype)
+        self._blas = Blas(dtype)
+        self._centred = basis.scaling.kind != "none"
+        self._rows: Array = np.empty((WAITING, basis.inputs), dtype)
+        self.waiting = 0
+        self.load(zero_evidence(basis, dtype))
+
+    def load(self, evidence: Evidence) -> None:
+        """Puts this evidence in the place of all that was learned."""
+        if not isinstance(evidence, Moments):
+            raise BadInput("a distance is computed from moments, and this evidence has none")
+        self._C = np.array(evidence.C, self.dtype, order="F")
+        self._s, self._e = np.array(evidence.s), np.array(evidence.e)
+        self._count = evidence.count
+        self._centre: Array | None = evidence.centre
+        if not self._centred and evidence.count <= 0.0:
+            self._centre = None
+        self._resolution = max(evidence.resolution, epsilon(self.dtype))
+        self.waiting = 0
+
+    def add(self, x: Array) -> None:
+        """Adds one row."""
+        if self.waiting == WAITING:
+            self.fold()
+        self._rows[self.waiting] = x
+        self.waiting += 1
+
+    def add_many(self, X: Array) -> None:
+        """Adds many rows at once, as ``add`` would one after another."""
+        self.fold()
+        for start in range(0, len(X), _BLOCK):
+            self._put(X[start : start + _BLOCK])
+
+    def fold(self) -> None:
+        """Adds the rows that wait to the sums."""
+        if self.waiting:
+            self._put(self._rows[: self.waiting])
+            self.waiting = 0
+
+    @property
+    def rows_waiting(self) -> Array:
+        """The rows that wait to be added."""
+        return self._rows[: self.waiting]
+
+    @property
+    def count(self) -> float:
+        """The rows learned, as far as they are not forgotten."""
+        if self.forgetting == 1.0:
+            return self._count + self.waiting
+        faded = self.forgetting**self.waiting
+        return self._count * faded + (1.0 - faded) / (1.0 - self.forgetting)
+
+    @property
+    def evidence(self) -> Moments:
+        """What was learned, as a value that later rows do not change."""
+        self.fold()
+        return self.settled
+
+    @property
+    def settled(self) -> Moments:
+        """What was learned but for the rows that wait."""
+        centre = np.zeros(len(self._s)) if self._centre is None else self._centre
+        return Moments(self.basis, self._C, self._s, self._e, self._count, centre, self._resolution)
+
+    def _put(self, X: Array) -> None:
+        if self._centre is None:
+            self._centre = np.array(X[0], np.float64)
+        # A centre need not be a number of float32, a row's distance from it may be rounded to one.
+        near = self._centred and not self._centre.any()
+        Y = X if near else (X - self._centre).astype(X.dtype, copy=False)
+        if self.forgetting < 1.0:
+            # Row i of k is followed by k − 1 − i others; √φ on each side of the product.
+            root = np.sqrt(self.forgetting ** np.arange(len(X) - 1, -1, -1.0))
+            faded = self.forgetting ** len(X)
+            self._C *= np.asarray(faded, self.dtype)
+            self._s, self._e, self._count = self._s * faded, self._e * faded, self._count * faded
+            self._s += (root**2) @ Y
+            self._count += float(root @ root)
+            Y = Y * root[:, np.newaxis].astype(Y.dtype)
+        else:
+            self._s += Y.sum(axis=0, dtype=np.float64)
+            self._count += len(X)
+        self._e += np.einsum("ij,ij->j", Y, Y, dtype=np.float64)
+        if self._A is None:
+            self._C = mirrored(
+                self._blas.syrk(1.0, Y.T, beta=1.0, c=np.asfortranarray(self._C), overwrite_c=1)
+            )
+            self._C[np.diag_indices_from(self._C)] = self._e
+        else:
+            H = self._blas.gemm(1.0, self._A.T, Y.T)
+            self._C = self._blas.gemm(
+                1.0, H, Y.T, trans_b=1, beta=1.0, c=np.asfortranarray(self._C), overwrite_c=1
+            )

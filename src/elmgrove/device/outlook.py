@@ -1,0 +1,52 @@
+"""The outlook of a device: what its log says about its state, and what is missing before alarms."""
+
+import logging
+from collections import deque
+
+from elmgrove.detector import CHANGING, LEARNING, WATCHING, Detector, Verdict
+
+log = logging.getLogger("elmgrove.device")
+
+#: The last rows, of which the log says how many were strange.
+LAST = 100
+
+
+class Outlook:
+    """Logs what the device's state is, when it changes, and what is missing before alarms."""
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._state = detector.state
+        self._restarts = detector.progress.restarts
+        self._missing = 0
+        self._strange: deque[bool] = deque(maxlen=LAST)
+        self._tell()
+
+    def follow(self, verdict: Verdict) -> None:
+        """Takes in a verdict, and tells if the state is another one after it."""
+        self._strange.append(verdict.anomalous)
+        state, restarts = self._detector.state, self._detector.progress.restarts
+        if state != self._state:
+            self._state = state
+            self._tell()
+        elif restarts != self._restarts and state == LEARNING:
+            log.info("still changing: more rows were strange than stated; counting begins again")
+        self._restarts = restarts
+
+    def tell_missing(self) -> None:
+        """Tells how many rows are missing before there are alarms, if that is another number."""
+        missing = self._detector.rows_missing
+        if missing and missing != self._missing:
+            log.info("learning: %d more rows without a strange one until there are alarms", missing)
+        self._missing = missing
+
+    def _tell(self) -> None:
+        if self._state == WATCHING:
+            log.info("watching: scores above %.4g are strange", self._detector.threshold)
+        elif self._state == CHANGING:
+            strange, last = sum(self._strange), len(self._strange)
+            # Right after a restart there are no last rows.
+            some = f"{strange} of the last {last} rows were" if last else "far more than stated is"
+            log.warning("changing: %s strange; is this a new normal?", some)
+        else:
+            self.tell_missing()

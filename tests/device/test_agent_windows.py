@@ -1,0 +1,183 @@
+"""The agent with windows: what is chosen, gaps, restarts, and what verdicts say."""
+
+import logging
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.federation import Charter, Member
+from elmgrove.exchange import FolderExchange
+from elmgrove.storage.disk import load
+from support.agents import COMMAND, append_rows, verdicts, write_rows
+from support.fans import NAMES, rows, series
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+FAN = {"state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
+WIDE = 4
+
+
+def saved() -> Detector:
+    return load(Path("fan.elm"), Member.from_bytes).detector
+
+
+def run(**more: object) -> Detector:
+    Agent(Settings(**{**FAN, **more})).run()
+    return saved()
+
+
+def told() -> list[dict]:
+    return verdicts(Path("fan.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("made", "window", "reason"),
+    [(series, 10, "alike (correlation 0."), (rows, 1, "hardly alike (correlation ")],
+)
+def test_the_first_rows_decide_the_window_and_the_log_says_why(
+    caplog: pytest.LogCaptureFixture, made: object, window: int, reason: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    write_rows(Path("fan.csv"), made(1, 150), NAMES)
+    detector = run()
+    assert (detector.basis.window, detector.basis.score) == (window, "distance")
+    assert detector.learned == 150 - window + 1
+    assert f"window of {window}: neighbouring rows are {reason}" in caplog.text
+
+
+def test_what_is_stated_is_not_decided(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    write_rows(Path("fan.csv"), series(1, 150), NAMES)
+    detector = run(window="3", score="loss", confidence=0.8, rate=0.05)
+    assert (detector.basis.window, detector.basis.score) == (3, "loss")
+    assert (detector.gate.policy.rate, detector.gate.policy.confidence) == (0.05, 0.8)
+    assert "window of" not in caplog.text
+
+
+def test_a_federation_states_the_window() -> None:
+    X = series(1, 60)
+    basis = Detector.for_data(X, window=WIDE).basis
+    FolderExchange.create(Path("shared"), Charter("fans", basis))
+    write_rows(Path("fan.csv"), X)
+    assert run(exchange="shared", name="fan").basis == basis
+
+
+def test_the_first_rows_of_a_window_are_told_but_not_judged() -> None:
+    write_rows(Path("fan.csv"), series(1, 40), NAMES)
+    run(window=str(WIDE))
+    assert [one["learned"] for one in told()] == [False] * 3 + [True] * 37
+    assert not any(one["anomalous"] for one in told())
+
+
+def test_no_window_reaches_over_a_bad_row() -> None:
+    X = series(1, 60)
+    write_rows(Path("fan.csv"), X[:30], NAMES)
+    with Path("fan.csv").open("a") as file:
+        file.write("1,2,three,4,5,6\n")
+    append_rows(Path("fan.csv"), X[30:])
+    detector = run(window=str(WIDE))
+    apart = Detector.for_basis(detector.basis)
+    apart.learn_many(X[:30])
+    apart.interrupt()
+    apart.learn_many(X[30:])
+    assert detector.learned == apart.learned == 2 * 27
+    assert detector.score_many(X) == pytest.approx(apart.score_many(X), rel=1e-9)
+
+
+def test_a_row_that_the_detector_refuses_is_a_gap_as_well() -> None:
+    X = series(1, 60)
+    X[30] = 1e200
+    write_rows(Path("fan.csv"), X, NAMES)
+    assert run(window=str(WIDE), start_rows=20).learned == (30 - 3) + (29 - 3)
+
+
+def test_a_restart_goes_on_within_the_window() -> None:
+    X = series(1, 60)
+    write_rows(Path("fan.csv"), X[:25], NAMES)
+    run(window=str(WIDE), start_rows=20)
+    append_rows(Path("fan.csv"), X[25:])
+    detector = run()
+    assert detector.learned == 60 - 3
+    at_once = Detector.for_basis(detector.basis)
+    at_once.learn_many(X)
+    assert detector.score_many(X) == pytest.approx(at_once.score_many(X), rel=1e-9)
+
+
+def test_where_the_place_is_lost_the_window_starts_again() -> None:
+    X = series(1, 60)
+    write_rows(Path("fan.csv"), X[:30], NAMES)
+    run(window=str(WIDE), start_rows=20)
+    write_rows(Path("other.csv"), X[30:], NAMES)
+    Path("other.csv").rename("fan.csv")
+    assert run().learned == 2 * 27
+
+
+def test_standard_input_that_is_begun_again_starts_the_window_again() -> None:
+    X = series(1, 60)
+    command = [COMMAND, "device", "run", "--state", "fan.elm", "--window", str(WIDE)]
+    for part in (X[:30], X[30:]):
+        write_rows(Path("part.csv"), part, NAMES)
+        with Path("part.csv").open() as given:
+            ran = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, ran.stderr
+    assert saved().learned == 2 * 27
+
+
+def test_a_verdict_says_which_sensor_it_was_and_how_long_ago() -> None:
+    X = series(1, 420)
+    X[405, 2] += 6.0
+    write_rows(Path("fan.csv"), X, NAMES)
+    run(window=str(WIDE), confidence=0.0)
+    strange = told()[405 : 405 + WIDE]
+    assert all(one["anomalous"] for one in strange)
+    assert [one["causes"][0]["feature"] for one in strange] == ["speed [m/s]"] * WIDE
+    assert [one["causes"][0]["ago"] for one in strange] == [0, 1, 2, 3]
+    assert [one["causes"][0]["seen"] for one in strange] == pytest.approx([X[405, 2]] * WIDE)
+    count = strange[-1]["flagged"]
+    assert list(count) == ["rows", "share", "band"]
+    assert count["band"][0] < count["share"] < count["band"][1]
+
+
+# What the log says about the state
+
+
+def test_the_log_says_what_is_missing_and_when_it_watches(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    write_rows(Path("fan.csv"), rows(1, 1200), NAMES)
+    detector = run(save_rows=100, rate=0.02)
+    assert detector.state == "watching"
+    lines = [record.getMessage() for record in caplog.records]
+    missing = [line for line in lines if line.startswith("learning: ")]
+    assert len(missing) > 2
+    assert all(line.endswith("more rows without a strange one until there are alarms")
+               for line in missing)  # fmt: skip
+    [watching] = [line for line in lines if line.startswith("watching: scores above ")]
+    assert watching.endswith(" are strange")
+    assert lines.index(watching) > lines.index(missing[-1])
+    states = [one["state"] for one in told()]
+    assert states == ["learning"] * states.index("watching") + ["watching"] * states.count(
+        "watching"
+    )
+
+
+def test_the_log_says_that_the_machine_changes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    X = np.vstack([rows(1, 600), rows(2, 60) + 9.0])
+    write_rows(Path("fan.csv"), X, NAMES)
+    detector = run(confidence=0.0)
+    assert detector.state == "changing"
+    changed = next(n for n, one in enumerate(told()) if one["state"] == "changing")
+    strange = sum(one["anomalous"] for one in told()[changed - 100 : changed])
+    assert (
+        f"changing: {strange} of the last 100 rows were strange; is this a new normal?"
+        in caplog.text
+    )
+    caplog.clear()
+    run()
+    assert "changing: far more than stated is strange; is this a new normal?" in caplog.text

@@ -1,0 +1,72 @@
+"""Moments that no rows can have are refused, with the reason, by whoever is given them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Detector, Evidence, HiddenLayer, NotAdmissible
+from elmgrove.algebra import Moments
+from elmgrove.federation import Charter, Contribution, Member, Merged
+
+BY_DISTANCE = Basis(HiddenLayer(inputs=5, units=3, seed=4), 5, score="distance")
+
+
+def huge_moments(centre: float = 0.0) -> Evidence:
+    e = np.full(5, 0.0 if centre else 1e308)
+    return Moments(BY_DISTANCE, np.zeros((3, 5)), np.zeros(5), e, 10, np.full(5, centre))
+
+
+def rows(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, 5))
+
+
+def forged(**changes: Any) -> Contribution:
+    """Moments of thirty rows with other sums in the place of some."""
+    detector = Detector.for_basis(BY_DISTANCE)
+    detector.learn_many(rows(3, 30))
+    honest = detector.evidence
+    made = {name: getattr(honest, name) for name in ("C", "s", "e", "count", "centre")}
+    made |= {name: change(made[name]) for name, change in changes.items()}
+    return Contribution("liar", 30, (Moments(BY_DISTANCE, **made),))
+
+
+FORGED = {
+    "squares that are negative": ({"e": np.negative}, "e has a negative entry"),
+    "a sum beyond its squares": ({"s": lambda s: s + 1e3}, "s is larger than 30 rows"),
+    "fewer rows than the sums need": ({"count": lambda count: 1e-3}, "s is larger than"),
+    "no rows": ({"count": lambda count: 0.0}, "s is larger than"),
+    "a negative number of rows": ({"count": np.negative}, "can't be negative"),
+    "products beyond the squares": ({"C": lambda C: 1e4 * C}, "larger than the squares allow"),
+    "products of nothing": ({"C": np.negative}, "not positive semidefinite"),
+    "a column explained too well": ({"C": lambda C: 1.2 * C}, "explain more of a column"),
+    "no number": ({"C": lambda C: C * np.nan}, "not finite"),
+    "nowhere": ({"centre": lambda c: c + np.inf}, "the centre is not finite"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_moments_are_refused_with_the_reason(name: str) -> None:
+    """By a device, by what an exchange asks, and in a sum; nothing is changed."""
+    changes, reason = FORGED[name]
+    lie = forged(**changes)
+    me = Member("me", Detector.for_basis(BY_DISTANCE))
+    me.detector.learn_many(rows(4, 30))
+    me.receive(forged())
+    state = me.to_bytes()
+    with pytest.raises(NotAdmissible, match=f"the evidence of 'liar': .*{reason}"):
+        me.receive(Contribution("liar", 31, lie.parts))
+    with pytest.raises(NotAdmissible, match=f"the evidence of 'liar': .*{reason}"):
+        Charter("fans", BY_DISTANCE).require(lie)
+    with pytest.raises(NotAdmissible, match=reason):
+        me.rest_on(Merged("fans", 1, 1, lie.parts))
+    assert me.to_bytes() == state
+
+
+def test_moments_too_large_or_too_far_off_to_be_added_up_are_refused_by_a_charter() -> None:
+    charter = Charter("fans", BY_DISTANCE)
+    charter.require(forged())
+    charter.require(Contribution("a", 10, (huge_moments(1e99),)))
+    for huge in (huge_moments(), huge_moments(1e100), huge_moments(-1e300)):
+        with pytest.raises(NotAdmissible, match="can't be added up"):
+            charter.require(Contribution("a", 10, (huge,)))

@@ -1,0 +1,428 @@
+"""A device's state on disk: golden files, and what is sealed but not made by the rules."""
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from elmgrove import BadFile
+from elmgrove.federation import Contribution, Member
+from elmgrove.federation.member import STATE_FORMAT
+from elmgrove.federation.sealed import seal, unseal
+from support.places import GOLDEN
+
+# The golden files: tests/golden/state-2.elm and state-2-loss.elm hold exactly this. All sums are
+# exact in binary, so they are the same on every machine. A new version of the format gets new
+# files beside them.
+
+
+class Golden(NamedTuple):
+    """A file, and what it holds as fields and arrays."""
+
+    name: str
+    fields: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def blob(self) -> bytes:
+        return (GOLDEN / self.name).read_bytes()
+
+
+SETTINGS: dict[str, Any] = {
+    "ridge": 0.25,
+    "forgetting": 0.5,
+    "dtype": "float64",
+    "threshold": {"kind": "rate", "rate": 0.25, "confidence": 0.75},
+    "alarm": {"k": 2, "n": 3, "cooldown": 5},
+    "alarm_recent": [False, True, True],
+    "alarm_quiet": 4,
+    "warmup": 4,
+    "learned": 4,
+    "quarantine": 8,
+    "quarantine_run": 2,
+    "promote_after": 3,
+    "recent_clock": 6,
+    "recent_stride": 1,
+    "recent_level": 0.5,
+    "recent_factor": 2.0,
+    "refused_at": 5,
+    "limit": [1.25, 7.0],
+    "progress": {
+        "state": "watching",
+        "rows": 5,
+        "flagged": 1,
+        "bursts": 1,
+        "calm": 2,
+        "excess": 0.25,
+        "restarts": 0,
+        "total": 5,
+        "shown_after": 4,
+        "taught": False,
+    },
+}
+RECENT = {
+    "scores": np.array([0.25, 0.125, 0.5, 0.0625]),
+    "score_times": np.array([1, 2, 4, 6], np.int64),
+    "strays": np.array([0.625, 0.375]),
+    "stray_times": np.array([3, 5], np.int64),
+}
+LOSS = Golden(
+    "state-2-loss.elm",
+    {
+        "name": "Lüfter 2",
+        "detector": {
+            "basis": {
+                "layer": {
+                    "inputs": 3,
+                    "units": 2,
+                    "activation": "relu",
+                    "weights": "binary",
+                    "seed": 35,
+                },
+                "outputs": 3,
+                "features": ["Wärme [°C]", "load", "r/min"],
+                "scaling": {"kind": "minmax", "shift": [0.0, 10.0, -4.0], "scale": [2.0, 4.0, 8.0]},
+                "window": 1,
+                "score": "loss",
+                "spectrum": None,
+            },
+            "evidence": {"energy": 1.890625, "count": 1.875},
+            **SETTINGS,
+        },
+        "heard": [
+            {"origin": "Lüfter 1", "epoch": 2, "energy": 1.4375, "count": 2.0},
+            {"origin": "fan-3", "epoch": 7, "energy": 2.625, "count": 2.0},
+        ],
+    },
+    {
+        "U": np.array([0.671875, 0.859375, 2.796875]),
+        "V": np.array([[0.109375, 0.390625, 0.484375], [0.546875, 0.453125, 1.671875]]),
+        "recent": np.array(
+            [[0.5, 0.5, 0.5], [0.25, 0.75, 0.25], [1.0, 0.0, 1.0], [0.0, 0.25, 0.75]]
+        ),
+        **RECENT,
+        "quarantine": np.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]]),
+        "last_rows": np.empty((0, 3)),
+        "heard.0.U": np.array([1.8125, 0.5625, 0.3125]),
+        "heard.0.V": np.array([[0.5625, 1.1875, 0.5625], [0.3125, 0.4375, 0.3125]]),
+        "heard.1.U": np.array([0.25, 0.75, 3.25]),
+        "heard.1.V": np.array([[0.0, 0.125, 0.375], [1.0, 0.375, 2.125]]),
+    },
+)
+# Two values a row, two rows side by side, mixed in three ways; a row of four waits to be added.
+DISTANCE = Golden(
+    "state-2.elm",
+    {
+        "name": "Lüfter 2",
+        "detector": {
+            "basis": {
+                "layer": {
+                    "inputs": 2,
+                    "units": 3,
+                    "activation": "identity",
+                    "weights": "binary",
+                    "seed": 35,
+                },
+                "outputs": 4,
+                "features": ["Wärme [°C]", "load"],
+                "scaling": {"kind": "none", "shift": [], "scale": []},
+                "window": 2,
+                "score": "distance",
+                "spectrum": None,
+            },
+            "evidence": {"count": 1.75},
+            **SETTINGS,
+        },
+        "heard": [{"origin": "Lüfter 1", "epoch": 4, "count": 4.0}],
+        "published": {"learned": 2, "count": 1.5},
+        "lead": 3,
+        "notes": {"last row": "2026-01-01"},
+    },
+    {
+        "recent": np.array(
+            [
+                [20.0, 7.0, 20.5, 7.5],
+                [20.5, 7.5, 19.0, 8.0],
+                [19.0, 8.0, 20.0, 7.0],
+                [20.0, 7.0, 21.0, 6.5],
+            ]
+        ),
+        **RECENT,
+        "waiting": np.array([[20.0, 7.0, 21.0, 6.5]]),
+        "last_rows": np.array([[21.0, 6.5]]),
+        "quarantine": np.array([[40.0, 7.0, 20.0, 7.0], [20.0, 7.0, 40.0, 7.0]]),
+        "C": np.array(
+            [[-0.75, -0.75, 2.25, -0.75], [0.5, -1.5, 2.0, 0.0], [0.75, 0.75, -2.25, 0.75]]
+        ),
+        "s": np.array([-0.75, 1.25, -1.25, -0.25]),
+        "e": np.array([1.125, 1.125, 1.375, 0.375]),
+        "centre": np.array([20.0, 7.0, 20.5, 7.5]),
+        "heard.0.C": np.array(
+            [[-1.5, -1.5, 5.25, -3.0], [0.0, -2.0, 3.25, 0.0], [1.5, 1.5, -5.25, 3.0]]
+        ),
+        "heard.0.s": np.array([-0.5, 1.5, -1.5, -1.0]),
+        "heard.0.e": np.array([1.25, 1.25, 2.75, 1.5]),
+        "heard.0.centre": np.array([20.0, 7.0, 20.5, 7.5]),
+        "published.C": np.array(
+            [[-1.5, -1.5, 4.5, -1.5], [-1.0, -1.0, 3.0, -1.0], [1.5, 1.5, -4.5, 1.5]]
+        ),
+        "published.s": np.array([0.5, 0.5, -1.5, 0.5]),
+        "published.e": np.array([0.25, 0.25, 2.25, 0.25]),
+        "published.centre": np.array([20.0, 7.0, 20.5, 7.5]),
+    },
+)
+GOLDENS = [DISTANCE, LOSS]
+each_golden = pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+
+
+@each_golden
+def test_a_golden_file_holds_what_is_stated_here(golden: Golden) -> None:
+    fields, arrays = unseal(STATE_FORMAT, golden.blob)
+    assert fields == golden.fields
+    assert arrays.keys() == golden.arrays.keys()
+    for name, array in golden.arrays.items():
+        np.testing.assert_array_equal(arrays[name], array, strict=True)
+
+
+@each_golden
+def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> None:
+    me = Member.from_bytes(golden.blob)
+    detector, arrays = me.detector, golden.arrays
+    assert me.name == "Lüfter 2"
+    assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.25)
+    assert (detector.model.ridge, detector.model.forgetting) == (0.25, 0.5)
+    assert detector.gate.recent.rows.tolist() == arrays["recent"].tolist()
+    assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
+    assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
+    assert (detector.gate.alarm.quiet, list(detector.gate.alarm.recent)) == (4, [False, True, True])
+    assert detector.progress.seen[:3] == (5, 1, 1)
+
+
+def test_the_golden_file_by_loss_holds_sums_over_the_rows() -> None:
+    me = Member.from_bytes(LOSS.blob)
+    detector, X = me.detector, LOSS.arrays["recent"]
+    H, weights = detector.basis.layer(X), np.array([0.125, 0.25, 0.5, 1.0])
+    assert {held.origin: held.epoch for held in me.ledger} == {"Lüfter 1": 2, "fan-3": 7}
+    assert detector.evidence.U.tolist() == ((H.T * weights) @ H).tolist()
+    assert detector.evidence.V.tolist() == ((H.T * weights) @ X).tolist()
+    assert detector.evidence.count == weights.sum()
+    assert detector.received is not None
+    assert detector.received.U.tolist() == (H.T @ H).tolist()
+    assert detector.received.V.tolist() == (H.T @ X).tolist()
+
+
+def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
+    me = Member.from_bytes(DISTANCE.blob)
+    X, A = DISTANCE.arrays["recent"], me.detector.basis.hidden.alpha
+    Y, weights = X - X[0], np.array([0.125, 0.25, 0.5, 1.0])
+    for part, y, w in (
+        (me.detector.evidence, Y, weights),
+        (me.detector.received, Y, np.ones(4)),
+        (me.shared.evidence, Y[:2], np.array([0.5, 1.0])),
+    ):
+        assert part.centre.tolist() == X[0].tolist()
+        assert part.C.tolist() == (((y @ A).T * w) @ y).tolist()
+        assert part.s.tolist() == (w @ y).tolist()
+        assert part.e.tolist() == (w @ y**2).tolist()
+        assert part.count == w.sum()
+    assert (me.shared.epoch, me.contribution().epoch) == (5, 7)
+    assert [(held.origin, held.epoch) for held in me.ledger] == [("Lüfter 1", 4)]
+
+
+def test_the_golden_device_by_loss_goes_on() -> None:
+    """One more strange row: the third of a run, so that all three are looked at together."""
+    me = Member.from_bytes(LOSS.blob)
+    verdict = me.detector.observe([40.0, 10.0, -4.0])
+    assert (verdict.anomalous, verdict.alarm) == (True, False)
+    assert me.detector.gate.alarm.quiet == 3
+    assert me.detector.quarantine.run == 3
+    assert me.forget("fan-3")
+
+
+def test_the_golden_device_by_distance_goes_on_with_the_row_that_was_last() -> None:
+    me = Member.from_bytes(DISTANCE.blob)
+    verdict = me.detector.observe([1e6, 6.5])
+    assert verdict.anomalous
+    assert verdict.row.tolist() == [21.0, 6.5, 1e6, 6.5]
+    assert me.detector.quarantine.run == 3
+    assert me.forget("Lüfter 1")
+
+
+@each_golden
+def test_a_golden_file_is_written_again_byte_by_byte(golden: Golden) -> None:
+    assert Member.from_bytes(golden.blob).to_bytes() == golden.blob
+    assert seal(STATE_FORMAT, golden.fields, golden.arrays) == golden.blob
+
+
+@each_golden
+def test_every_truncation_and_flipped_bit_of_a_golden_file_is_refused(golden: Golden) -> None:
+    blob = golden.blob
+    for place in range(len(blob)):
+        flipped = bytearray(blob)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (blob[:place], bytes(flipped)):
+            with pytest.raises(BadFile):
+                Member.from_bytes(damaged)
+
+
+def test_evidence_is_no_state_and_a_state_is_no_evidence() -> None:
+    evidence = Member.from_bytes(LOSS.blob).contribution().to_bytes()
+    with pytest.raises(BadFile, match=r"holds 'elmgrove\.evidence', not 'elmgrove\.state'"):
+        Member.from_bytes(evidence)
+    with pytest.raises(BadFile, match=r"holds 'elmgrove\.state', not 'elmgrove\.evidence'"):
+        Contribution.from_bytes(LOSS.blob)
+
+
+# Sealed, but not by the rules: a golden file with other content and a checksum that fits
+
+
+def resealed(golden: Golden, fields: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """``...`` leaves a part out."""
+    altered = json.loads(json.dumps(golden.fields))
+    for path, value in fields.items():
+        *parents, last = path.split("/")
+        target = altered
+        for parent in parents:
+            target = target[int(parent) if isinstance(target, list) else parent]
+        target.pop(last)
+        if value is not ...:
+            target[last] = value
+    parts = {**golden.arrays, **arrays}
+    return seal(
+        STATE_FORMAT, altered, {name: part for name, part in parts.items() if part is not ...}
+    )
+
+
+WRONG_FIELDS = [
+    *((name, ...) for name in ("name", "detector", "heard")),
+    *((f"detector/{name}", ...) for name in LOSS.fields["detector"] if name != "limit"),
+    *((f"detector/{name}", "x") for name in LOSS.fields["detector"]),
+    *((f"detector/{name}", [None]) for name in LOSS.fields["detector"]),
+    *((f"detector/{name}", -1) for name in LOSS.fields["detector"]),
+    *((f"detector/progress/{name}", ...) for name in SETTINGS["progress"]),
+    *((f"detector/progress/{name}", "x") for name in SETTINGS["progress"]),
+    *((f"detector/progress/{name}", -1) for name in SETTINGS["progress"]),
+    ("name", ""),
+    ("name", 5),
+    ("name", "Lüfter 1"),
+    ("heard", None),
+    ("heard", 3),
+    ("heard/0/origin", ...),
+    ("heard/0/epoch", ...),
+    ("heard/0/count", ...),
+    ("heard/0/origin", "Lüfter 2"),
+    ("heard/0/epoch", -1),
+    ("detector/evidence/count", 10**400),
+    ("detector/basis/layer/units", 4),
+    ("detector/basis/layer/units", 10**6),
+    ("detector/basis/outputs", 5),
+    ("detector/basis/window", 4),
+    ("detector/basis/score", "x"),
+    ("detector/basis/features", ["a", "b", "c", "d"]),
+    ("detector/threshold/kind", "quantile"),
+    ("detector/threshold/rate", 0.0),
+    ("detector/threshold/confidence", 1.0),
+    ("detector/alarm/k", 4),
+    ("detector/alarm_quiet", 6),
+    ("detector/dtype", "float32"),
+    ("detector/dtype", "int64"),
+    ("detector/quarantine", 1),
+    ("detector/quarantine", 10**400),
+    ("detector/promote_after", 9),
+    ("detector/forgetting", 2.0),
+    ("detector/limit", [1.25]),
+    ("detector/limit", [1.25, 6.5]),
+    ("detector/recent_factor", 0.0),
+]
+
+
+def wrong_arrays(golden: Golden) -> list[tuple[str, Any]]:
+    arrays, last = golden.arrays, ("quarantine", "last_rows", "waiting")
+    return [
+        *((name, ...) for name in arrays if not name.endswith("centre")),
+        *((name, np.zeros(())) for name in arrays),
+        *((name, np.zeros((1, 2, 3))) for name in arrays),
+        *((name, array[:-1]) for name, array in arrays.items() if name not in (*last, "recent")),
+        ("recent", arrays["recent"][:, :2]),
+        ("recent", arrays["recent"][:, :1]),
+        ("recent", np.zeros((513, arrays["recent"].shape[1]))),
+        ("scores", arrays["scores"][:, None]),
+        ("score_times", arrays["score_times"] + 0.5),
+        ("quarantine", arrays["quarantine"][:, :2]),
+        ("quarantine", np.zeros((9, arrays["quarantine"].shape[1]))),
+        ("last_rows", np.zeros((2, arrays["last_rows"].shape[1]))),
+        ("last_rows", np.zeros((1, 7))),
+        ("more", np.ones(1)),
+    ]
+
+
+WRONG = [
+    *((golden, {path: value}, {}) for golden in GOLDENS for path, value in WRONG_FIELDS),
+    *((golden, {}, {name: value}) for golden in GOLDENS for name, value in wrong_arrays(golden)),
+    *(
+        (LOSS, {path: value}, {})
+        for path, value in [
+            ("heard/0/energy", ...),
+            ("heard/0/energy", 0.0),
+            ("heard/0/origin", "fan-3"),
+            ("detector/evidence/energy", 0.0),
+            ("detector/basis/score", "distance"),
+        ]
+    ),
+    *(
+        (LOSS, {}, {name: value})
+        for name, value in [
+            ("U", -LOSS.arrays["U"]),
+            ("heard.0.U", -LOSS.arrays["heard.0.U"]),
+            ("heard.0.V", 100 * LOSS.arrays["heard.0.V"]),
+            ("heard.2.U", LOSS.arrays["heard.1.U"]),
+        ]
+    ),
+    *(
+        (DISTANCE, {path: value}, {})
+        for path, value in [
+            ("published", ...),
+            ("published/learned", -1),
+            ("detector/basis/score", "loss"),
+            ("detector/basis/window", 1),
+            ("detector/basis/layer/activation", "tanh"),
+            ("detector/learned", 0),
+        ]
+    ),
+    *(
+        (DISTANCE, {}, {name: value})
+        for name, value in [
+            ("e", -DISTANCE.arrays["e"]),
+            ("e", DISTANCE.arrays["e"] / 4.0),
+            ("s", 9.0 * DISTANCE.arrays["s"]),
+            ("heard.0.C", 9.0 * DISTANCE.arrays["heard.0.C"]),
+            ("heard.0.e", DISTANCE.arrays["heard.0.e"] - 3.0),
+            ("centre", np.full(4, np.inf)),
+            ("heard.0.centre", np.full(4, np.nan)),
+            ("heard.1.C", DISTANCE.arrays["heard.0.C"]),
+            ("waiting", DISTANCE.arrays["waiting"][:, :2]),
+            ("waiting", np.zeros((257, 4))),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("golden", "fields", "arrays"),
+    WRONG,
+    ids=[
+        f"{golden.name} {[*fields, *arrays][0]} {str([*fields.values(), *arrays.values()][0])[:10]}"
+        for golden, fields, arrays in WRONG
+    ],
+)
+def test_a_sealed_state_with_a_wrong_part_is_refused(
+    golden: Golden, fields: dict[str, Any], arrays: dict[str, Any]
+) -> None:
+    with pytest.raises(BadFile, match="not as a state should be"):
+        Member.from_bytes(resealed(golden, fields, arrays))
+
+
+def test_sealing_again_what_was_not_altered_is_accepted() -> None:
+    for golden in GOLDENS:
+        assert Member.from_bytes(resealed(golden, {}, {})).to_bytes() == golden.blob
