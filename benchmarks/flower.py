@@ -37,7 +37,7 @@ QUICK = (Size(64, 16, (10, 50)),)
 def plan_of(size: Size, clients: int, rule: str) -> Plan:
     """Makes a plan with random rows; Fed-ELMS begins with a batch of its own."""
     rng = np.random.default_rng(0)
-    basis = Basis(HiddenLayer(size.inputs, size.units, seed=0), size.inputs)
+    basis = Basis(HiddenLayer(size.inputs, size.units, seed=0), size.inputs, score="loss")
     rows = {f"client-{index:04}": rng.normal(size=(ROWS, size.inputs)) for index in range(clients)}
     batch = rng.normal(size=(2 * size.units, size.inputs))
     return Plan(rule, basis, rows, rounds=ROUNDS, batch=batch)

@@ -70,16 +70,18 @@ def bulk(units: int) -> Cases:
 def merging(units: int) -> Cases:
     """Makes the calls that add contributions and solve, and those that add bare arrays."""
     layer = HiddenLayer(INPUTS, units, seed=SEED)
-    detector = _experienced(layer)
+    # By loss: the bare work below adds U and V.
+    detector, row = _experienced(layer, score="loss"), rows(1)[0]
     size = (units + INPUTS) * units * np.dtype(np.float64).itemsize
     # Equal in value, each with arrays of its own.
     one = detector.evidence
     distinct = [replace(one) for _ in range(min(max(CONTRIBUTIONS), _DISTINCT // size))]
     parts = list(islice(cycle(distinct), max(CONTRIBUTIONS)))
 
-    def merged(chosen: list[Evidence]) -> Matrix:
+    def merged(chosen: list[Evidence]) -> float:
         detector.rest_on([Evidence.sum(chosen)])
-        return detector.model.models[0].beta
+        # The model is solved for when it is needed: that is part of it.
+        return detector.score_one(row)
 
     def added(chosen: list[Evidence]) -> Matrix:
         # In the layout in which they are, or each addition would be a transposition as well.
@@ -97,8 +99,8 @@ def merging(units: int) -> Cases:
     }
 
 
-def _experienced(layer: HiddenLayer) -> Detector:
-    detector = Detector(layer)
+def _experienced(layer: HiddenLayer, score: str = "distance") -> Detector:
+    detector = Detector(layer, score=score)
     detector.learn_many(rows(2048))
     detector.observe(rows(2048)[0])
     return detector

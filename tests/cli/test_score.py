@@ -71,8 +71,8 @@ def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> Non
     assert ran.code == 0
     missing = load(Path("fan.elm"), Member.from_bytes).detector.rows_missing
     assert (
-        f"This state is still learning and flags nothing: {missing} more rows without a strange one "
-        "are missing."
+        f"This state is still learning and flags nothing: {missing} more rows without a strange "
+        "one are missing."
     ) in ran.err
     assert {json.loads(line)["threshold"] for line in ran.out.splitlines()} == {None}
 

@@ -253,8 +253,9 @@ def golden_member(score: str) -> Member:
     ):
         pattern.typical = typical
     model._weighing.weigh(2.0)
-    fields = {"recent": recent.fields["recent"] | {"level": 0.5, "factor": 1.0}}
-    recent.restore(fields, recent.arrays | {"scores": np.arange(len(recent)) / 4.0})
+    counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
+    scores = {"scores": np.arange(len(recent)) / 4.0}
+    recent.restore({"recent": counters}, recent.arrays | scores)
     return me
 
 

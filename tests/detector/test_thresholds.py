@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, FalseAlarmRate, FixedThreshold, MeanSigma
-from elmgrove.detector.gate.recent import Recent
+from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 
 
@@ -20,7 +20,7 @@ def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent
     outside, rows = np.array(strays or []), len(scores)
     counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
     recent.restore(
-        {"recent": {**counters, "refused_at": 0}},
+        {"recent": {**recent.fields["recent"], **counters}},
         {
             "recent": np.zeros((0, 1)),
             "scores": np.array(scores),

@@ -10,8 +10,8 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.federation import Charter, Member
 from elmgrove.exchange import FolderExchange
+from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load
 from support.agents import COMMAND, append_rows, verdicts, write_rows
 from support.fans import NAMES, rows, series

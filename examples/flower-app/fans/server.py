@@ -14,7 +14,7 @@ from fans.rows import SENSORS
 
 def sum_rule() -> SumRule:
     """Makes the rule, with the layer that fans get with the first request."""
-    return SumRule("fans", Basis(HiddenLayer(SENSORS, 3, seed=7), SENSORS))
+    return SumRule("fans", Basis(HiddenLayer(SENSORS, 3, seed=7), SENSORS, score="loss"))
 
 
 def _told(_: Context, report: RoundReport) -> None:

@@ -127,22 +127,10 @@ class Gaussian:
 
     def without(self, X: Array, ages: Array) -> "Gaussian":
         """Makes the model that never learned these rows, each followed by ``ages`` others."""
-        weights = np.sqrt(self.forgetting**ages)
-        taken = MomentSums(self.basis, 1.0, self.dtype)
-        centre = self.total.centre
-        taken.load(self.total.weighted(0.0))
-        taken.add_many(X if self.forgetting == 1.0 else centre + (X - centre) * weights[:, None])
-        rows = taken.evidence
-        if self.forgetting < 1.0:
-            rows = Moments(
-                self.basis,
-                rows.C,
-                (weights**2) @ (X - centre),
-                rows.e,
-                float(weights @ weights),
-                rows.centre,
-                rows.resolution,
-            )
+        # They follow each other, so all but the last are as old as it makes them.
+        taken = MomentSums(self.basis, self.forgetting, self.dtype)
+        taken.add_many(X)
+        rows = taken.evidence.weighted(self.forgetting ** float(ages[-1]))
         made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
         made._sums.load(self.total - rows)
         return made

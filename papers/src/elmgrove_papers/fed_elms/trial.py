@@ -81,7 +81,7 @@ def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
 
 def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
     """Tries Fed-ELMS with 8-bit messages both ways, tested with the classifier in whole numbers."""
-    basis, wire = Basis(layer, digits.outputs), Wire()
+    basis, wire = Basis(layer, digits.outputs, score="loss"), Wire()
     X0, T0 = digits.rows(digits.initial)
 
     def client(name: str) -> Ask[bytes, bytes]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from elmgrove.algebra import Array, weighted_mean
+from elmgrove.algebra import OSELM, Array, weighted_mean
 from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import Charter, entry_from_bytes, seal, unseal
+from elmgrove.federation import Charter, Contribution, entry_from_bytes, seal, unseal
 from elmgrove_papers import require_package
 from elmgrove_papers.backpropagation import Weights, one_thread
 from elmgrove_papers.data.har import FEATURES
@@ -107,21 +107,28 @@ def _medians(cases: Sequence[Callable[[int], Any]], calls: int) -> list[float]:
 
 
 def _os_elm(units: int, X: Any) -> dict[str, Callable[[int], Any]]:
+    """Times the paper's steps alone: a detector counts alarms besides, before it learns."""
     basis = replace(HAR, units=units).basis(FEATURES)
-    here, other = (Charter("paper", basis).start(name) for name in "ab")
-    for member in (here, other):
-        member.detector.learn_many(X)
-    blob = other.contribution().to_bytes()
+    model, member = OSELM(basis.layer, FEATURES), Charter("paper", basis).start("b")
+    model.learn_many(X, X)
+    member.detector.learn_many(X)
+    blob = member.contribution().to_bytes()
+
+    def predict(number: int) -> float:
+        x = X[number]
+        return float(np.square(x - model.predict_one(x)).mean())
 
     def merge(_: int) -> Callable[[], Any]:
-        here.receive(entry_from_bytes(blob))
+        entry = entry_from_bytes(blob)
+        assert isinstance(entry, Contribution)
+        model.prior = entry.evidence
         # The model is solved for when it is needed: that is part of it.
-        here.detector.score_one(X[0])
-        return lambda: here.forget(other.name)
+        predict(0)
+        return lambda: model.use_prior(None)
 
     return {
-        TRAINING: lambda number: here.detector.learn_one(X[number]),
-        PREDICTION: lambda number: here.detector.score_one(X[number]),
+        TRAINING: lambda number: model.learn_one(X[number], X[number]),
+        PREDICTION: predict,
         MERGING: merge,
     }
 

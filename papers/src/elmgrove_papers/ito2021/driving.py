@@ -22,7 +22,9 @@ from elmgrove_papers.ito2021.losses import before_and_after, two_devices
 from elmgrove_papers.ito2021.settings import DRIVING_ACTIVATION, DRIVING_UNITS
 
 STYLES = ("aggressive", "normal")
-BASIS = Basis(HiddenLayer(LEVELS**2, DRIVING_UNITS, DRIVING_ACTIVATION, seed=SEED), LEVELS**2)
+BASIS = Basis(
+    HiddenLayer(LEVELS**2, DRIVING_UNITS, DRIVING_ACTIVATION, seed=SEED), LEVELS**2, score="loss"
+)
 
 
 def figure6(run: Run) -> Numbers:

@@ -19,7 +19,8 @@ class PairsSetting:
 
     def basis(self, width: int, seed: int = SEED) -> Basis:
         """Makes the OS-ELM autoencoder's layer, which both devices share: uniform weights."""
-        return Basis(HiddenLayer(width, self.units, self.activation, "uniform", seed=seed), width)
+        layer = HiddenLayer(width, self.units, self.activation, "uniform", seed=seed)
+        return Basis(layer, width, score="loss")
 
 
 HAR = PairsSetting("identity", 128, Training((256,), 8, 20), Training((128, 256, 128), 8, 20))

@@ -55,7 +55,7 @@ class Client:
 
 def basis(data: str, width: int) -> Basis:
     """Makes the layer that all devices of a run share."""
-    return Basis(HiddenLayer(width, UNITS[data], seed=SEED), width)
+    return Basis(HiddenLayer(width, UNITS[data], seed=SEED), width, score="loss")
 
 
 def digits(data: Labelled, case: int, run: Run) -> list[Client]:

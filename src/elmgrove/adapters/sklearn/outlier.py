@@ -19,8 +19,8 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
 
     Works where normal rows are one cloud, however stretched; not where they are several clouds
     far apart. It learns every row it is given: fit it on normal rows. A typical row scores about
-    -1, whatever the units. With ``measure="loss"``, or an activation other than the identity, scores
-    are mean squared errors of reconstructing the row; nothing is scaled, so scale before then.
+    -1, whatever the units. With ``measure="loss"``, or an activation other than the identity,
+    scores are mean squared errors of reconstructing the row; nothing is scaled, so scale before.
 
     ``units`` None means as many as ``elmgrove.algebra.suggested_units`` says. ``contamination`` is
     the share of the learned rows that ``predict`` calls outliers (-1); after ``partial_fit``, of

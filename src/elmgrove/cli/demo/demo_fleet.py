@@ -96,8 +96,15 @@ def difference(member: Member, rows: Array) -> float:
     """Compares a model with one that learned all these rows in one place (relative, β)."""
     central = Charter(NAME, member.detector.basis, member.detector.model.ridge).start("central")
     central.detector.learn_many(rows)
-    beta = central.detector.model.models[0].beta
-    return float(np.abs(member.detector.model.models[0].beta - beta).max() / np.abs(beta).max())
+    beta = _beta(central)
+    return float(np.abs(_beta(member) - beta).max() / np.abs(beta).max())
+
+
+def _beta(member: Member) -> Array:
+    """The output weights by all that the device learned and received."""
+    own, received = member.detector.evidence, member.detector.received
+    total = own if received is None else own + received
+    return total.solve(member.detector.model.ridge)
 
 
 def _names() -> tuple[str, ...]:

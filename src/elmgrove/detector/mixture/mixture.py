@@ -69,7 +69,11 @@ class Mixture:
 
     def answers(self, X: Array) -> Array:
         """Scores rows that are about to be learned."""
-        return self.scores(X)
+        if self.rule.assign != "loss":
+            return self.scores(X)
+        # Scores decide which pattern learns a row, so nothing may be computed again for these.
+        lowest: Array = self._weighing.scores(X, as_they_are=True).min(axis=0)
+        return lowest
 
     def score_one(self, x: Array) -> float:
         """Scores one row by its best model, in proportion to what is typical of it."""
