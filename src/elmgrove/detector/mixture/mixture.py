@@ -81,16 +81,11 @@ class Mixture:
 
     def scores(self, X: Array) -> Array:
         """Scores each row by its best model, in proportion to what is typical of it."""
-        lowest: Array = self._weighing.scores(X).min(axis=0)
-        return lowest
+        return np.asarray(self._weighing.scores(X).min(axis=0))
 
     def plain_losses(self, X: Array) -> Array:
         """Computes what the best model leaves of each row, to compare with other models'."""
-        best = self._weighing.scores(X).argmin(axis=0)
-        plain = np.empty(len(X))
-        for index in np.unique(best):
-            plain[best == index] = self.models[index].plain_losses(X[best == index])
-        return plain
+        return self._weighing.plain_losses(X)
 
     def left_out(self, X: Array) -> Array:
         """Scores each row, where its own pattern's score is that without the row."""
@@ -105,7 +100,7 @@ class Mixture:
 
     @property
     def edge(self) -> float | None:
-        """The largest score of what is normal here, by own patterns; None if it is not known."""
+        """The largest score of what is normal here, by own patterns; None if not known."""
         return self._weighing.edge
 
     @property

@@ -63,6 +63,14 @@ class Weighing:
         scores *= self._weights[:, np.newaxis]
         return scores
 
+    def plain_losses(self, X: Array) -> Array:
+        """Computes what the best model leaves of each row, to compare with other models'."""
+        best = self.scores(X).argmin(axis=0)
+        plain = np.empty(len(X))
+        for index in np.unique(best):
+            plain[best == index] = self.models[index].plain_losses(X[best == index])
+        return plain
+
     def scores_left_out(self, X: Array, scores: Array, labels: Array) -> Array:
         """Replaces the scores of the own pattern that learned a row by those without that row.
 
