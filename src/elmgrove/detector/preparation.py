@@ -62,7 +62,7 @@ class Preparation:
         return self._featured(self.frames.add(rows))
 
     def next_input(self, row: Any) -> Array | None:
-        """Makes the input that a row completes, as an array of its own; None if rows are missing."""
+        """Makes the input that a row completes, an array of its own; None if rows are missing."""
         x = self.one(row)
         if self.basis.window == 1:
             # The caller may use its buffer again.
