@@ -81,7 +81,9 @@ def test_numbers_that_json_does_not_know_are_not_written() -> None:
         seal("kind", {"x": float("nan")}, {})
 
 
-@pytest.mark.parametrize("name", ["state-1.elm", "fan-1.evidence"])
+@pytest.mark.parametrize(
+    "name", ["state-2.elm", "state-2-loss.elm", "fan-1.evidence", "fan-1-loss.evidence"]
+)
 def test_a_file_can_be_read_and_checked_with_nothing_but_its_description(name: str) -> None:
     """docs/files.md, followed by hand: length, header, tensors, checksum."""
     blob = (GOLDEN / name).read_bytes()

@@ -33,8 +33,8 @@ class Gaussian:
     """One Gaussian for all normal rows, whose moments are sums that can be merged.
 
     What others know is one sum on which it rests. Rows that are learned wait and are added many at
-    a time, and the distance is computed again from time to time; whoever asks for the evidence or
-    for a score gets what all rows together give.
+    a time, and the distance is computed again from time to time; the evidence,
+    and a score that is asked for by itself, are always those of all rows.
     """
 
     #: There are no patterns to tell apart, and no foreign ones to weigh.
