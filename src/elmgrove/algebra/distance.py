@@ -221,10 +221,9 @@ class Distance:
     @property
     def width(self) -> float:
         """How wide the Gaussian is: the mean logarithm of its variances, along its own axes."""
-        # log det Σ / n, and I + LLᵀ = TᵀT
-        T = _cholesky(np.eye(len(self.L)) + self.L @ self.L.T)
-        along = 2.0 * float(np.log(self.deviation).sum() + np.log(T.diagonal()).sum())
-        return along / len(self.mean)
+        # log det Σ / n
+        _, along = np.linalg.slogdet(np.eye(len(self.L)) + self.L @ self.L.T)
+        return (2.0 * float(np.log(self.deviation).sum()) + float(along)) / len(self.mean)
 
     # Explaining
 
