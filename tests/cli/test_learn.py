@@ -131,7 +131,7 @@ def test_a_stated_window_and_score_are_kept_and_taken_over(elmgrove: Elmgrove) -
     detector = saved("fan.elm")
     assert (detector.basis.window, detector.basis.score) == (3, "loss")
     assert detector.basis.layer.units == 4, "a quarter of 18"
-    assert detector.policy == FalseAlarmRate(0.02, 0.8)
+    assert detector.gate.policy == FalseAlarmRate(0.02, 0.8)
     elmgrove("learn", "a.csv", "--state", "like.elm", "--like", "fan.elm")
     assert saved("like.elm").basis == detector.basis
 
@@ -226,7 +226,7 @@ def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
     assert member.detector.basis.layer == HiddenLayer(6, 4, "tanh", "normal", 12)
     assert member.detector.basis.scaling.kind == "minmax"
     assert (member.detector.model.ridge, member.detector.model.forgetting) == (0.5, 0.999)
-    assert member.detector.policy.k == 4
+    assert member.detector.gate.policy.k == 4
 
 
 def test_like_works_with_a_state_and_with_evidence(
@@ -241,4 +241,4 @@ def test_like_works_with_a_state_and_with_evidence(
         == load(fan_2, Member.from_bytes).detector.basis
         == load(fan_1, Member.from_bytes).detector.basis
     )
-    assert made.policy.rate == 0.05
+    assert made.gate.policy.rate == 0.05

@@ -240,7 +240,7 @@ def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
 def golden_member(score: str) -> Member:
     """Two patterns, a third that was joined to the second, a fourth put aside, one foreign."""
     me = golden(score, "Lüfter 2", [IDLE, BUSY])
-    model, recent = me.detector.model, me.detector.recent
+    model, recent = me.detector.model, me.detector.gate.recent
     for rows in (IDLE[:2] - 4.0, IDLE[:3] * [1.0, -1.0, 2.0]):
         model.adopt(rows)
     model.patterns.retired.append(model.own.pop())
@@ -253,7 +253,9 @@ def golden_member(score: str) -> Member:
     ):
         pattern.typical = typical
     model._weighing.weigh(2.0)
-    recent.restore(recent.fields, recent.arrays | {"scores": np.arange(len(recent)) / 4.0})
+    counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
+    scores = {"scores": np.arange(len(recent)) / 4.0}
+    recent.restore({"recent": counters}, recent.arrays | scores)
     return me
 
 
@@ -271,6 +273,8 @@ def test_golden_states_are_read(score: str) -> None:
     first, second = me.detector.model.own
     assert (first.number, second.number) == (1, 2)
     require_sums(first.model.evidence, IDLE)
+    if score == "distance":
+        assert first.model.evidence.centre.tolist() == IDLE[0].tolist()
     assert first.total.tolist() == IDLE.sum(axis=0).tolist()
     assert [(one.number, one.learned, one.weight) for one in second.joined] == [(3, 2, 1.0)]
     assert second.joined[0].total.tolist() == (IDLE[:2] - 4.0).sum(axis=0).tolist()
@@ -279,7 +283,7 @@ def test_golden_states_are_read(score: str) -> None:
     assert sum(len(place.received) for place in me.detector.model.places) == 2
     assert me.published is not None
     assert me.published.parts == me.detector.parts
-    assert me.detector.recent.ordered == [index / 4.0 for index in range(8)]
+    assert me.detector.gate.recent.ordered == [index / 4.0 for index in range(8)]
 
 
 @SCORES
@@ -300,8 +304,7 @@ def require_sums(evidence: Evidence, X: np.ndarray) -> None:
         assert evidence.U.tolist() == (H.T @ H).tolist()
         assert evidence.V.tolist() == (H.T @ X).tolist()
         return
-    assert evidence.centre.tolist() == X[0].tolist()
-    Y = X - X[0]
+    Y = X - evidence.centre
     assert evidence.C.tolist() == ((Y @ layer.alpha).T @ Y).tolist()
     assert evidence.s.tolist() == Y.sum(axis=0).tolist()
     assert evidence.e.tolist() == (Y**2).sum(axis=0).tolist()

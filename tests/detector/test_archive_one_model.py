@@ -107,7 +107,7 @@ def test_many_strays_means_many() -> None:
     detector = Detector(LAYER, **SETTINGS["5 % false alarms, many strays"])
     for row in stream(1, 625):
         detector.observe(row)
-    assert len(detector.recent.strays) > 5
+    assert len(detector.gate.recent.strays) > 5
 
 
 def test_in_the_middle_of_a_cool_down() -> None:

@@ -46,7 +46,7 @@ def taught(rows: int = 300, **settings: Any) -> Detector:
 def state(detector: Detector) -> list[Any]:
     """All that a detector holds, as values that can be compared."""
     own, received = detector.evidence, detector.received
-    ring, quarantine, alarm = detector.recent, detector.quarantine, detector.alarm
+    ring, quarantine, alarm = detector.gate.recent, detector.quarantine, detector.gate.alarm
     sums = [
         ([array.tobytes() for array in e.arrays.values()], e.count) for e in (own, received) if e
     ]

@@ -55,11 +55,11 @@ def recent(scores: list[float]) -> Recent:
 def test_a_row_that_comes_later_is_not_changed_with_those_before() -> None:
     kept = recent([1.0, 2.0, 3.0])
     kept.follow(1.0, 2.0)
-    assert kept.ordered == [4.0, 6.0], "those of the younger half"
+    assert kept.ordered == [2.0, 4.0, 6.0]
     kept.accept(np.zeros(1), 5.0)
-    assert kept.ordered == [5.0, 6.0]
+    assert kept.ordered == [2.0, 4.0, 5.0, 6.0]
     kept.follow(2.0, 1.0)
-    assert kept.ordered == [2.5, 3.0]
+    assert kept.ordered == [1.0, 2.0, 2.5, 3.0]
 
 
 @pytest.mark.parametrize("wrong", [{"factor": 0.0}, {"level": -1.0}])

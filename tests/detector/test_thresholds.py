@@ -20,7 +20,7 @@ def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent
     outside, rows = np.array(strays or []), len(scores)
     counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
     recent.restore(
-        {"recent": {**counters, "refused_at": 0}},
+        {"recent": {**recent.fields["recent"], **counters}},
         {
             "recent": np.zeros((0, 1)),
             "scores": np.array(scores),

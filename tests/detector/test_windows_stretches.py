@@ -38,10 +38,10 @@ def test_rows_in_chunks_complete_the_inputs_that_rows_one_by_one_do(sizes: tuple
 
 def test_a_gap_starts_the_window_again_and_keeps_what_was_learned() -> None:
     detector = taught("distance")
-    held = detector.recent.rows.copy()
+    held = detector.gate.recent.rows.copy()
     detector.interrupt()
-    assert len(detector.last_rows) == 0
-    assert np.array_equal(detector.recent.rows, held), "they are still the last rows learned"
+    assert len(detector.preparation.last_rows) == 0
+    assert np.array_equal(detector.gate.recent.rows, held), "they are still the last rows learned"
     verdicts = detector.observe_many(rows(WIDE, seed=2))
     assert [verdict.learned for verdict in verdicts] == [False, False, False, True]
 
@@ -53,7 +53,7 @@ def test_a_row_of_a_stretch_is_blamed_as_if_it_had_just_come(score: str) -> None
     for place in (0, 2, 3, 7, 9, 11):
         detector.interrupt()
         for x in new[max(place - WIDE + 1, 0) : place]:
-            detector.last_rows.add(x)
+            detector.preparation.last_rows.add(x)
         assert detector.blame_at(new, place, 2) == detector.blame(new[place], 2)
     assert [detector.blame_at(new, place, 1)[0].ago for place in (7, 8, 10)] == [0, 1, 3]
 

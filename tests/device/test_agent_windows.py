@@ -54,7 +54,7 @@ def test_what_is_stated_is_not_decided(caplog: pytest.LogCaptureFixture) -> None
     write_rows(Path("fan.csv"), series(1, 150), NAMES)
     detector = run(window="3", score="loss", confidence=0.8, rate=0.05)
     assert (detector.basis.window, detector.basis.score) == (3, "loss")
-    assert (detector.policy.rate, detector.policy.confidence) == (0.05, 0.8)
+    assert (detector.gate.policy.rate, detector.gate.policy.confidence) == (0.05, 0.8)
     assert "window of" not in caplog.text
 
 

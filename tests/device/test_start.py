@@ -47,7 +47,7 @@ def test_the_first_rows_decide_where_nothing_else_does(start_rows: int, fitted: 
     Agent(Settings(**LIKE | chosen | {"like": ""}, source="fan.csv", start_rows=start_rows)).run()
     detector = load(Path("fan.elm"), Member.from_bytes).detector
     assert detector.basis == Basis.fitted(X[:fitted], None, scaling="minmax", units=4, seed=8)
-    assert (detector.policy.rate, detector.model.forgetting) == (0.05, 0.999)
+    assert (detector.gate.policy.rate, detector.model.forgetting) == (0.05, 0.999)
     assert len(verdicts(Path("fan.jsonl"))) == 50
 
 

@@ -300,7 +300,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_path_is_enough_to_take_part(folder: Path, written: Callable[[Path], str]) -> None:
     for n in (1, 2):
         with connect(written(folder), f"fan-{n}", warmup=7) as session:
-            assert session.detector.warmup == 7
+            assert session.detector.gate.warmup == 7
             assert session.detector.model.ridge == 0.1
             session.detector.learn_many(rows(n))
             assert session.sync().devices == n - 1

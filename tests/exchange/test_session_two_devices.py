@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ class Patterns:
 
     def central(self) -> Detector:
         """One device that has the rows of both."""
-        made = Detector(self.basis.layer, scaling=self.basis.scaling)
+        made = Detector.for_basis(self.basis)
         made.learn_many(np.vstack([self.learned["a"], self.learned["b"]]))
         return made
 
@@ -46,10 +46,11 @@ def digits(a: int, b: int, c: int) -> Patterns:
     return patterns(rows, 16, Scaling())
 
 
-def wines() -> Patterns:
+def wines(score: str = "loss") -> Patterns:
     X, kinds = load_wine(return_X_y=True)
     rows = {"a": X[kinds == 0], "b": X[kinds == 2], "c": X[kinds == 1]}
-    return patterns(rows, 5, Scaling.fitted("standard", X))
+    made = patterns(rows, 5, Scaling.fitted("standard", X))
+    return replace(made, basis=replace(made.basis, score=score))
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def devices(server: Server, known: Patterns) -> Iterator[tuple[Session, Session]
     """Device A, which has learned its pattern, and device B with another."""
     token, url = server.found(Charter("fleet", known.basis)).token, f"{server.base}/fleet"
     # A rate that a hundred rows suffice for.
-    rate = FalseAlarmRate(0.05)
+    rate = FalseAlarmRate(0.05, confidence=0)
     with (
         connect(url, "device-a", token=token, threshold=rate) as a,
         connect(url, "device-b", token=token, threshold=rate) as b,
@@ -102,7 +103,7 @@ def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
         at_home, before = losses(a, known), losses(b, known)
         assert before["a"] > 5 * at_home["a"]
         assert flagged(b, known.fresh["a"]) > 0.9
-        assert flagged(b, known.fresh["c"]) > 0.9
+        assert flagged(b, known.fresh["c"]) > 0.8
 
         a.sync()
         report = b.sync()
@@ -113,9 +114,10 @@ def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
         assert after["b"] < 2 * before["b"]
         assert flagged(b, known.fresh["a"]) < 0.2
         assert flagged(b, known.fresh["b"]) < 0.3
-        # What neither has learned stays strange.
+        # What neither has learned stays strange; the threshold is of 60 rows, scored before they
+        # were learned, and higher than one of rows left out would be.
         assert after["c"] > 4 * after["a"]
-        assert flagged(b, known.fresh["c"]) > 0.9
+        assert flagged(b, known.fresh["c"]) > 0.8
 
 
 @pytest.mark.parametrize("known", [digits(0, 1, 4), wines()], ids=["digits", "wines"])
@@ -134,6 +136,21 @@ def test_both_devices_end_with_the_model_of_central_training(
             assert away_from(session, central) < 1e-9
         assert losses(b, known)["a"] < 1.6 * at_home["a"]
         assert losses(b, known)["c"] > 0.6 * before["c"]
+
+
+def test_by_distance_both_devices_end_with_the_model_of_central_training(server: Server) -> None:
+    known = wines("distance")
+    rows = np.vstack(list(known.fresh.values()))
+    with devices(server, known) as (a, b):
+        expected, before = known.central().score_many(rows), losses(b, known)
+        for session in (a, b, a):
+            session.sync()
+        for session in (a, b):
+            np.testing.assert_allclose(session.detector.score_many(rows), expected, rtol=1e-9)
+        assert losses(b, known)["a"] < 0.5 * before["a"]
+        a.leave()
+        b.sync()
+        assert losses(b, known) == pytest.approx(before, rel=1e-9)
 
 
 def test_after_it_left_nothing_of_a_device_is_known_to_the_other(server: Server) -> None:

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible, Scaling
+from elmgrove.algebra import zero_evidence
 from elmgrove.federation import Charter, Contribution, Departure, Refused, address_of
 from elmgrove.federation.charter import LARGEST
 
 LAYER = HiddenLayer(3, 2, activation="tanh", seed=1)
 BASIS = Basis(LAYER, 3, ("a", "b", "ü"), Scaling.minmax([0, 0, 0], [1, 2, 3]))
+DISTANT = Basis(replace(LAYER, activation="identity"), 12, window=4, score="distance")
 CHARTER = Charter("fans", BASIS, ridge=0.25, members=("fan-*", "pump"))
 
 
@@ -23,7 +25,8 @@ def zero(origin: str, basis: Basis = BASIS) -> Contribution:
 
 
 @pytest.mark.parametrize(
-    "charter", [CHARTER, Charter("x", Basis(LAYER, 3)), replace(CHARTER, members=())]
+    "charter",
+    [CHARTER, Charter("x", Basis(LAYER, 3)), replace(CHARTER, members=()), Charter("x", DISTANT)],
 )
 def test_a_charter_is_the_same_after_its_journey(charter: Charter) -> None:
     assert Charter.from_fields(json.loads(json.dumps(charter.fields))) == charter
@@ -43,6 +46,10 @@ def test_what_is_not_stated_is_as_usual() -> None:
         {"basis": {}},
         {"basis": None},
         {"basis": Basis(LAYER, 2).fields},
+        {"basis": {**BASIS.fields, "window": 0}},
+        {"basis": {**BASIS.fields, "window": 2}},
+        {"basis": {**BASIS.fields, "score": "distance"}},
+        {"basis": {**BASIS.fields, "score": "error"}},
         {"fingerprint": "0" * 64},
         {"fingerprint": None},
     ],
@@ -115,7 +122,7 @@ def test_a_device_starts_as_the_charter_says_with_its_own_settings_beside() -> N
     member = CHARTER.start("fan-1", warmup=5, forgetting=0.5)
     assert (member.name, member.detector.learned, member.shared) == ("fan-1", 0, None)
     assert member.detector.basis == BASIS
-    assert (member.detector.model.ridge, member.detector.warmup) == (0.25, 5)
+    assert (member.detector.model.ridge, member.detector.gate.warmup) == (0.25, 5)
 
 
 # Names in URLs and files
@@ -145,3 +152,29 @@ def test_a_name_that_makes_no_address_is_refused(name: str) -> None:
 @pytest.mark.parametrize(("name", "address"), [("fan-1", "fan-1"), ("a b/ü", "a%20b%2F%C3%BC")])
 def test_addresses_are_those_of_urls(name: str, address: str) -> None:
     assert address_of(name) == address
+
+
+def test_a_charter_carries_window_and_score() -> None:
+    charter = Charter("fans", DISTANT)
+    assert (charter.fields["basis"]["window"], charter.fields["basis"]["score"]) == (4, "distance")
+    detector = charter.start("fan-1").detector
+    assert (detector.basis.window, detector.basis.score) == (4, "distance")
+
+
+@pytest.mark.parametrize("missing", ["window", "score"])
+def test_a_charter_of_before_0_2_is_refused_by_its_age(missing: str) -> None:
+    old = {name: value for name, value in BASIS.fields.items() if name != missing}
+    with pytest.raises(BadInput, match=rf"{missing}.*before 0\.2"):
+        Charter.from_fields({"name": "x", "basis": old})
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (replace(DISTANT, window=1, outputs=3), "window: 4 here, 1 there"),
+        (replace(DISTANT, score="loss"), "score: 'distance' here, 'loss' there"),
+    ],
+)
+def test_another_window_or_score_is_a_mismatch_with_the_reason(other: Basis, reason: str) -> None:
+    with pytest.raises(Mismatch, match=reason):
+        Charter("fans", DISTANT).require(Contribution("a", 1, (zero_evidence(other),)))

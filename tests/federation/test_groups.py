@@ -7,6 +7,7 @@ import pytest
 
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
+from elmgrove.algebra import fit
 from elmgrove.algebra.screening import Screening
 from elmgrove.algebra.similarity import Fitted, groups, join
 from elmgrove.federation import (
@@ -15,7 +16,7 @@ from elmgrove.federation import (
     by_parameters,
     group,
 )
-from support.contributions import RIDGE, evidence, near, said
+from support.contributions import RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, literal_loss
 from support.serving import evidence as evidence_of_fan
 
@@ -183,3 +184,32 @@ def test_what_can_not_be_grouped_is_said() -> None:
             rule([*SAID, Contribution("other", 9, (evidence_of_fan(near(1, 1)),))], RIDGE)
         assert rule([], RIDGE).count == 0
         assert rule(SAID[:1], RIDGE).labels == (0,)
+
+
+# By distance
+
+
+def test_by_distance_devices_of_one_kind_are_a_group() -> None:
+    """More than are compared without screening by loss."""
+    held = [distant(f"{n:02}", cloud(n % 3, n)) for n in range(12)]
+    found = by_evidence(held, RIDGE)
+    assert found.labels == (0, 1, 2) * 4
+    assert found.refused is not None
+    assert max(step.loss for step in found.steps) <= 0.1 < found.refused.loss
+    assert by_evidence(held, RIDGE, 2).count == 2
+    assert by_evidence(held, RIDGE, tolerance=0.0).count == 12
+    assert by_evidence([], RIDGE).count == 0
+
+
+def test_by_distance_a_join_loses_how_much_farther_the_worse_off_lie() -> None:
+    clouds = (cloud(0, 1), cloud(0, 2), cloud(1, 3))
+    a, b, c = (fit(distant("x", X).evidence, 0.0) for X in clouds)
+    away = max(a.distance.mean_score(c.distance), c.distance.mean_score(a.distance))
+    assert a.loss_with(c) == c.loss_with(a) == pytest.approx(away - 1.0)
+    assert abs(a.loss_with(b)) < 0.1 < 1.0 < a.loss_with(c)
+
+
+def test_by_distance_there_are_no_parameters_to_group_by() -> None:
+    held = [distant(f"{n}", cloud(0, n)) for n in range(3)]
+    with pytest.raises(BadInput, match="no parameters β to be grouped by: group them by evidence"):
+        by_parameters(held, RIDGE)

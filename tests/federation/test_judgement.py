@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.algebra import Distance, mean_scores
 from elmgrove.federation import Contribution, judge
-from support.contributions import BASIS, RIDGE, evidence, rows, said
+from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, rows, said
+from support.moments import distance_basis, moments_of
 
 
 def literal_beta(X: np.ndarray) -> np.ndarray:
@@ -74,3 +76,53 @@ def test_parts_of_different_making_are_not_compared() -> None:
     other = Contribution("b", 5, (evidence(rows(1), Basis(HiddenLayer(6, 4, seed=3), 6)),))
     with pytest.raises(Mismatch):
         judge([said("a", rows(1)), other], RIDGE)
+
+
+# By distance
+
+
+def test_by_distance_each_is_judged_by_how_far_its_rows_lie_from_each() -> None:
+    X = [cloud(0, 1), cloud(0, 2, 40), cloud(1, 3), cloud(2, 4, 5)]
+    judgement = judge([distant(f"{n}", part) for n, part in enumerate(X)], RIDGE)
+    models = [Distance(moments_of(DISTANT, part)) for part in X]
+    for i, model in enumerate(models):
+        assert judgement.error[i, i] == pytest.approx(1.0)
+        for j, other in enumerate(models):
+            assert judgement.error[i, j] == pytest.approx(model.mean_score(other), rel=1e-9)
+    # From rows: the mean of the squared distances, before anything is damped or counted twice.
+    for i in (0, 2):
+        for j in (0, 2):
+            model, there = models[i], X[j]
+            Z = (there - model.mean) / model.deviation
+            far = (np.square(Z).sum(axis=1) - np.square(Z @ model.K.T).sum(axis=1)).mean() / 6
+            assert judgement.error[i, j] == pytest.approx(model.times_typical(far), rel=0.05)
+    assert judgement.error[0, 1] < 1.3
+    assert min(judgement.error[0, 2], judgement.error[2, 0]) > 5
+
+
+def test_by_distance_a_device_without_rows_explains_nothing_and_can_not_be_judged() -> None:
+    empty = distant("b", cloud(0, 1, 0))
+    judgement = judge([distant("a", cloud(0, 1)), empty, distant("c", cloud(0, 2))], RIDGE)
+    assert np.isnan(judgement.error[:, 1]).all()
+    assert np.isinf(judgement.error[1, [0, 2]]).all()
+    assert judgement.strangeness[0] == pytest.approx(1.0, abs=0.2)
+    assert judge([empty], RIDGE).strangeness.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("columns", [3, 7])
+def test_all_pairs_at_once_are_what_one_after_the_other_is(columns: int) -> None:
+    """More than are taken at once, some of them far away or wide."""
+    basis = distance_basis(columns, 3)
+    rng = np.random.default_rng(columns)
+    models = [
+        Distance(
+            moments_of(
+                basis, 10.0 ** rng.integers(-3, 4) * rng.normal(rng.normal(), 1, (30, columns))
+            )
+        )
+        for _ in range(40)
+    ]
+    together = mean_scores(models)
+    for i, j in ((0, 0), (0, 39), (39, 0), (12, 33), (33, 12), (31, 32)):
+        assert together[i, j] == pytest.approx(models[i].mean_score(models[j]), rel=1e-9)
+    assert mean_scores([]).shape == (0, 0)

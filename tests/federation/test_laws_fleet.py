@@ -21,7 +21,14 @@ from elmgrove.federation import (
     Entry,
     entry_from_bytes,
 )
-from support.fleet_machine import CHARTER, Device, Fleet, FleetOnMemory
+from support.fleet_machine import (
+    BY_DISTANCE,
+    IN_WINDOWS,
+    MIXED,
+    Device,
+    Fleet,
+    FleetOnMemory,
+)
 
 TIMES = settings(max_examples=25, stateful_step_count=20, deadline=None)
 
@@ -35,7 +42,7 @@ class FleetOnFolder(FleetOnMemory):
 
     def make_exchange(self) -> Exchange:
         self.folder = tempfile.TemporaryDirectory()
-        FolderExchange.create(Path(self.folder.name), CHARTER)
+        FolderExchange.create(Path(self.folder.name), self.charter)
         return FolderExchange(Path(self.folder.name))
 
     def teardown(self) -> None:
@@ -102,7 +109,7 @@ class FleetOfPeers(Fleet):
         device.restore(back)
         if before > len(device.rows):
             # A departure has an epoch of its own.
-            self.learn(number, before - len(device.rows) + leaving)
+            self.teach(number, before - len(device.rows) + leaving)
         self.give(number)
         second.member.receive_all(self.told_by(device))
         mine = [one.member.ledger.get(device.member.name) for one in (first, second)]
@@ -149,6 +156,31 @@ class GuardedFleetOfPeers(FleetOfPeers):
     guarded = True
 
 
+class DistantFleetOnMemory(FleetOnMemory):
+    """Devices that score by distance, and whose rows lie far from each other's."""
+
+    charter, apart = MIXED, 1e3
+
+
+class DistantFleetOnFolder(FleetOnFolder):
+    charter, apart = BY_DISTANCE, 1e3
+
+
+class DistantFleetOfPeers(FleetOfPeers):
+    charter, apart = BY_DISTANCE, 10.0
+
+
+class GuardedFleetInWindows(FleetOfPeers):
+    charter, guarded = IN_WINDOWS, True
+
+
+for machine in (
+    DistantFleetOnMemory,
+    DistantFleetOnFolder,
+    DistantFleetOfPeers,
+    GuardedFleetInWindows,
+):
+    machine.TestCase.settings = settings(TIMES, max_examples=12)
 for machine in (
     FleetOnMemory,
     GuardedFleetOnMemory,
@@ -162,3 +194,7 @@ TestGuardedFleetOnMemory = GuardedFleetOnMemory.TestCase
 TestFleetOnFolder = FleetOnFolder.TestCase
 TestFleetOfPeers = FleetOfPeers.TestCase
 TestGuardedFleetOfPeers = GuardedFleetOfPeers.TestCase
+TestDistantFleetOnMemory = DistantFleetOnMemory.TestCase
+TestDistantFleetOnFolder = DistantFleetOnFolder.TestCase
+TestDistantFleetOfPeers = DistantFleetOfPeers.TestCase
+TestGuardedFleetInWindows = GuardedFleetInWindows.TestCase

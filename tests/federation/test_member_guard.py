@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
-from elmgrove import Basis, Evidence, HiddenLayer
+from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.federation import Charter, Contribution, Member, least_new_rows
+from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.sealed import unseal
 
 CHARTER = Charter("fans", Basis(HiddenLayer(64, 32, activation="tanh", seed=3), 64))
 LEAST = least_new_rows(CHARTER.basis)
@@ -166,3 +168,68 @@ def test_no_two_uploads_are_ever_fewer_rows_apart(plan: list[int | str]) -> None
             getattr(life, step)()
     for before, after in pairwise(life.uploads):
         assert after.count - before.count >= ENOUGH
+
+
+# The guard counts raw rows against the numbers of an upload
+
+
+@pytest.mark.parametrize(
+    ("basis", "numbers"),
+    [
+        (Basis(HiddenLayer(4, 3), 4), 3 * 4 // 2 + 3 * 4),
+        (Basis(HiddenLayer(4, 4), 4, score="distance"), 4 * 5 // 2 + 4 + 4),
+        (Basis(HiddenLayer(4, 3), 4, score="distance"), 3 * 4 + 4 + 4),
+        (Basis(HiddenLayer(4, 8), 40, window=10, score="distance"), 8 * 40 + 40 + 40),
+        (Basis(HiddenLayer(4, 40), 40, window=10, score="distance"), 40 * 41 // 2 + 40 + 40),
+        (Basis(HiddenLayer(4, 8), 40, window=10), 8 * 9 // 2 + 8 * 40),
+    ],
+)
+def test_as_many_values_of_rows_are_new_as_an_upload_has_numbers(
+    basis: Basis, numbers: int
+) -> None:
+    """With a window as well: neighbouring windows share rows, so each row is counted once."""
+    least = least_new_rows(basis)
+    assert 4 * (least - 1) < numbers <= 4 * least
+    me = Charter("fans", basis).start("me")
+    X = np.random.default_rng(1).normal(size=(3 * least, 4))
+    me.detector.learn_many(X[: least + basis.window - 2])
+    assert me.offer() is None
+    assert me.rows_missing() == 1
+    me.detector.learn_one(X[least + basis.window - 2])
+    first = me.offer()
+    assert first is not None
+    sent = unseal(EVIDENCE_FORMAT, first.to_bytes())[1]
+    assert sum(array.size for name, array in sent.items() if name != "centre") == numbers
+    me.detector.learn_many(X[-least + 1 :])
+    assert me.offer() == first
+    me.detector.learn_one(X[0])
+    assert me.offer() != first
+
+
+def test_after_gaps_still_as_many_raw_rows_are_new() -> None:
+    basis = Basis(HiddenLayer(4, 8), 40, window=10, score="distance")
+    me, learned = Charter("fans", basis).start("me"), 0
+    for seed in range(100):
+        me.detector.interrupt()
+        me.detector.learn_many(np.random.default_rng(seed).normal(size=(12, 4)))
+        learned += 12
+        if me.offer() is not None:
+            break
+    assert learned >= least_new_rows(basis)
+
+
+@pytest.mark.parametrize("scaling", [Scaling(), Scaling.standard([100.0] * 4, [2.0] * 4)])
+def test_no_row_is_given_away_as_a_centre(scaling: Scaling) -> None:
+    basis = Basis(HiddenLayer(4, 4), 4, None, scaling, score="distance")
+    me = Charter("fans", basis).start("me")
+    X = np.random.default_rng(1).normal(100.0, 2.0, size=(60, 4))
+    me.detector.learn_many(X)
+    given = me.offer()
+    assert given is not None
+    assert given.evidence.close_to(me.detector.evidence)
+    centre = given.evidence.centre
+    assert not np.isin(centre, X).any()
+    # It follows from the sums: another order of rows gives the same.
+    other = Charter("fans", basis).start("me")
+    other.detector.learn_many(X[::-1])
+    np.testing.assert_array_equal(other.contribution().evidence.centre, centre)

@@ -1,4 +1,4 @@
-"""Moments that no rows can have are refused, with the reason, by whoever is given them."""
+"""Moments that no rows can have are refused, with the reason, by all who are given them."""
 
 from typing import Any
 

@@ -42,11 +42,15 @@ SETTINGS: dict[str, Any] = {
     "quarantine": 8,
     "quarantine_run": 2,
     "promote_after": 3,
-    "recent_clock": 6,
-    "recent_stride": 1,
-    "recent_level": 0.5,
-    "recent_factor": 2.0,
-    "refused_at": 5,
+    "recent": {
+        "clock": 6,
+        "accepted": 8,
+        "strayed": 2,
+        "stride": 1,
+        "refused_at": 5,
+        "level": 0.5,
+        "factor": 2.0,
+    },
     "limit": [1.25, 7.0],
     "progress": {
         "state": "watching",
@@ -192,10 +196,10 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert me.name == "Lüfter 2"
     assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.25)
     assert (detector.model.ridge, detector.model.forgetting) == (0.25, 0.5)
-    assert detector.recent.rows.tolist() == arrays["recent"].tolist()
-    assert detector.recent.ordered == [0.125, 0.25, 0.5, 1.0]
+    assert detector.gate.recent.rows.tolist() == arrays["recent"].tolist()
+    assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
     assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
-    assert (detector.alarm.quiet, list(detector.alarm.recent)) == (4, [False, True, True])
+    assert (detector.gate.alarm.quiet, list(detector.gate.alarm.recent)) == (4, [False, True, True])
     assert detector.progress.seen[:3] == (5, 1, 1)
 
 
@@ -219,7 +223,7 @@ def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
     for part, y, w in (
         (me.detector.evidence, Y, weights),
         (me.detector.received, Y, np.ones(4)),
-        (me.shared.evidence, Y[:2], np.array([0.5, 1.0])),
+        (me.published.parts[0].evidence, Y[:2], np.array([0.5, 1.0])),
     ):
         assert part.centre.tolist() == X[0].tolist()
         assert part.C.tolist() == (((y @ A).T * w) @ y).tolist()
@@ -227,6 +231,9 @@ def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
         assert part.e.tolist() == (w @ y**2).tolist()
         assert part.count == w.sum()
     assert (me.shared.epoch, me.contribution().epoch) == (5, 7)
+    # What is given away is about another centre than the first row.
+    assert me.shared.evidence.close_to(me.published.parts[0].evidence)
+    assert not np.isin(me.shared.evidence.centre, X).any()
     assert [(held.origin, held.epoch) for held in me.ledger] == [("Lüfter 1", 4)]
 
 
@@ -235,7 +242,7 @@ def test_the_golden_device_by_loss_goes_on() -> None:
     me = Member.from_bytes(LOSS.blob)
     verdict = me.detector.observe([40.0, 10.0, -4.0])
     assert (verdict.anomalous, verdict.alarm) == (True, False)
-    assert me.detector.alarm.quiet == 3
+    assert me.detector.gate.alarm.quiet == 3
     assert me.detector.quarantine.run == 3
     assert me.forget("fan-3")
 
@@ -300,6 +307,9 @@ WRONG_FIELDS = [
     *((f"detector/{name}", "x") for name in LOSS.fields["detector"]),
     *((f"detector/{name}", [None]) for name in LOSS.fields["detector"]),
     *((f"detector/{name}", -1) for name in LOSS.fields["detector"]),
+    *((f"detector/recent/{name}", ...) for name in SETTINGS["recent"]),
+    *((f"detector/recent/{name}", "x") for name in SETTINGS["recent"]),
+    *((f"detector/recent/{name}", -(10**6)) for name in SETTINGS["recent"]),
     *((f"detector/progress/{name}", ...) for name in SETTINGS["progress"]),
     *((f"detector/progress/{name}", "x") for name in SETTINGS["progress"]),
     *((f"detector/progress/{name}", -1) for name in SETTINGS["progress"]),
@@ -333,7 +343,7 @@ WRONG_FIELDS = [
     ("detector/forgetting", 2.0),
     ("detector/limit", [1.25]),
     ("detector/limit", [1.25, 6.5]),
-    ("detector/recent_factor", 0.0),
+    ("detector/recent/factor", 0.0),
 ]
 
 

@@ -224,7 +224,7 @@ comings = st.lists(
 def test_moments_that_come_change_and_go_leave_what_a_new_sum_of_those_there_gives(
     basis: Basis, changes: list[tuple[int, float, int, bool]]
 ) -> None:
-    """In any order, whoever came first, and with devices 1e8 times as large among them."""
+    """In any order, and with devices 1e8 times as large among them."""
     running, there = RunningSum(basis), dict[int, Evidence]()
     for step, (name, size, offset, coarse) in enumerate(changes):
         dtype = np.float32 if coarse and size == 1.0 else np.float64

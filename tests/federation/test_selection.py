@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.federation import Benefit, Contribution, Cost, Everyone, Named, Quality, within
+from elmgrove.algebra import fit
+from elmgrove.federation import (
+    Benefit,
+    Contribution,
+    Cost,
+    Everyone,
+    Named,
+    Quality,
+    SameGroup,
+    within,
+)
+from support.contributions import cloud, distant
 
 BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)
 RIDGE = 0.01
@@ -187,3 +198,69 @@ def test_a_negative_cost_is_refused(wrong: float) -> None:
     for cost in ({"seconds": wrong}, {"bytes": wrong}):
         with pytest.raises(BadInput, match="negative"):
             Cost(**cost)
+
+
+# By distance
+
+ALIKE = [distant(f"alike-{n}", cloud(0, n)) for n in range(4)]
+UNLIKE = [distant(f"unlike-{n}", cloud(n, 9)) for n in (1, 2)]
+
+
+def test_by_distance_benefit_takes_those_alike_and_nobody_else() -> None:
+    own = distant("own", cloud(0, 20))
+    for others in permutations([*ALIKE[:2], *UNLIKE]):
+        assert names(Benefit().choose(own, RIDGE, others)) == ["alike-0", "alike-1"]
+    assert Benefit().choose(own, RIDGE, UNLIKE) == []
+    assert Benefit().choose(own, RIDGE, []) == []
+
+
+def test_by_distance_benefit_sees_a_peer_whose_rows_lie_elsewhere_or_vary_more() -> None:
+    own, rows = distant("own", cloud(0, 20)), cloud(0, 21)
+    middle = rows.mean(axis=0)
+    moved = distant("moved", rows + np.array([3.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+    wide, narrow = (
+        distant(name, middle + by * (rows - middle)) for name, by in (("wide", 2), ("narrow", 0.5))
+    )
+    assert Benefit().choose(own, RIDGE, [moved, wide, narrow]) == []
+    assert names(Benefit(99.0).choose(own, RIDGE, [moved])) == ["moved"]
+
+
+def test_by_distance_benefit_stops_where_many_small_steps_lead_away() -> None:
+    """Each is near enough by itself; all together, with many more rows, are not."""
+    own = distant("own", cloud(0, 20))
+    steps = np.array([0.2, 0.0, 0.0, 0.0, 0.0, 0.0])
+    rows = [cloud(0, 30 + n) + n * steps for n in range(6)]
+    others = [distant(f"{n}", X) for n, X in enumerate(rows)]
+    chosen = Benefit(0.3).choose(own, RIDGE, others)
+    assert 0 < len(chosen) < len(others)
+    together = Evidence.sum([one.evidence for one in chosen])
+    assert fit(own.evidence, 0.0).loss_with(fit(together, 0.0)) <= 0.3 + 20 / 600
+
+
+def test_by_distance_benefit_with_few_rows_takes_those_alike_as_well() -> None:
+    own = distant("own", cloud(0, 20, 50))
+    assert names(Benefit().choose(own, RIDGE, [*ALIKE, *UNLIKE])) == names(ALIKE)
+    nobody = distant("nobody", cloud(0, 1, 0))
+    assert Benefit().choose(nobody, RIDGE, UNLIKE) == UNLIKE
+    assert Benefit().choose(own, RIDGE, [nobody]) == []
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan])
+def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
+    with pytest.raises(BadInput, match="tolerance"):
+        Benefit(tolerance)
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_by_distance_quality_leaves_the_odd_one_out_and_nobody_else(place: int) -> None:
+    own, alike = distant("own", cloud(0, 20)), [distant(f"{n}", cloud(0, n)) for n in range(5)]
+    others = [*alike[:place], UNLIKE[0], *alike[place:]]
+    assert Quality().choose(own, RIDGE, others) == alike
+    assert Quality().choose(own, RIDGE, alike) == alike
+
+
+def test_by_distance_the_same_group_is_those_alike() -> None:
+    own = distant("own", cloud(0, 20))
+    assert SameGroup().choose(own, RIDGE, [*ALIKE, *UNLIKE]) == ALIKE
+    with pytest.raises(BadInput, match="no parameters"):
+        SameGroup("parameters").choose(own, RIDGE, ALIKE)

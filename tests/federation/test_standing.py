@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.federation import (
     Contribution,
     Grouping,
@@ -18,7 +18,7 @@ from elmgrove.federation import (
     group,
     returned,
 )
-from support.contributions import BASIS, RIDGE, evidence, near, said
+from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.serving import evidence as evidence_of_fan
 
@@ -320,3 +320,28 @@ def test_the_same_twice_is_once_and_leaving_and_coming_back_too(
     once = walked(distance, [*way, (name, word)])
     alike(walked(distance, [*way, (name, word), (name, word)]), once)
     alike(walked(distance, [*way, (name, word), (name, None), (name, word)]), once)
+
+
+# By distance
+
+
+def test_by_distance_devices_join_change_and_leave_the_group_of_their_kind() -> None:
+    groups = StandingGroups(DISTANT, RIDGE, by_evidence([], RIDGE))
+    held = [distant(f"{n}", cloud(n % 2, n)) for n in range(6)]
+    assert [groups.take(one) for one in held] == [(0,), (1,)] * 3
+    assert groups.partners("0") == {"2", "4"}
+    # The first, about whose centre all were added up, becomes another kind, far away.
+    groups.take(distant("0", 1e6 + cloud(3, 9)))
+    assert groups.grouping.count == 3
+    assert groups.partners("2") == {"4"}
+    groups.leave("2")
+    assert groups.returned("4") == ()
+    groups.take(held[2])
+    [back] = groups.returned("2")
+    assert back.close_to(held[4].evidence, 1e-12)
+    assert groups.merged("fans", 1, "2").devices == 1
+
+
+def test_by_distance_standing_groups_by_parameters_are_refused() -> None:
+    with pytest.raises(BadInput, match="no parameters"):
+        StandingGroups(DISTANT, RIDGE, Grouping("parameters", (), ()))

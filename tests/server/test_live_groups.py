@@ -258,7 +258,7 @@ def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
     fits, does_not = (Contribution("fan-1", 50 * n, tuple(parts[:n])) for n in (4, 5))
     size = len(fits.to_bytes())
     with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:
-        fans = running.found(Charter("fans", Basis(layer, 40)))
+        fans = running.found(Charter("fans", parts[0].basis))
         fans.enrol("fan-1")
         published(fans, fits)
         answer = fans.put(does_not)

@@ -4,6 +4,7 @@ import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import Contribution
+from support.moments import moments_of
 
 BASIS = Basis(HiddenLayer(6, 4, activation="tanh", seed=2), 6)
 RIDGE = 0.05
@@ -32,4 +33,23 @@ def evidence(X: np.ndarray, basis: Basis = BASIS) -> Evidence:
 def said(origin: str, *patterns: np.ndarray) -> Contribution:
     """What a device says that has these patterns."""
     parts = tuple(evidence(X) for X in patterns)
+    return Contribution(origin, sum(map(len, patterns)), parts)
+
+
+# By distance
+
+#: Six columns as they come, for which all products are held.
+DISTANT = Basis(HiddenLayer(6, 6), 6, score="distance")
+
+
+def cloud(kind: int, noise: int, count: int = 600) -> np.ndarray:
+    """Rows of one kind: they lie where, and vary together as, only that kind does."""
+    shape, rng = np.random.default_rng(50 + kind), np.random.default_rng([kind, noise])
+    middle, mixing = 5.0 * shape.normal(size=6), shape.normal(size=(3, 6))
+    return middle + rng.normal(size=(count, 3)) @ mixing + 0.3 * rng.normal(size=(count, 6))
+
+
+def distant(origin: str, *patterns: np.ndarray) -> Contribution:
+    """What a device says that scores by distance and has these patterns."""
+    parts = tuple(moments_of(DISTANT, X).about_mean() for X in patterns)
     return Contribution(origin, sum(map(len, patterns)), parts)

@@ -10,7 +10,8 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from elmgrove import Basis, HiddenLayer
+from elmgrove import Basis, Detector, HiddenLayer
+from elmgrove.detector.windows import stacked
 from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
 from elmgrove.federation import (
     Charter,
@@ -28,6 +29,11 @@ CHARTER = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3)
 
 LEAST = least_new_rows(CHARTER.basis)
 
+#: Devices that score by distance: rows as they come, mixed or not, and two side by side.
+BY_DISTANCE = Charter("fans", Basis(HiddenLayer(3, 3), 3, score="distance"))
+MIXED = Charter("fans", Basis(HiddenLayer(3, 2, seed=5), 3, score="distance"))
+IN_WINDOWS = Charter("fans", Basis(HiddenLayer(3, 4, seed=5), 6, window=2, score="distance"))
+
 
 NOTHING = np.empty((0, 3))
 
@@ -43,14 +49,24 @@ class Device:
     forgot_giving: bool = False
     backups: list[tuple[bytes, np.ndarray, np.ndarray | None]] = field(default_factory=list)
 
+    @property
+    def basis(self) -> Basis:
+        return self.member.detector.basis
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """What was learned: rows, or as many side by side as a window has."""
+        return stacked(self.rows, self.basis.window)
+
     def learn(self, rows: np.ndarray) -> None:
         self.member.detector.learn_many(rows)
         self.rows = np.vstack([self.rows, rows])
 
     def offered(self, guarded: bool) -> None:
         """The rule of the guard, in the test's own words."""
-        new = len(self.rows) - (0 if self.given is None else len(self.given))
-        if not guarded or new >= LEAST:
+        before = NOTHING if self.given is None else self.given
+        new = len(self.inputs) - len(stacked(before, self.basis.window))
+        if not guarded or new >= least_new_rows(self.basis):
             self.given, self.forgot_giving = self.rows, False
 
     def back_up(self) -> None:
@@ -65,11 +81,19 @@ class Device:
 
 def require_central_model(device: Device, others: Collection[Device]) -> None:
     """Asserts that the device's model is the one of all these rows in one place."""
-    shared = [other.given for other in others if other.given is not None]
-    X = np.vstack([device.rows, *shared])
-    H = np.tanh(X @ CHARTER.basis.layer.alpha + CHARTER.basis.layer.b)
-    total = device.member.detector.model.total
-    assert total.count == len(X)
+    window = device.basis.window
+    shared = [stacked(other.given, window) for other in others if other.given is not None]
+    X = np.vstack([device.inputs, *shared])
+    assert device.member.detector.model.total.count == len(X)
+    if device.basis.score == "distance":
+        _require_moments(device, X)
+    else:
+        _require_solution(device, X)
+
+
+def _require_solution(device: Device, X: np.ndarray) -> None:
+    total, layer = device.member.detector.model.total, device.basis.layer
+    H = np.tanh(X @ layer.alpha + layer.b)
     np.testing.assert_allclose(total.energy, np.square(X).sum(), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(total.U, H.T @ H, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(total.V, H.T @ X, rtol=1e-9, atol=1e-9)
@@ -77,13 +101,32 @@ def require_central_model(device: Device, others: Collection[Device]) -> None:
     np.testing.assert_allclose(device.member.detector.model.beta, beta, rtol=1e-9, atol=1e-9)
 
 
+def _require_moments(device: Device, X: np.ndarray) -> None:
+    total, basis = device.member.detector.model.total, device.basis
+    if not len(X):
+        return
+    Y = X - total.centre
+    H = Y if basis.layer.units >= basis.inputs else Y @ basis.hidden.alpha
+    size = np.square(Y).sum()
+    for name, expected in (("C", H.T @ Y), ("s", Y.sum(axis=0)), ("e", np.square(Y).sum(axis=0))):
+        np.testing.assert_allclose(getattr(total, name), expected, rtol=1e-9, atol=1e-9 * size)
+    central = Detector.for_basis(basis).model
+    central.learn_all(X)
+    there, here = central.scores(X), device.member.detector.model.scores(X)
+    np.testing.assert_allclose(here, there, rtol=1e-8, atol=1e-9)
+
+
 class Fleet(RuleBasedStateMachine):
     """What devices do by themselves, however they reach each other."""
 
     guarded = False
+    charter = CHARTER
+    #: How far apart the devices' rows lie.
+    apart = 0.0
 
     def __init__(self) -> None:
         super().__init__()
+        self.least = least_new_rows(self.charter.basis) + self.charter.basis.window - 1
         self.devices: dict[str, Device] = {}
         self.rng = np.random.default_rng(1)
 
@@ -98,19 +141,23 @@ class Fleet(RuleBasedStateMachine):
     def three_devices(self) -> None:
         for number in range(3):
             self.new_device()
-            self.learn(number, LEAST)
+            self.teach(number, self.least)
             self.give(number)
 
     @precondition(lambda self: len(self.devices) < len(NAMES))
     @rule()
     def new_device(self) -> None:
         name = NAMES[len(self.devices)]
-        self.devices[name] = Device(CHARTER.start(name))
+        self.devices[name] = Device(self.charter.start(name))
         self.devices[name].back_up()
 
-    @rule(number=st.integers(0, 3), count=st.sampled_from([1, LEAST, 2 * LEAST]))
-    def learn(self, number: int, count: int) -> None:
-        self.one(number).learn(self.rng.normal(size=(count, 3)))
+    @rule(number=st.integers(0, 3), times=st.sampled_from([0, 1, 2]))
+    def learn(self, number: int, times: int) -> None:
+        self.teach(number, times * self.least or 1)
+
+    def teach(self, number: int, count: int) -> None:
+        offset = self.apart * (number % max(len(self.devices), 1))
+        self.one(number).learn(offset + self.rng.normal(size=(count, 3)))
 
     @rule(number=st.integers(0, 3))
     def back_up(self, number: int) -> None:
@@ -128,7 +175,7 @@ class Fleet(RuleBasedStateMachine):
         for number, device in enumerate(self.devices.values()):
             if device.inside and device.forgot_giving:
                 event("forgot that it ever gave something away")
-                self.learn(number, LEAST)
+                self.teach(number, self.least)
                 self.give(number)
         self.let_everybody_hear()
         for device in self.inside:
@@ -171,7 +218,7 @@ class FleetOnMemory(Fleet):
         self.exchange = self.make_exchange()
 
     def make_exchange(self) -> Exchange:
-        return MemoryExchange(CHARTER)
+        return MemoryExchange(self.charter)
 
     def session(self, device: Device, line: str) -> Session:
         way = Line(self.exchange)
@@ -210,7 +257,7 @@ class FleetOnMemory(Fleet):
     def require_what_is_held(self, device: Device) -> None:
         entries = self.exchange.fetch(set(NAMES) - {device.member.name})
         counts = [entry.evidence.count for entry in entries if isinstance(entry, Contribution)]
-        assert device.member.detector.model.total.count == len(device.rows) + sum(counts)
+        assert device.member.detector.model.total.count == len(device.inputs) + sum(counts)
 
     def let_everybody_hear(self) -> None:
         for _ in range(2):

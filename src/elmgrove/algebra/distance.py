@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from elmgrove.algebra.blas import Blas, one_thread
@@ -29,6 +29,8 @@ _ROUNDING = 256.0 * float(np.finfo(float).eps)
 _LARGEST_UNIT = 1e150
 # Values that are scored at once in bulk.
 _BLOCK = 65536
+# Up to so many inputs typical rows are nearer than one value beyond ten deviations puts a row.
+_FEW = 64
 
 
 class Distance:
@@ -65,15 +67,17 @@ class Distance:
         # noise, would make them score less than 1. Their covariance, in these units, is
         # diag(own/d) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
         share = np.einsum("ij,ij->j", self.K, self.K)
-        typical = float(own / d @ (1.0 - share) + share.sum() / max(1.0 - chance, 1e-9)) / len(v)
-        self._scale = N / (N + 1.0) / max(typical, chance)
+        self.own, self._known = own / d, max(1.0 - chance, 1e-9)
+        typical = float(self.own @ (1.0 - share) + share.sum() / self._known) / len(v)
+        self._typical_here, self._unit = typical, max(typical, chance)
+        self._scale = N / (N + 1.0) / self._unit
 
     def _take(self, L: Array, deviation: Array) -> None:
         #: What a column has of its own beside what the mixtures say, and those as L.
         self.deviation, self.L = deviation, L
-        T = _cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
-        assert T is not None, "I + LLᵀ is positive definite"
         with one_thread:
+            T = _cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
+            assert T is not None, "I + LLᵀ is positive definite"
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
         # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v; √(v d) is what it has of its own.
@@ -88,6 +92,14 @@ class Distance:
         self._open = still_open.astype(self.dtype)
         self._K_last = np.asfortranarray((last * still_open).T, self.dtype)
         self._first = len(deviation) - len(still_open)
+        self._R: Array | None = None
+        if len(self.K) == len(deviation) <= _FEW:
+            # With all products at hand one product says it all: of Σ⁻¹ = A R A, where A is the
+            # root of its diagonal, g = R A(x − μ) and the squared distance is A(x − μ)·g.
+            omega = np.eye(len(deviation)) - dgemm(1.0, self.K, self.K, trans_a=1)
+            root = np.sqrt(np.maximum(omega.diagonal(), 1e-12))
+            self._A = (root / deviation).astype(self.dtype)
+            self._R = np.asfortranarray(omega / np.outer(root, root), self.dtype)
         self._parts: dict[int, Distance] = {}
 
     def _typical(self, own: Array, seen: Array) -> float:
@@ -107,6 +119,14 @@ class Distance:
         what all others say.
         """
         blas = self._blas
+        if self._R is not None:
+            z = x - self._mean
+            z *= self._A
+            g = blas.gemv(1.0, self._R, z)
+            far = blas.dot(z, g)
+            # Else a value may be beyond ten deviations, which puts its row at least as far.
+            if far <= _FAR**2:
+                return self._judged(self._scale * far, g[self._first :])
         z = x - self._mean
         z *= self._marginal
         # Written so that a value that is no number is looked at.
@@ -115,25 +135,45 @@ class Distance:
         z *= self._own
         w = blas.gemv(1.0, self._K, z)
         far = self._scale * (blas.dot(z, z) - blas.dot(w, w))
+        g = z[self._first :]
         if far > _ALONE:
             # Only then can one value alone be far: (z − Kᵀw)², by what the others leave open.
-            g = z[self._first :] * self._open
+            g = g * self._open
             g -= blas.gemv(1.0, self._K_last, w)
-            alone = self._scale * float(g[blas.largest(g)]) ** 2 - _ALONE
+        return self._judged(far, g)
+
+    def _judged(self, far: float, g: Array) -> float:
+        """The score of a row so far off, whose last values are each so far from what all others say."""
+        if far > _ALONE:
+            alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - _ALONE
             if alone > 0.0:
                 far += _ALONE_WEIGHT * min(alone, _ALONE_MOST)
         # Rounding may leave a little less than nothing; what is no number stays so.
-        return 0.0 if far < 0.0 else far / len(z)
+        return 0.0 if far < 0.0 else far / len(self.mean)
 
     def score_many(self, X: Array) -> Array:
         """Scores each row, as ``score_one`` scores one."""
         scores = np.empty(len(X))
         # So many rows that what is computed of them stays in the processor's cache.
         size = max(_BLOCK // X.shape[1], 16)
+        far_off = self._far_off if self._R is None else self._few_far_off
         for start in range(0, len(X), size):
-            scores[start : start + size] = self._far_off(X[start : start + size])
+            scores[start : start + size] = far_off(X[start : start + size])
         scores /= len(self.mean)
         return np.maximum(scores, 0.0, out=scores)
+
+    def _few_far_off(self, X: Array) -> Array:
+        """Few columns, each by itself in memory: NumPy is slow at many short rows."""
+        Z = np.empty(X.shape[::-1], X.dtype)
+        np.subtract(X.T, self._mean[:, np.newaxis], out=Z)
+        Z *= self._A[:, np.newaxis]
+        G = self._blas.gemm(1.0, Z.T, self._R).T
+        far = np.einsum("ij,ij->j", Z, G)
+        beyond = ~(far <= _FAR**2)
+        far = self._with_alone(far, G[self._first :], 0)
+        if beyond.any():
+            far[beyond] = self._far_off(X[beyond])
+        return far
 
     def _far_off(self, X: Array) -> Array:
         Z = X - self._mean
@@ -143,25 +183,40 @@ class Distance:
         Z *= self._own
         W = self._blas.gemm(1.0, self._K, Z.T)
         far = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->j", W, W)
-        far *= self._scale
         G = Z[:, self._first :] * self._open
         G -= self._blas.gemm(1.0, self._K_last, W).T
-        alone = np.maximum(G.max(axis=1), -G.min(axis=1))
+        return self._with_alone(far, G, 1)
+
+    def _with_alone(self, far: Array, G: Array, axis: int) -> Array:
+        """Adds what the largest of each row's G adds if it is large."""
+        alone = np.maximum(G.max(axis=axis), -G.min(axis=axis))
         alone = np.clip(self._scale * alone**2 - _ALONE, 0.0, _ALONE_MOST)
-        together: Array = far + _ALONE_WEIGHT * alone
+        together: Array = self._scale * far + _ALONE_WEIGHT * alone
         return together
 
+    @property
+    def seen(self) -> Array:
+        """S, as L was before some was taken for chance: rows vary as diag(own) + SᵀS."""
+        seen: Array = self.L / np.sqrt(self._known)
+        return seen
+
     def mean_score(self, other: "Distance") -> float:
-        """Computes how many times as far rows like the other's lie from here as typical ones."""
-        # [tr(Σ₁⁻¹ Σ₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
+        """Computes how many times as far the other's rows lie from here as typical ones do."""
+        # As they are, without what the other's model takes for chance, which is more for few rows.
+        # [tr(Σ₁⁻¹ S₂) + (μ₂ − μ₁)ᵀ Σ₁⁻¹ (μ₂ − μ₁)] / n
         with np.errstate(over="ignore", invalid="ignore"):
             rate = other.deviation / self.deviation
             z = (other.mean - self.mean) / self.deviation
             away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
-            wide = self._typical(rate**2, other.L * rate)
+            wide = self._typical(rate**2 * other.own, other.seen * rate)
         # Two that are farther apart than numbers go.
         far = not (np.isfinite(away) and np.isfinite(wide))
-        return np.inf if far else max(wide, 0.0) + max(away, 0.0) / len(z)
+        mean = max(wide, 0.0) + max(away, 0.0) / len(z)
+        return np.inf if far else float(self.times_typical(mean))
+
+    def times_typical(self, mean: Any) -> Any:
+        """Says how many times as far as own rows those are whose mean of ‖z‖² − ‖Kz‖² is this."""
+        return 1.0 + (mean - self._typical_here) / self._unit
 
     @property
     def width(self) -> float:
@@ -260,7 +315,8 @@ def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Arra
     V[:, variance == 0.0] = 0.0
     if A is None:
         V[variance == 0.0] = 0.0
-    U = V / root[:, np.newaxis] if A is None else V @ (A * root[:, np.newaxis])
+    # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
+    U = V / root[:, np.newaxis] if A is None else dgemm(1.0, V, A * root[:, np.newaxis])
     V = U if A is None else V
     U = (U + U.T) / 2.0
     # A share of what the columns' variances alone would give: products may cancel down to rounding.

@@ -89,7 +89,7 @@ class FittedDistance:
 def mean_scores(distances: Sequence[Distance]) -> Array:
     """Computes ``mean_score`` of each (a line) for rows like those of each (a column), all at once.
 
-    With A = K/σ of one and B = Lσ of the other, ‖ABᵀ‖² = ⟨AᵀA, BᵀB⟩: one product for many pairs.
+    With A = K/σ of one and B = Sσ of the other, ‖ABᵀ‖² = ⟨AᵀA, BᵀB⟩: one product for many pairs.
     100 of 380 columns and 64 units take about 1 s on one core, a fifth of what pair by pair takes.
     """
     scores = np.empty((len(distances), len(distances)))
@@ -98,23 +98,25 @@ def mean_scores(distances: Sequence[Distance]) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in blocks:
             deviations = np.array([one.deviation for one in distances[rows]])
-            spread = deviations**2
+            alone = deviations**2 * np.array([one.own for one in distances[rows]])
             means = np.array([one.mean for one in distances[rows]])
-            seen = np.array([np.einsum("ij,ij->j", one.L, one.L) for one in distances[rows]])
-            products = _squares(one.L * one.deviation for one in distances[rows])
+            seen = [one.seen * one.deviation for one in distances[rows]]
+            spread = alone + np.array([np.einsum("ij,ij->j", one, one) for one in seen])
+            products = _squares(seen)
             for models in blocks:
                 K = [one.K for one in distances[models]]
                 rates = np.array([1.0 / one.deviation for one in distances[models]])
                 own = np.array([np.einsum("ij,ij->j", one, one) for one in K])
-                scores[models, rows] = (rates**2) @ (spread * (1.0 + seen)).T
-                scores[models, rows] -= (own * rates**2) @ spread.T
+                scores[models, rows] = (rates**2) @ spread.T
+                scores[models, rows] -= (own * rates**2) @ alone.T
                 taken = _squares(k * rate for k, rate in zip(K, rates, strict=True))
                 scores[models, rows] -= taken @ products.T
                 for line, model in enumerate(distances[models], models.start):
                     Z = (means - model.mean) / model.deviation
                     away = np.einsum("ij,ij->i", Z, Z) - np.square(Z @ model.K.T).sum(axis=1)
                     scores[line, rows] += np.maximum(away, 0.0)
-    scores /= len(distances[0].mean) if distances else 1
+        for line, model in enumerate(distances):
+            scores[line] = model.times_typical(scores[line] / len(model.mean))
     scores[np.isnan(scores)] = np.inf
     return scores
 

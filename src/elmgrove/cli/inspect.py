@@ -83,7 +83,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "received from": {held.origin: _rows(held) for held in member.ledger},
         "uses": _sum_facts(member),
         "rows published": 0 if member.published is None else member.published.learned,
-        "recent rows kept": len(detector.recent),
+        "recent rows kept": len(detector.gate.recent),
         "rows in quarantine": len(detector.quarantine),
         **_evidence_facts(detector.evidence),
         "ridge": detector.model.ridge,

@@ -227,7 +227,7 @@ def _report(member: Member, lesson: Lesson) -> None:
 def _finding(seen: Flagged, detector: Detector) -> str:
     """Says what the last part of the file showed."""
     found = f"On the last {100 // PART} % of this file {percent(seen.share)} of rows would have "
-    rate = detector.policy.rate
+    rate = detector.gate.policy.rate
     if rate is None:
         return f"{found}been flagged."
     stated = f"{100.0 * rate:g} %"

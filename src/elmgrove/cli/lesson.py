@@ -78,6 +78,6 @@ class Lesson:
 
 def _limit(detector: Detector) -> float | None:
     """The threshold by all scores up to now, whether it is relied on or not yet."""
-    if len(detector.recent) < max(detector.policy.minimum, 1):
+    if len(detector.gate.recent) < max(detector.gate.policy.minimum, 1):
         return None
-    return detector.policy.limit(detector.recent)
+    return detector.gate.policy.limit(detector.gate.recent)

@@ -9,7 +9,6 @@ from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
-from elmgrove.errors import BadInput
 
 
 def pack_detector(detector: Detector) -> Packed:
@@ -25,20 +24,15 @@ def pack_detector(detector: Detector) -> Packed:
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
         "dtype": detector.model.dtype.name,
-        "threshold": threshold_fields(detector.policy),
-        "alarm": asdict(detector.alarm.rule),
-        **detector.alarm.fields,
-        "warmup": detector.warmup,
+        "threshold": threshold_fields(detector.gate.policy),
+        "alarm": asdict(detector.gate.alarm.rule),
+        "warmup": detector.gate.warmup,
         "learned": detector.learned,
         **waiting,
-        **detector.recent.fields,
-        **detector.progress.fields,
-        "limit": detector.limit,
+        **detector.gate.fields,
     }
-    last = {"last_rows": detector.last_rows.tail.copy()}
-    if detector.frames is not None:
-        last["samples"] = detector.frames.pending
-    return fields, {**arrays, **detector.recent.arrays, **strange, **last}
+    last = detector.preparation.arrays
+    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last}
 
 
 def unpack_detector(
@@ -59,15 +53,7 @@ def unpack_detector(
         promote_after=fields["promote_after"],
     )
     detector.model.restore(fields, arrays, received)
-    detector.alarm.restore(fields)
-    detector.recent.restore(fields, arrays)
-    detector.progress.restore(fields)
+    detector.gate.restore(fields, arrays)
     detector.quarantine.restore(fields, arrays)
-    last = arrays["last_rows"]
-    if last.ndim != 2 or (len(last) >= max(detector.basis.window, 1) and len(last)):
-        raise BadInput("more last rows than a window needs")
-    detector.last_rows.add_many(last)
-    if detector.frames is not None and len(detector.frames.add(arrays["samples"])):
-        raise BadInput("more samples than an unfinished frame has")
-    detector.limit = fields["limit"]
+    detector.preparation.restore(arrays)
     return detector

@@ -33,8 +33,8 @@ class Gaussian:
     """One Gaussian for all normal rows, whose moments are sums that can be merged.
 
     What others know is one sum on which it rests. Rows that are learned wait and are added many at
-    a time, and the distance is computed again from time to time; whoever asks for the evidence or
-    for a score gets what all rows together give.
+    a time, and the distance is computed again from time to time; the evidence,
+    and a score that is asked for by itself, are always those of all rows.
     """
 
     #: There are no patterns to tell apart, and no foreign ones to weigh.
@@ -127,22 +127,10 @@ class Gaussian:
 
     def without(self, X: Array, ages: Array) -> "Gaussian":
         """Makes the model that never learned these rows, each followed by ``ages`` others."""
-        weights = np.sqrt(self.forgetting**ages)
-        taken = MomentSums(self.basis, 1.0, self.dtype)
-        centre = self.total.centre
-        taken.load(self.total.weighted(0.0))
-        taken.add_many(X if self.forgetting == 1.0 else centre + (X - centre) * weights[:, None])
-        rows = taken.evidence
-        if self.forgetting < 1.0:
-            rows = Moments(
-                self.basis,
-                rows.C,
-                (weights**2) @ (X - centre),
-                rows.e,
-                float(weights @ weights),
-                rows.centre,
-                rows.resolution,
-            )
+        # They follow each other, so all but the last are as old as it makes them.
+        taken = MomentSums(self.basis, self.forgetting, self.dtype)
+        taken.add_many(X)
+        rows = taken.evidence.weighted(self.forgetting ** float(ages[-1]))
         made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
         made._sums.load(self.total - rows)
         return made

@@ -68,6 +68,10 @@ class SingleModel(Protocol):
         """Learns rows in their order."""
         ...
 
+    def answers(self, X: Array) -> Array:
+        """Scores rows that are about to be learned, by a model that may be older."""
+        ...
+
     def scores(self, X: Array) -> Array:
         """Scores each row."""
         ...

@@ -170,7 +170,9 @@ class Progress:
         ratio = self._evidence / self.seen.length
         if ratio <= -self._bound:
             self.taught = self.taught or known_normal
-            self.shown_after = self.total
+            if self.state == LEARNING:
+                # After a change it has watched for long: what comes then is another change.
+                self.shown_after = self.total
             self._begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1

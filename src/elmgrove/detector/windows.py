@@ -42,8 +42,8 @@ def choose_window(rows: Array) -> Choice:
     """Decides from the rows themselves whether ten of them should be one input, or each by itself.
 
     Ten where neighbours are alike (a time series), there are rows enough to see how, not too many
-    columns, and faults of one sensor do not drown among ten rows: that is tried on the last third of
-    the rows. One for tables, whose order means nothing.
+    columns, and faults of one sensor do not drown among ten rows: that is tried on the last third
+    of the rows. One for tables, whose order means nothing.
     """
     columns = rows.shape[1]
     if columns * USUAL > _MOST_INPUTS:

@@ -72,6 +72,12 @@ class Charter:
             )
         except BadInput:
             raise
+        except KeyError as error:
+            # A newer field: charters of before 0.2 had no window and no score.
+            raise BadInput(
+                f"not a federation's definition: {error} is missing, as in those of an Elmgrove "
+                "before 0.2"
+            ) from error
         except Exception as error:  # a stranger's fields can fail in any way there is
             raise BadInput(f"not a federation's definition: {error!r:.200}") from error
         stated = fields.get("fingerprint", made.basis.fingerprint)

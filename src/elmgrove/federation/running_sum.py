@@ -161,7 +161,7 @@ class RunningSum:
         largest: Array = np.maximum.reduceat(np.abs(sums), self._parts)
         return largest
 
-    # Moments about a centre near the rows, whoever came first
+    # Moments about a centre near the rows, in whatever order devices came
 
     def _about_mean(self, total: Pairs) -> tuple[Array, Array]:
         """A centre near the mean of the rows, and Σ (x − mean)² of each column."""

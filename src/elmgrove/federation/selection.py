@@ -21,7 +21,7 @@ SUM = "sum"
 GROUPS = "groups"
 #: A rule's need: each contribution, with its parts.
 PARTS = "parts"
-# Two of one kind with so many rows each seem to be about 1 apart by chance; with more, less.
+# Two of one kind with so many rows each, or as many as units, seem to be about 1 apart by chance.
 _CHANCE = 20.0
 
 
@@ -147,7 +147,8 @@ class Benefit(Rule):
             if other.evidence.count > 0
         }
         for other in sorted(others, key=lambda other: losses.get(other.origin, np.inf)):
-            limit = self.tolerance + _CHANCE / max(min(mine.count, other.evidence.count), 1.0)
+            rows = max(min(mine.count, other.evidence.count), 1.0)
+            limit = self.tolerance + max(_CHANCE, mine.basis.layer.units) / rows
             if not losses.get(other.origin, np.inf) <= limit:
                 continue
             tried = other.evidence if total is None else total + other.evidence

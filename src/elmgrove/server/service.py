@@ -81,7 +81,8 @@ async def json_of(request: Request) -> dict[str, Any]:
 def content_limit(charter: Charter, patterns: int = 1) -> int:
     """Gives the most bytes that an honest contribution has: numbers, basis, and some to spare."""
     # Moments may have a centre, of as many numbers as an input.
-    numbers = 8 * (numbers_in(charter.basis) + charter.basis.inputs)
+    centre = charter.basis.inputs if charter.basis.score == "distance" else 0
+    numbers = 8 * (numbers_in(charter.basis) + centre)
     # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.
     basis = 2 * len(json.dumps(json.dumps(charter.basis.fields)))
     return patterns * (numbers + 512) + basis + 8192

@@ -70,7 +70,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         first = not hasattr(self, "detector_")
         X = validate_data(self, X, dtype=np.float64, reset=first)
         self._learn(self._fresh(X.shape[1]) if first else self.detector_, X)
-        return self._decide(self.detector_.recent.rows)
+        return self._decide(self.detector_.gate.recent.rows)
 
     def score_samples(self, X: Any) -> Vector:
         """Scores rows, the higher the more normal: minus the detector's score."""

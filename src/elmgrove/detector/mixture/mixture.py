@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread
 from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.pattern import Pattern, PatternRule
-from elmgrove.detector.mixture.received import Place, Received
+from elmgrove.detector.mixture.received import Place, Received, require_usable
 from elmgrove.detector.mixture.weighing import Weighing
 from elmgrove.detector.model import Answer, Part, SingleModel
 from elmgrove.detector.single import typical_score
@@ -69,7 +69,11 @@ class Mixture:
 
     def answers(self, X: Array) -> Array:
         """Scores rows that are about to be learned."""
-        return self.scores(X)
+        if self.rule.assign != "loss":
+            return self.scores(X)
+        # Scores decide which pattern learns a row, so nothing may be computed again for these.
+        lowest: Array = self._weighing.scores(X, as_they_are=True).min(axis=0)
+        return lowest
 
     def score_one(self, x: Array) -> float:
         """Scores one row by its best model, in proportion to what is typical of it."""
@@ -279,10 +283,7 @@ class Mixture:
         self._seen([x])
 
     def _learn_block(self, X: Array) -> None:
-        labels = np.empty(len(X), np.intp)
-        for row, x in enumerate(X):
-            labels[row] = self.patterns.nearest(x)
-            self.patterns.move(labels[row], x)
+        labels = self.patterns.followed(X)
         for index, pattern in enumerate(self.own):
             pattern.model.learn_all(X[labels == index])
         self._seen(X)
@@ -300,9 +301,5 @@ class Mixture:
             self._place(places)
 
     def _usable(self, parts: Sequence[Evidence]) -> Received:
-        for part in parts:
-            self.basis.require(part.basis)
-            part.require_admissible("this evidence can't be merged")
-        if parts:
-            Evidence.sum(parts).require_within(self.dtype)
+        require_usable(parts, self.basis, self.dtype)
         return Received(parts, self.ridge, self.rule.join)

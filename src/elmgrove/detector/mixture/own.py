@@ -98,6 +98,14 @@ class OwnPatterns:
                 pattern.idle += 1
             moved.idle = 0
 
+    def followed(self, X: Array) -> Array:
+        """Lets the nearest pattern follow each row, one after the other; gives their places."""
+        labels = np.empty(len(X), np.intp)
+        for row, x in enumerate(X):
+            labels[row] = self.nearest(x)
+            self.move(int(labels[row]), x)
+        return labels
+
     def _lying(self) -> Array:
         if self._centroids is None or len(self._centroids) != len(self.used):
             self._centroids = np.stack([pattern.centroid for pattern in self.used])

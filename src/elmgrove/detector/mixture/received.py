@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from elmgrove.algebra import Evidence, fit, groups
+import numpy as np
+
+from elmgrove.algebra import Basis, Evidence, fit, groups
 from elmgrove.detector.mixture.pattern import Pattern
 from elmgrove.errors import BadInput
 
@@ -56,3 +58,12 @@ class Received:
         if not {number for _, number in places} <= {None, *numbers}:
             raise BadInput("a received part has a place that is no pattern")
         return [Place(tuple(members), number) for members, number in places]
+
+
+def require_usable(parts: Sequence[Evidence], basis: Basis, dtype: np.dtype[Any]) -> None:
+    """Raises unless all parts can be used here, alone and together."""
+    for part in parts:
+        basis.require(part.basis)
+        part.require_admissible("this evidence can't be merged")
+    if parts:
+        Evidence.sum(parts).require_within(dtype)

@@ -52,9 +52,14 @@ class Weighing:
         best, nearest = int(scores.argmin()), int(scores[: len(self._own)].argmin())
         return Answer(float(scores[best]), answers[best].view, answers, nearest, self.number(best))
 
-    def scores(self, X: Array) -> Array:
-        """Scores each row by each model, as it counts: own ones first."""
-        scores = np.stack([model.scores(X) for model in self.models])
+    def scores(self, X: Array, as_they_are: bool = False) -> Array:
+        """Scores each row by each model, as it counts: own ones first.
+
+        By models ``as_they_are``, or after all that they learned.
+        """
+        scores = np.stack(
+            [model.answers(X) if as_they_are else model.scores(X) for model in self.models]
+        )
         scores *= self._weights[:, np.newaxis]
         return scores
 

@@ -1,0 +1,175 @@
+"""The gate: which rows are strange, by the scores of those before, and whether that is earned."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis
+from elmgrove.detector.alarm import Alarm, AlarmRule
+from elmgrove.detector.progress import CHANGING, LEARNING, Progress
+from elmgrove.detector.recent import ROWS, Recent
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
+from elmgrove.errors import BadInput, require_whole
+
+# The threshold may be older than the scores it is computed from by this part of them.
+_SHARE = 128
+
+
+class Decision(NamedTuple):
+    """What the gate says of a row: in which state it was, by which limit, and whether strange."""
+
+    state: str
+    limit: float
+    strange: bool
+
+
+class Gate:
+    """Decides whether a row is strange, and remembers the scores that it decides by.
+
+    Every row is compared with the threshold that there would be, once ``warmup`` rows are known and
+    there are enough scores, and counted; but it is strange only where counting has shown the stated
+    rate (``Progress``).
+    """
+
+    def __init__(
+        self,
+        basis: Basis,
+        dtype: np.dtype[Any],
+        threshold: Threshold | None,
+        alarm: AlarmRule | None,
+        warmup: int | None,
+        rows_known: Callable[[], float],
+    ) -> None:
+        self._rows_known = rows_known
+        self.policy: Threshold = threshold or FalseAlarmRate()
+        units = basis.layer.units
+        self.warmup = 2 * units if warmup is None else require_whole("warmup", warmup, 0)
+        self.alarm = Alarm(alarm or AlarmRule())
+        apart = _apart(self.policy, basis.window)
+        self.recent = Recent(self.policy.capacity, basis.inputs, dtype, apart)
+        #: What counting has shown up to now.
+        self.progress = Progress(self.policy.rate, self.policy.confidence, basis.window)
+        self._limit: float | None = None
+        # The threshold is computed again at this number of rows.
+        self._limit_until = 0
+        self._warm = False
+
+    # Deciding
+
+    def limit(self) -> float:
+        """Computes the threshold by the scores up to now, whether it is relied on or not yet."""
+        recent = self.recent
+        if self._limit is None or recent.clock >= self._limit_until:
+            enough = not recent.missing(self.policy.minimum)
+            self._limit = self.policy.limit(recent) if enough else math.inf
+            self._limit_until = recent.clock + 1 + len(recent) // _SHARE
+        return self._limit
+
+    @property
+    def state(self) -> str:
+        """The state of the detector: ``learning``, ``watching`` or ``changing``."""
+        return self.progress.state if self._ready else LEARNING
+
+    def decide(self, score: float) -> Decision:
+        """Decides about a row, and counts it."""
+        limit = self.limit()
+        # Written so that a score that is no number would be strange.
+        above = not score <= limit
+        if not self._ready:
+            return Decision(LEARNING, math.inf, False)
+        state = self.progress.state
+        self.progress.count(above)
+        if state == LEARNING:
+            return Decision(LEARNING, math.inf, False)
+        return Decision(state, limit, above)
+
+    def count(self, scores: Array) -> None:
+        """Counts rows that are known to be normal, each scored before it is learned."""
+        if self._ready:
+            limit = self.limit()
+            for above in (~(scores <= limit)).tolist():
+                self.progress.count(above, known_normal=True)
+
+    def alarms(self, decision: Decision) -> bool:
+        """Says whether to alarm; while changing not again and again, but when it is found out."""
+        raised = self.alarm.raised(decision.strange)
+        if self.progress.state == CHANGING:
+            return decision.state != CHANGING
+        return raised
+
+    @property
+    def rows_missing(self) -> int:
+        """Rows that must still come, none of them above the threshold, before there are alarms."""
+        if self.state != LEARNING:
+            return 0
+        short = max(self.warmup - self._rows_known(), self.recent.missing(self.policy.minimum), 0)
+        return math.ceil(short) + self.progress.missing
+
+    @property
+    def _ready(self) -> bool:
+        if not self._warm:
+            enough = not self.recent.missing(self.policy.minimum)
+            self._warm = enough and self._rows_known() >= self.warmup
+        return self._warm
+
+    # What it decides by
+
+    def usual_rows(self) -> Array | None:
+        """Gives the last rows accepted, if they are enough to tell what is usual; else None."""
+        rows = self.recent.rows
+        return rows if len(rows) >= min(max(self.policy.minimum, 1), ROWS) else None
+
+    def adopted(self, rows: Array, scores: Array) -> None:
+        """Takes in rows that were strange and are a new normal."""
+        self.recent.accept_many(rows, scores)
+        if self.progress.state == CHANGING:
+            self.progress.accept()
+        self.expire()
+
+    def follow(self, before: float | None, after: float | None) -> None:
+        """Lets the scores up to now follow a model that others have changed."""
+        if before and after:
+            self.recent.follow(before, after)
+        self.expire()
+
+    def expire(self) -> None:
+        """Lets the threshold be computed again: the scores are others now."""
+        self._limit, self._warm = None, False
+
+    # On disk
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All that it counts, as JSON holds it; its rules go separately."""
+        known = self._limit is not None and self._limit < math.inf
+        limit = [self._limit, float(self._limit_until)] if known else None
+        return {
+            **self.alarm.fields,
+            **self.recent.fields,
+            **self.progress.fields,
+            # So that it goes on with the threshold it had.
+            "limit": limit,
+        }
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from ``fields``, and from the arrays of ``recent``."""
+        self.alarm.restore(fields)
+        self.recent.restore(fields, arrays)
+        self.progress.restore(fields)
+        limit = fields["limit"]
+        if limit is None:
+            return
+        if len(limit) != 2 or not 0.0 <= limit[0] < math.inf or limit[1] != int(limit[1]):
+            raise BadInput(f"limit is a threshold and a number of rows, not {limit!r:.60}")
+        self._limit, self._limit_until = float(limit[0]), int(limit[1])
+
+
+def _apart(policy: Threshold, window: int) -> int:
+    """How many rows after a refused one another says something of its own about normal rows.
+
+    Of rows that are strange by chance alone, a tenth at most comes sooner.
+    """
+    rate = policy.rate or 1.0
+    return max(window, min(10, int(0.1 / rate)), 1)

@@ -1,0 +1,237 @@
+"""The learner: a model behind its preparation, which scores rows and learns normal ones."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+import numpy as np
+
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Frames,
+    HiddenLayer,
+    Rows,
+    Scaling,
+    Spectrum,
+    default_score,
+    one_thread,
+)
+from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.gate import Gate
+from elmgrove.detector.mixture import Mixture, PatternRule
+from elmgrove.detector.model import Model
+from elmgrove.detector.preparation import Preparation
+from elmgrove.detector.quarantine import Quarantine
+from elmgrove.detector.single import single_model
+from elmgrove.detector.thresholds import Threshold
+from elmgrove.detector.verdict import Cause, explained
+from elmgrove.detector.views import score_of, view_of
+from elmgrove.detector.windows import choose_window, stacked
+from elmgrove.errors import BadInput, require_whole
+
+# Products of fewer numbers are never spread over threads.
+_SMALL = 4096
+#: Rows that are prepared at once.
+BLOCK = 4096
+
+
+class Learner:
+    """Scores rows, and learns those that are known to be normal; ``Detector`` also decides.
+
+    Every row is scored before it is learned, and counted: that is what a threshold is made of.
+    """
+
+    def __init__(
+        self,
+        layer: HiddenLayer,
+        *,
+        score: str | None = None,
+        window: int = 1,
+        spectrum: Spectrum | None = None,
+        patterns: PatternRule | None = None,
+        features: Sequence[str] | None = None,
+        scaling: Scaling | None = None,
+        ridge: float = 1e-3,
+        forgetting: float = 1.0,
+        dtype: Any = np.float64,
+        threshold: Threshold | None = None,
+        alarm: AlarmRule | None = None,
+        warmup: int | None = None,
+        quarantine: int = 256,
+        promote_after: int | None = None,
+    ) -> None:
+        names = None if features is None else tuple(features)
+        window = require_whole("window", window, 1)
+        self.basis = basis = Basis(
+            layer,
+            layer.inputs * window,
+            names,
+            scaling or Scaling(),
+            window,
+            score or default_score(layer.activation),
+            spectrum,
+        )
+        #: How patterns come and go; None where there is one model.
+        self.patterns = patterns
+        settings = {"ridge": ridge, "forgetting": forgetting, "dtype": dtype}
+        self.model: Model = (
+            single_model(basis, **settings)
+            if patterns is None
+            else Mixture(basis, patterns, **settings)
+        )
+        self.gate = Gate(basis, self.model.dtype, threshold, alarm, warmup, self._rows_known)
+        self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
+        self.preparation = Preparation(basis, self.model.dtype)
+        # For a small matrix even asking for one thread takes longer than the product.
+        large = layer.units * basis.inputs > _SMALL
+        self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
+
+    @classmethod
+    def for_data(
+        cls,
+        rows: Any,
+        *,
+        window: int | str = "auto",
+        score: str | None = None,
+        spectrum: Spectrum | None = None,
+        scaling: str = "standard",
+        units: int | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> Self:
+        """Makes a detector for rows like these: columns, scaling, units and window fit them.
+
+        It has learned nothing yet. Rows may be a table with names (pandas). ``settings`` are the
+        constructor's. ``window="auto"`` takes ten rows for one input where the rows are a time
+        series (``choose_window`` says why).
+        """
+        labels = [name for name in getattr(rows, "columns", ()) if isinstance(name, str)]
+        X = np.asarray(rows)
+        if X.ndim != 2 or not len(X):
+            raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
+        X, _ = Rows(X.shape[1], np.float64).many(rows)
+        names = tuple(labels) if len(labels) == X.shape[1] else None
+        seen = X if spectrum is None else Frames(spectrum, Rows(X.shape[1], np.float64)).add(X)
+        size = choose_window(seen).window if window == "auto" else window
+        basis = Basis.fitted(
+            X,
+            names,
+            scaling=scaling,
+            units=units,
+            window=require_whole("window", size, 1),
+            score=score,
+            spectrum=spectrum,
+            seed=seed,
+        )
+        return cls.for_basis(basis, **settings)
+
+    @classmethod
+    def for_basis(cls, basis: Basis, **settings: Any) -> Self:
+        """Makes a detector that prepares rows as this basis says; ``settings`` are the others."""
+        return cls(
+            basis.layer,
+            score=basis.score,
+            window=basis.window,
+            spectrum=basis.spectrum,
+            features=basis.features,
+            scaling=basis.scaling,
+            **settings,
+        )
+
+    @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
+
+    @property
+    def learned(self) -> int:
+        """Rows learned here since the start, forgotten or not."""
+        return self.model.learned
+
+    # Scoring: never learns
+
+    def score_one(self, row: Any) -> float:
+        """Says how strange a row is that follows the last one: about 1 where it is typical."""
+        x = self.preparation.one(row)
+        self._settle()
+        return score_of(self.model, self.preparation.last_rows.with_next(x))
+
+    def score_many(self, rows: Any) -> Array:
+        """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
+
+        With a window, the first rows of the stretch are scored by as many rows as there are.
+        """
+        X = self.preparation.many(rows)
+        self._settle()
+        size, scores = self.basis.window, np.empty(len(X))
+        for start in range(0, len(X), BLOCK):
+            first = max(start - size + 1, 0)
+            inputs = stacked(X[first : start + BLOCK], size)
+            # As many as there are inputs, up to the end of the block.
+            end = min(start + BLOCK, len(X))
+            scores[end - len(inputs) : end] = self.model.scores(inputs)
+        for index in range(min(size - 1, len(X))):
+            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
+        return scores
+
+    def blame(self, row: Any, k: int = 3) -> list[Cause]:
+        """Finds the k features that, each alone with other values, explain most of the score.
+
+        Where there are patterns, to the one that explains the row best. With a window, the row is
+        taken to follow the last one.
+        """
+        return self._blamed(self.preparation.last_rows.with_next(self.preparation.one(row)), k)
+
+    def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
+        """Finds what ``blame`` finds, for one row of a stretch that ``score_many`` was given."""
+        first = max(index - self.basis.window + 1, 0)
+        return self._blamed(self.preparation.many(rows[first : index + 1]).reshape(-1), k)
+
+    # Learning rows that are known to be normal
+
+    def learn_one(self, row: Any) -> None:
+        """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
+        x = self.preparation.next_input(row)
+        if x is None:
+            return
+        self._settle()
+        with self._threads:
+            answer = self.model.answer(x)
+            self.gate.count(np.array([answer.score]))
+            self.model.keep(answer, x)
+        self.gate.recent.accept(x, answer.score)
+
+    def learn_many(self, rows: Any) -> None:
+        """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
+        X = self.preparation.next_many(rows)
+        for start in range(0, len(X), BLOCK):
+            inputs = self.preparation.last_rows.add_many(X[start : start + BLOCK])
+            while len(inputs):
+                block = inputs[: self.model.rows_alike()]
+                self._settle()
+                scores = self.model.answers(block)
+                self.gate.count(scores)
+                self.model.learn_all(block)
+                self.gate.recent.accept_many(block, scores)
+                inputs = inputs[len(block) :]
+        self.gate.expire()
+
+    def interrupt(self) -> None:
+        """Takes note that the next row does not follow the last one: the window begins again."""
+        self.preparation.restart()
+
+    # Steps
+
+    def _rows_known(self) -> float:
+        received = self.model.received
+        return self.learned + (0.0 if received is None else received.count)
+
+    def _settle(self) -> None:
+        """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
+        if self.model.unsettled and (rows := self.gate.usual_rows()) is not None:
+            self.model.settle(rows)
+
+    def _blamed(self, x: Array, k: int) -> list[Cause]:
+        x, view = view_of(self.model, x)
+        return explained(self.basis, view, x, k)

@@ -1,0 +1,98 @@
+"""From rows as they come to inputs of the model: checked, as spectra, scaled, side by side."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, Frames, Rows
+from elmgrove.detector.windows import Window
+from elmgrove.errors import BadInput
+
+
+class Preparation:
+    """Prepares rows as a basis says, and remembers what the next one follows.
+
+    A bad row is refused with row and column named, and changes nothing here.
+    """
+
+    def __init__(self, basis: Basis, dtype: np.dtype[Any]) -> None:
+        self.basis = basis
+        names = basis.features if basis.spectrum is None else None
+        self._rows = Rows(basis.layer.inputs, dtype, names)
+        # Rows are scaled before they are rounded: a large mean would swallow what differs.
+        self._raw = Rows(basis.columns, np.float64, basis.features)
+        self._scaling = basis.scaling if basis.scaling.kind != "none" else None
+        #: The samples of a frame that is not complete yet; None where rows are no samples.
+        self.frames = None if basis.spectrum is None else Frames(basis.spectrum, self._raw)
+        #: The rows that the next input begins with.
+        self.last_rows = Window(basis.window, basis.layer.inputs, dtype)
+
+    def restart(self) -> None:
+        """Forgets what came: the next row does not follow it."""
+        self.last_rows.restart()
+        if self.frames is not None:
+            self.frames.restart()
+
+    # Of rows that nothing need follow
+
+    def one(self, row: Any) -> Array:
+        """Prepares one row; of samples, one whole frame."""
+        if self.basis.spectrum is not None:
+            frame: Array = self.basis.spectrum(self._raw.many(row)[0])
+            return self._rows.one(frame if self._scaling is None else self._scaling(frame))[0]
+        if self._scaling is not None:
+            row = self._scaling(self._raw.one(row)[0])
+        return self._rows.one(row)[0]
+
+    def many(self, rows: Any) -> Array:
+        """Prepares rows of a stretch by itself; of samples, the frames there are in it."""
+        if self.basis.spectrum is not None:
+            return self._featured(Frames(self.basis.spectrum, self._raw).add(rows))
+        if self._scaling is not None:
+            rows = self._scaling(self._raw.many(rows)[0])
+        return self._rows.many(rows)[0]
+
+    # Of rows that follow the last ones
+
+    def next_many(self, rows: Any) -> Array:
+        """Prepares rows that follow the last ones; of samples, the frames that they complete."""
+        if self.frames is None:
+            return self.many(rows)
+        return self._featured(self.frames.add(rows))
+
+    def next_input(self, row: Any) -> Array | None:
+        """Makes the input that a row completes, an array of its own; None if rows are missing."""
+        x = self.one(row)
+        if self.basis.window == 1:
+            # The caller may use its buffer again.
+            return x.copy() if self._scaling is None else x
+        window = self.last_rows.add(x)
+        return None if window is None else window.copy()
+
+    @property
+    def partial(self) -> Array:
+        """The rows of a window that is not full yet, as one shorter input."""
+        return self.last_rows.tail.reshape(-1).copy()
+
+    def _featured(self, features: Array) -> Array:
+        """Spectra, scaled and checked."""
+        scaled = features if self._scaling is None else self._scaling(features)
+        return self._rows.many(scaled)[0]
+
+    # On disk
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What the next row follows, to be saved."""
+        last = {"last_rows": self.last_rows.tail.copy()}
+        return last if self.frames is None else {**last, "samples": self.frames.pending}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Goes on from ``arrays``."""
+        last = arrays["last_rows"]
+        if last.ndim != 2 or len(last) > self.basis.window - 1:
+            raise BadInput("more last rows than a window begins with")
+        self.last_rows.add_many(last)
+        if self.frames is not None and len(self.frames.add(arrays["samples"])):
+            raise BadInput("more samples than an unfinished frame has")

@@ -1,0 +1,122 @@
+"""What somebody expects who tries a detector on a pump: faults are found, whatever the order."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+
+NAMES = ("rpm", "temp", "volt", "amp")
+NOISE = np.array([10.0, 1.0, 1.0, 0.4])
+
+
+def pump(rows: int, seed: int, noise: np.ndarray = NOISE) -> np.ndarray:
+    """Four sensors with one load behind all but the voltage."""
+    rng = np.random.default_rng([seed, rows])
+    load = rng.uniform(0.2, 1.0, size=rows)
+    levels = [1000.0 + 400.0 * load, 40.0 + 30.0 * load, np.full(rows, 230.0), 2.0 + 8.0 * load]
+    return np.stack(levels, axis=1) + noise * rng.normal(size=(rows, 4))
+
+
+def residual(rows: np.ndarray) -> np.ndarray:
+    """The deviation of each column from what the others say of it."""
+    return np.diag(np.linalg.inv(np.cov(rows.T))) ** -0.5
+
+
+RESIDUAL = residual(pump(20000, 0))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("size", [-12.0, -6.0, 6.0, 12.0])
+def test_a_sensor_that_is_off_is_flagged_and_named(seed: int, size: float) -> None:
+    normal = pump(2000, seed)
+    detector = Detector.for_data(normal)
+    detector.learn_many(normal)
+    assert detector.state == "watching"
+    assert np.mean(detector.score_many(pump(2001, seed)) > detector.threshold) < 0.03
+    for column, name in enumerate(NAMES):
+        faulty = pump(200, seed + 100)
+        faulty[:, column] += size * RESIDUAL[column]
+        assert np.mean(detector.score_many(faulty) > detector.threshold) >= 0.95, name
+        blamed = [detector.blame(row, 1)[0].feature == f"column {column}" for row in faulty]
+        assert np.mean(blamed) >= 0.95, name
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_where_columns_tell_each_other_almost_everything_twelve_deviations_are_flagged(
+    seed: int,
+) -> None:
+    """Less than 1 % of what these columns do is their own: part of that is taken for chance."""
+    noise = np.array([5.0, 0.5, 1.0, 0.2])
+    normal = pump(2000, seed, noise)
+    off = residual(pump(20000, 0, noise))
+    assert ((off / normal.std(axis=0)) ** 2)[[0, 1]].max() < 0.01
+    detector = Detector.for_data(normal)
+    detector.learn_many(normal)
+    for column, name in enumerate(NAMES):
+        faulty = pump(200, seed + 100, noise)
+        faulty[:, column] -= 12.0 * off[column]
+        assert np.mean(detector.score_many(faulty) > detector.threshold) >= 0.95, name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_the_columns_makes_no_difference(seed: int) -> None:
+    normal, later, faulty = pump(2000, seed), pump(300, seed), pump(200, seed + 100)
+    faulty[:, 1] -= 6.0 * RESIDUAL[1]
+    for order in permutations(range(4)):
+        columns = list(order)
+        detector = Detector.for_data(normal[:, columns])
+        detector.learn_many(normal[:, columns])
+        found = np.mean(detector.score_many(faulty[:, columns]) > detector.threshold)
+        assert found >= 0.95, order
+        scores = detector.score_many(later[:, columns])
+        if order == (0, 1, 2, 3):
+            expected, threshold = scores, detector.threshold
+        np.testing.assert_allclose(scores, expected, rtol=1e-6)
+        assert detector.threshold == pytest.approx(threshold, rel=1e-6)
+
+
+@pytest.mark.parametrize("units", ["K", "mV"])
+def test_the_units_of_the_data_make_no_difference(units: str) -> None:
+    normal, later = pump(2000, 0), pump(300, 0)
+    shift, scale = {"K": (273.15, 1.0), "mV": (0.0, 1000.0)}[units]
+    plain, other = Detector.for_data(normal), Detector.for_data(normal * scale + shift)
+    plain.learn_many(normal)
+    other.learn_many(normal * scale + shift)
+    np.testing.assert_allclose(
+        other.score_many(later * scale + shift), plain.score_many(later), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_one_column_is_watched_on_both_sides(seed: int) -> None:
+    normal = np.random.default_rng(seed).normal(50.0, 1.0, size=(1500, 1))
+    detector = Detector.for_data(normal)
+    detector.learn_many(normal)
+    assert detector.state == "watching"
+    for value in (44.0, 56.0):
+        verdict = detector.observe([value])
+        assert verdict.anomalous
+        (cause,) = verdict.explain()
+        assert cause.seen == pytest.approx(value)
+        assert cause.expected == pytest.approx(50.0, abs=0.5)
+    assert not detector.observe([50.5]).anomalous
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("constant", [7.0, 0.0, -1e6])
+def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
+    seed: int, constant: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    normal = np.hstack([rng.normal(size=(1500, 3)), np.full((1500, 1), constant)])
+    detector = Detector.for_data(normal)
+    detector.learn_many(normal)
+    for moved in (-2.0, 2.0):
+        verdict = detector.observe([*rng.normal(scale=0.5, size=3), constant + moved])
+        assert verdict.anomalous
+        cause = verdict.explain(1)[0]
+        assert cause.feature == "column 3"
+        assert cause.seen == pytest.approx(constant + moved)
+        assert cause.expected == pytest.approx(constant, abs=0.1)

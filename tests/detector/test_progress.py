@@ -1,0 +1,281 @@
+"""Counting: the stated rate ends learning, a higher one does not, and an excess is one event."""
+
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
+from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+
+
+def counted(strange: Any, progress: Progress | None = None, **options: Any) -> Progress:
+    progress = progress or Progress(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
+    for one in strange:
+        progress.count(bool(one))
+    return progress
+
+
+def rows_to_watching(share: float, seed: int, most: int, **options: Any) -> int | None:
+    progress = Progress(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
+    strange = np.random.default_rng(seed).random(most) < share
+    for index, one in enumerate(strange.tolist()):
+        progress.count(one)
+        if progress.state == WATCHING:
+            return index + 1
+    return None
+
+
+# Wald's test
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05])
+def test_the_stated_rate_ends_learning_soon(rate: float) -> None:
+    took = [rows_to_watching(rate, seed, 20_000, rate=rate) for seed in range(200)]
+    assert None not in took
+    assert np.median([rows or 0 for rows in took]) < 6 / rate
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05])
+def test_five_times_the_rate_hardly_ever_ends_it_by_the_first_test(rate: float) -> None:
+    """By confidence 95 % in one case of twenty at most, until the test begins again."""
+    wrong = 0
+    for seed in range(400):
+        progress = Progress(rate, 0.95, 1)
+        for one in (np.random.default_rng(seed).random(5000) < 5 * rate).tolist():
+            progress.count(one)
+            if progress.state == WATCHING or progress.restarts:
+                break
+        assert progress.state == WATCHING or progress.restarts
+        wrong += progress.state == WATCHING
+    assert wrong / 400 < 0.06
+
+
+def test_more_confidence_takes_longer_and_errs_less() -> None:
+    took, wrong = [], []
+    for confidence in (0.6, 0.95, 0.999):
+        found = [rows_to_watching(0.01, seed, 50_000, confidence=confidence) for seed in range(50)]
+        took.append(np.median([rows or math.inf for rows in found]))
+        early = [rows_to_watching(0.05, seed, 400, confidence=confidence) for seed in range(200)]
+        wrong.append(sum(rows is not None for rows in early))
+    assert took == sorted(took)
+    assert took[0] < took[1] < took[2]
+    assert wrong[0] > wrong[1] >= wrong[2]
+
+
+def test_without_confidence_nothing_need_be_shown() -> None:
+    progress = Progress(0.01, 0.0, 1)
+    assert (progress.state, progress.missing) == (WATCHING, 0)
+    # Rows known to be normal never take that back.
+    for _ in range(100):
+        progress.count(True, known_normal=True)
+    assert progress.state == WATCHING
+
+
+def test_where_no_rate_was_stated_rows_are_counted_and_nothing_follows() -> None:
+    progress = counted([True] * 500, rate=None, confidence=0.0)
+    assert progress.state == WATCHING
+    assert progress.seen == Flagged(500, 500, 1, 1)
+
+
+@pytest.mark.parametrize("window", [1, 10])
+@pytest.mark.parametrize("rate", [0.001, 0.01, 0.1, 0.5, 0.9])
+def test_missing_counts_the_rows_down(rate: float, window: int) -> None:
+    progress = Progress(rate, 0.95, window)
+    first = last = progress.missing
+    rows = 0
+    while progress.state == LEARNING:
+        progress.count(False)
+        rows += 1
+        if progress.state == LEARNING:
+            assert progress.missing == max(last - 1, 1)
+            last = progress.missing
+    assert progress.missing == 0
+    # The test is made at every eighth row.
+    assert first <= rows < first + 8
+
+
+def test_a_strange_row_is_a_step_back() -> None:
+    progress = counted([False] * 40)
+    before = progress.missing
+    progress.count(True)
+    assert progress.missing > before + 10
+
+
+# Bursts
+
+
+def test_rows_that_are_strange_together_are_one_burst() -> None:
+    strange = [False] * 20 + [True] * 5 + [False] * 3 + [True] * 2 + [False] * 30 + [True]
+    seen = counted(strange, window=10, confidence=0.0).seen
+    assert (seen.flagged, seen.bursts) == (8, 2)
+    apart = counted(strange, window=1, confidence=0.0).seen
+    assert (apart.flagged, apart.bursts) == (8, 3)
+
+
+def test_bursts_say_less_than_as_many_rows_apart() -> None:
+    """With windows, one strange row makes ten windows strange: that is no tenfold rate."""
+    together, apart = ([False] * 400 for _ in range(2))
+    together[100:110] = [True] * 10
+    apart[::40] = [True] * 10
+    few, many = (counted(rows, window=10, confidence=0.999) for rows in (together, apart))
+    assert few.seen.share == many.seen.share
+    assert few.seen.length > many.seen.length
+    low, high = few.seen.band
+    assert low < many.seen.band[0]
+    assert high > many.seen.band[1]
+
+
+def test_the_band_is_wilsons_interval() -> None:
+    # Worked out by hand: 10 of 100 independent rows.
+    low, high = Flagged(100, 10, 10, 1).band
+    assert (low, high) == (pytest.approx(0.0552, abs=2e-4), pytest.approx(0.1744, abs=2e-4))
+    assert Flagged(0, 0, 0, 1).band == (0.0, 1.0)
+    assert Flagged(0, 0, 0, 1).share == 0.0
+
+
+def test_the_band_holds_the_true_share_as_often_as_it_says() -> None:
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(400):
+        low, high = counted(rng.random(500) < 0.03, confidence=0.0, rate=None).seen.band
+        held += low <= 0.03 <= high
+    assert held / 400 > 0.92
+
+
+# Changing
+
+
+def watching(**options: Any) -> Progress:
+    """Long after the rate was shown."""
+    progress = counted([False] * 3000, **options)
+    assert progress.state == WATCHING
+    return progress
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_stated_rate_hardly_ever_looks_like_a_change(seed: int) -> None:
+    strange = np.random.default_rng(seed).random(20_000) < 0.01
+    assert counted(strange, watching()).state == WATCHING
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
+def test_a_lasting_excess_is_changing_and_ends_when_the_rate_is_shown(share: float) -> None:
+    progress = watching()
+    rng = np.random.default_rng(1)
+    counted(rng.random(2000) < share, progress)
+    assert progress.state == CHANGING
+    assert progress.missing > 0
+    counted([False] * 2000, progress)
+    assert progress.state == WATCHING
+    # It has watched for long: what comes now is another change and no youth.
+    counted([True] * 100, progress)
+    assert progress.state == CHANGING
+
+
+def test_a_few_strange_rows_are_no_change() -> None:
+    assert counted([True] * 5 + [False] * 500 + [True] * 5, watching()).state == WATCHING
+
+
+def test_an_excess_soon_after_shows_that_the_rate_was_not_earned() -> None:
+    progress = Progress(0.01, 0.95, 1)
+    while progress.state == LEARNING:
+        progress.count(False)
+    counted([True] * 20, progress)
+    assert progress.state == LEARNING
+
+
+def test_accepting_a_change_goes_on_watching() -> None:
+    progress = counted([True] * 100, watching())
+    assert progress.state == CHANGING
+    progress.accept()
+    assert (progress.state, progress.seen.rows, progress.excess) == (WATCHING, 0, 0.0)
+
+
+# Saved
+
+
+@pytest.mark.parametrize("rows", [0, 50, 400, 3000])
+def test_restored_it_goes_on_as_the_saved_one(rows: int) -> None:
+    strange = np.random.default_rng(3).random(rows + 3000) < 0.02
+    saved = counted(strange[:rows], window=3)
+    again = Progress(0.01, 0.95, 3)
+    again.restore(json.loads(json.dumps(saved.fields)))
+    for one in strange[rows:].tolist():
+        saved.count(one)
+        again.count(one)
+        assert again == saved
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"state": "sleeping"}, {"rows": -1}, {"excess": "x"}, {"flagged": None}, {"count": 1}],
+    ids=str,
+)
+def test_what_is_not_progress_is_refused(wrong: dict[str, Any]) -> None:
+    fields = {"progress": {**Progress(0.01, 0.95, 1).fields["progress"], **wrong}}
+    with pytest.raises(BadInput, match=r"progress|state"):
+        Progress(0.01, 0.95, 1).restore(fields)
+
+
+# A detector that counts
+
+
+def normal(rng: np.random.Generator, rows: int) -> np.ndarray:
+    return rng.normal(size=(rows, 2)) @ np.array([[1.0, 1, 1, 0], [0, 1, -1, 1]]) + (
+        0.1 * rng.normal(size=(rows, 4))
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_change_that_stays_is_one_alarm_and_then_one_that_tells_of_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    detector = Detector(HiddenLayer(4, 4))
+    detector.learn_many(normal(rng, 3000))
+    assert detector.state == WATCHING
+    shifted = normal(rng, 2400) + 9.0 * np.eye(4)[1]
+    verdicts = [detector.observe(row) for row in shifted]
+    assert all(verdict.anomalous for verdict in verdicts)
+    states = [verdict.state for verdict in verdicts]
+    found = states.index(CHANGING)
+    assert found < 30
+    assert states[found:] == [CHANGING] * (2400 - found)
+    alarms = [verdict.alarm for verdict in verdicts]
+    # Until it is found out each row is an alarm, by default; then none.
+    assert not any(alarms[found:])
+    assert alarms[found - 1]
+    # Back to normal: no alarms, and after a while it watches.
+    after = [detector.observe(row) for row in normal(rng, 1500)]
+    assert np.mean([verdict.anomalous for verdict in after]) < 0.05
+    assert detector.state == WATCHING
+    assert detector.observe(np.array([0.0, 9.0, 0.0, 0.0])).alarm
+
+
+def test_verdicts_carry_the_running_count() -> None:
+    rng = np.random.default_rng(0)
+    detector = Detector(HiddenLayer(4, 4), threshold=FalseAlarmRate(0.05, confidence=0))
+    detector.learn_many(normal(rng, 500))
+    before = detector.progress.seen.rows
+    verdicts = [detector.observe(row) for row in normal(rng, 300)]
+    assert [verdict.flagged.rows for verdict in verdicts] == list(range(before + 1, before + 301))
+    low, high = verdicts[-1].flagged.band
+    assert low < 0.05 < high
+
+
+def test_rows_missing_tells_how_many_more_and_the_state_when() -> None:
+    rng = np.random.default_rng(1)
+    detector = Detector(HiddenLayer(4, 4))
+    calm = 0.5 * normal(rng, 2000)
+    told = []
+    for row in calm:
+        if detector.state == WATCHING:
+            break
+        told.append(detector.rows_missing)
+        detector.observe(row)
+    assert detector.state == WATCHING
+    assert detector.rows_missing == 0
+    # Each strange row on the way makes it longer, nothing makes it shorter.
+    assert all(later >= earlier - 1 for earlier, later in pairwise(told))
+    assert told[-1] <= 8
