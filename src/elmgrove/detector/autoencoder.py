@@ -88,8 +88,14 @@ class Autoencoder(OSELM):
         return squares
 
     def left_out(self, X: Array) -> Array:
-        """Scores the last rows learned, each by the model without it and its neighbours."""
-        return left_out(self, X)
+        """Scores the last rows learned, each by the model without it.
+
+        With windows also without its neighbours, with which it shares rows.
+        """
+        if self.basis.window > 1:
+            return left_out(self, X)
+        means: Array = self.leave_one_out(X, X) / X.shape[1]
+        return means
 
     def without(self, X: Array, ages: Array) -> "Autoencoder":
         """Makes the model that never learned these rows, each followed by ``ages`` others."""

@@ -14,6 +14,8 @@ from elmgrove_papers.mlmg.clients import QUANTILE, Client
 
 #: Rows of a client whose losses tell where strange begins.
 _CALIBRATING = 5000
+# The share of normal rows that may be flagged.
+_RATE = 0.01
 
 
 class Model(NamedTuple):
@@ -27,8 +29,8 @@ class Model(NamedTuple):
 
     @classmethod
     def of(cls, detector: Detector) -> "Model":
-        """Takes a detector, with the threshold that it found itself if it judges row by row."""
-        return cls(detector.score_many, detector.threshold)
+        """Takes a detector, with the threshold that its last rows give, each left out."""
+        return cls(detector.score_many, _left_out_threshold(detector))
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,25 @@ def tried(clients: Sequence[Client], models: Sequence[Model]) -> FleetTrial:
     return FleetTrial(Decisions.sum(decisions), tuple(own), tuple(peers))
 
 
+def _left_out_threshold(detector: Detector) -> float:
+    """The score above which one in a hundred of the last rows is; infinite if they are too few.
+
+    A detector of today counts scores from before it learned a row; this is what the papers' tables
+    were made with.
+    """
+    rows = detector.recent.rows
+    # Foreign patterns count as rows that are normal here have it, once something is scored.
+    detector.score_many(rows[:1])
+    above = int(_RATE * (len(rows) + 1) + 1e-9)
+    received = detector.received
+    known = detector.learned + (0.0 if received is None else received.count)
+    if not above or known < detector.warmup:
+        return float("inf")
+    return float(np.sort(detector.model.left_out(rows))[-above])
+
+
 def _threshold(client: Client, model: Model) -> float:
-    # A detector's own is infinite while it has too few rows, and for rows, not for means of them.
+    # A detector's is infinite while it has too few rows, and for rows, not for means of them.
     if model.threshold is not None and model.threshold < np.inf and client.item == 1:
         return model.threshold
     most = _CALIBRATING // client.item * client.item

@@ -6,7 +6,7 @@ import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove.detector.mixture.pattern import Pattern
-from elmgrove.detector.model import Answer, SingleModel, left_out
+from elmgrove.detector.model import Answer, SingleModel
 
 
 class Weighing:
@@ -80,7 +80,7 @@ class Weighing:
         for index, pattern in enumerate(self._own):
             mine = labels == index
             if mine.any():
-                replaced[index, mine] = self._weights[index] * left_out(pattern.model, X[mine])
+                replaced[index, mine] = self._weights[index] * pattern.model.left_out(X[mine])
         return replaced
 
     def number(self, index: int) -> int:
