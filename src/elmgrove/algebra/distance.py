@@ -164,13 +164,15 @@ class Distance:
 
     def _few_far_off(self, X: Array) -> Array:
         """Few columns, each by itself in memory: NumPy is slow at many short rows."""
-        Z = np.empty(X.shape[::-1], X.dtype)
-        np.subtract(X.T, self._mean[:, np.newaxis], out=Z)
-        Z *= self._A[:, np.newaxis]
-        G = self._blas.gemm(1.0, Z.T, self._R).T
-        far = np.einsum("ij,ij->j", Z, G)
-        beyond = ~(far <= _FAR**2)
-        far = self._with_alone(far, G[self._first :], 0)
+        # What overflows is far beyond, and looked at again.
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = np.empty(X.shape[::-1], X.dtype)
+            np.subtract(X.T, self._mean[:, np.newaxis], out=Z)
+            Z *= self._A[:, np.newaxis]
+            G = self._blas.gemm(1.0, Z.T, self._R).T
+            far = np.einsum("ij,ij->j", Z, G)
+            beyond = ~(far <= _FAR**2)
+            far = self._with_alone(far, G[self._first :], 0)
         if beyond.any():
             far[beyond] = self._far_off(X[beyond])
         return far
