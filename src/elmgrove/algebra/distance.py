@@ -143,7 +143,7 @@ class Distance:
         return self._judged(far, g)
 
     def _judged(self, far: float, g: Array) -> float:
-        """The score of a row so far off, whose last values are each so far from what all others say."""
+        """The score of a row so far off, whose last values are so far from what all others say."""
         if far > _ALONE:
             alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - _ALONE
             if alone > 0.0:

@@ -72,13 +72,13 @@ def _left_out_threshold(detector: Detector) -> float:
     A detector of today counts scores from before it learned a row; this is what the papers' tables
     were made with.
     """
-    rows = detector.recent.rows
+    rows = detector.gate.recent.rows
     # Foreign patterns count as rows that are normal here have it, once something is scored.
     detector.score_many(rows[:1])
     above = int(_RATE * (len(rows) + 1) + 1e-9)
     received = detector.received
     known = detector.learned + (0.0 if received is None else received.count)
-    if not above or known < detector.warmup:
+    if not above or known < detector.gate.warmup:
         return float("inf")
     return float(np.sort(detector.model.left_out(rows))[-above])
 
