@@ -18,6 +18,9 @@ CHANGING = "changing"
 _TIMES = 5.0
 # So many strange rows more than the rate explains are no chance.
 _LASTING = 10.0
+# A detector that learned from its stream alone is young until it has judged so many times as many
+# rows as it took to earn its alarms.
+_MATURE = 10
 # What is saved of them.
 _COUNTERS = (
     "state",
@@ -139,7 +142,7 @@ class Progress:
             step = 1.0 if strange else self._relief
             self.excess = max(self.excess + step / self.seen.length, 0.0)
             if self.excess >= _LASTING:
-                young = not self.taught and self.total < 2 * self.shown_after
+                young = not self.taught and self.total < _MATURE * self.shown_after
                 self._begin(self._first if young or known_normal else CHANGING)
         elif strange or self.rows % 8 == 0:
             self._test(known_normal)
