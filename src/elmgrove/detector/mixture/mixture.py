@@ -69,19 +69,16 @@ class Mixture:
 
     def answers(self, X: Array) -> Array:
         """Scores rows that are about to be learned."""
-        if self.rule.assign != "loss":
-            return self.scores(X)
-        # Scores decide which pattern learns a row, so nothing may be computed again for these.
-        lowest: Array = self._weighing.scores(X, as_they_are=True).min(axis=0)
-        return lowest
+        # Where scores decide which pattern learns a row, nothing may be computed again for these.
+        return self.scores(X, as_they_are=self.rule.assign == "loss")
 
     def score_one(self, x: Array) -> float:
         """Scores one row by its best model, in proportion to what is typical of it."""
         return float(self.scores(x[np.newaxis])[0])
 
-    def scores(self, X: Array) -> Array:
+    def scores(self, X: Array, as_they_are: bool = False) -> Array:
         """Scores each row by its best model, in proportion to what is typical of it."""
-        lowest: Array = self._weighing.scores(X).min(axis=0)
+        lowest: Array = self._weighing.scores(X, as_they_are).min(axis=0)
         return lowest
 
     def plain_losses(self, X: Array) -> Array:
@@ -154,10 +151,9 @@ class Mixture:
         """Marks which strange rows make a new normal: a pattern need have nothing of the others."""
         if self.basis.score == "distance":
             # As wide as one of the own patterns.
-            marks = [pattern.model.new_normal(rows, threshold) for pattern in self.own]
-            return max(marks, key=lambda marked: int(marked.sum()))
-        made = self.patterns.blank(0).model
-        made.learn_all(rows)
+            marks = (pattern.model.new_normal(rows, threshold) for pattern in self.own)
+            return max(marks, key=np.count_nonzero)
+        (made := self.patterns.blank(0).model).learn_all(rows)
         return np.asarray(made.left_out(rows) <= threshold)
 
     # Patterns that come and go
