@@ -148,9 +148,8 @@ class Mixture:
         self._place(self._received.places(self.own))
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which strange rows make a new normal: a pattern need have nothing of the others."""
+        """Marks which strange rows make a new normal: a pattern no wider than one of the own."""
         if self.basis.score == "distance":
-            # As wide as one of the own patterns.
             marks = (pattern.model.new_normal(rows, threshold) for pattern in self.own)
             return max(marks, key=np.count_nonzero)
         (made := self.patterns.blank(0).model).learn_all(rows)
