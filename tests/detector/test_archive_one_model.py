@@ -113,7 +113,7 @@ def test_many_strays_means_many() -> None:
 def test_in_the_middle_of_a_cool_down() -> None:
     original = Detector(LAYER, **SETTINGS["alarm rule with a cool-down"])
     rows = iter(stream(1, 1000))
-    while not 0 < original.alarm.quiet < 100:
+    while not 0 < original.gate.alarm.quiet < 100:
         original.observe(next(rows))
     restored = unpacked(original)
     ahead = np.array(list(rows))[:350]

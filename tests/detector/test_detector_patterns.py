@@ -351,7 +351,7 @@ def test_a_pattern_with_rows_now_and_then_stays() -> None:
 @pytest.mark.parametrize("score", ["distance", "loss"])
 def test_left_out_scores_are_those_of_the_pattern_without_the_block(score: str) -> None:
     known = taught(score=score)
-    rows = known.recent.rows
+    rows = known.gate.recent.rows
     scores = known.model.left_out(rows)
     labels = np.array([known.model.patterns.nearest(row) for row in rows])
     for index, pattern in enumerate(known.model.own):

@@ -110,9 +110,9 @@ def test_learning_many_equals_learning_one_by_one(
     assert chunked.evidence.close_to(single.evidence)
     assert close(chunked.score_many(X), single.score_many(X))
     assert chunked.learned == single.learned == 130
-    np.testing.assert_array_equal(chunked.recent.rows, single.recent.rows)
+    np.testing.assert_array_equal(chunked.gate.recent.rows, single.gate.recent.rows)
     assert chunked.state == single.state == "watching"
-    assert chunked.recent.fields == single.recent.fields
+    assert chunked.gate.recent.fields == single.gate.recent.fields
     if chunked.basis.score == "distance":
         # In bulk, scores are by a model that may be older; how old does not depend on the cuts.
         assert chunked.threshold == pytest.approx(whole.threshold, rel=1e-9)

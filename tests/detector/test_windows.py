@@ -198,7 +198,7 @@ def test_learning_many_equals_a_loop_and_gaps_are_left_out(name: str) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_after_a_gap_rows_have_a_score_but_are_neither_judged_nor_learned(name: str) -> None:
     detector = watching(**SETTINGS[name])
-    learned, seen, recent = detector.learned, detector.progress.seen, detector.recent.clock
+    learned, seen, recent = detector.learned, detector.progress.seen, detector.gate.recent.clock
     detector.interrupt()
     X = slow(30, seed=5)
     X[3] += 100.0
@@ -217,7 +217,7 @@ def test_after_a_gap_rows_have_a_score_but_are_neither_judged_nor_learned(name: 
             assert verdict.anomalous != verdict.learned
         if index == 8:
             assert (detector.learned, detector.progress.seen) == (learned, seen)
-            assert detector.recent.clock == recent
+            assert detector.gate.recent.clock == recent
         if index == 9:
             assert detector.progress.seen.rows == seen.rows + 1
             # The row that is 100 off is part of this window, and of nine more.
@@ -263,7 +263,7 @@ def test_score_many_scores_a_stretch_by_itself_and_its_first_rows_by_what_there_
     one_by_one = []
     for row in X:
         one_by_one.append(detector.score_one(row))
-        detector.last_rows.add(row)
+        detector.preparation.last_rows.add(row)
     np.testing.assert_allclose(scores, one_by_one, rtol=1e-2 if name == "float32" else 1e-6)
     assert detector.score_many(X[:0]).shape == (0,)
     np.testing.assert_allclose(detector.score_many(X[:4]), scores[:4], rtol=1e-5)
@@ -320,8 +320,10 @@ def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(
     for row in X[17 : 17 + held]:
         detector.observe(row)
     again = restored(detector)
-    assert len(again.last_rows) == min(held, 9)
-    np.testing.assert_array_equal(again.last_rows.tail, detector.last_rows.tail)
+    assert len(again.preparation.last_rows) == min(held, 9)
+    np.testing.assert_array_equal(
+        again.preparation.last_rows.tail, detector.preparation.last_rows.tail
+    )
     for row in X[17 + held :]:
         mine, theirs = detector.observe(row), again.observe(row)
         assert said(mine) == said(theirs)

@@ -11,10 +11,11 @@ from elmgrove.algebra.moments import Moments, mixing
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
 
-# Of the products of two columns so many rows' worth is taken for chance, and at least this share:
-# of one row, and of rows side by side, which have more products than can all be known well.
-_CHANCE_ROWS = 30.0
-_LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.01, 0.03
+# Of the products of two columns so many rows' worth is taken for chance, less and less from so many
+# rows on, and at least this share: of one row, and of rows side by side, which have more products
+# than can all be known well.
+_CHANCE_ROWS, _MANY_ROWS = 30.0, 300.0
+_LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.003, 0.03
 # One value alone that is farther than three deviations from what all others say counts twice its
 # square beyond that, up to what 5.5 deviations give: among many values it would drown.
 _ALONE, _ALONE_MOST, _ALONE_WEIGHT = 9.0, 21.0, 2.0
@@ -303,7 +304,7 @@ def _least_variance(dtype: np.dtype[Any]) -> float:
 def _chance(count: float, window: int) -> float:
     """The share of the products of two columns that so many rows may show by chance."""
     least = _LEAST_CHANCE if window == 1 else _LEAST_CHANCE_OF_WINDOWS
-    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count))
+    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count + count**2 / _MANY_ROWS))
 
 
 def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
