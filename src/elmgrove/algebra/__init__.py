@@ -32,7 +32,15 @@ from elmgrove.algebra.packing import (
 from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
-from elmgrove.algebra.similarity import Fitted, Step, fit, groups, join, mean_scores
+from elmgrove.algebra.similarity import (
+    Fitted,
+    Step,
+    fit,
+    groups,
+    join,
+    mean_scores,
+    usual_tolerance,
+)
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
 
@@ -92,6 +100,7 @@ __all__ = [
     "unpack_evidence",
     "unpack_part",
     "unpack_parts",
+    "usual_tolerance",
     "weighted_mean",
     "zero_evidence",
 ]

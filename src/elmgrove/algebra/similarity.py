@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments
@@ -24,6 +25,10 @@ FEW = 8
 _LARGEST = sys.float_info.max
 # So many distances are compared with as many others in one product.
 _AT_ONCE = 32
+
+# What may be lost on anybody's rows in one join, by the score: how much errors may grow, or how
+# much farther than typical rows those of one may lie from the other.
+_USUAL = {"loss": 0.02, "distance": 0.1}
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,11 @@ def _squares(factors: Iterable[Array]) -> Array:
 
 #: A set of rows that can be compared with others: by the error of one model, or by distance.
 Fit = Fitted | FittedDistance
+
+
+def usual_tolerance(basis: Basis) -> float:
+    """Says what may be lost in one join unless another tolerance is asked for."""
+    return _USUAL[basis.score]
 
 
 def fit(evidence: Evidence, ridge: float) -> Any:

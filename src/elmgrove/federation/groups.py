@@ -6,7 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Step, cluster, fit, join, k_means
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    Step,
+    cluster,
+    fit,
+    join,
+    k_means,
+    usual_tolerance,
+)
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.entries import Contribution
 
@@ -14,9 +24,6 @@ from elmgrove.federation.entries import Contribution
 MOST_GROUPS = 16
 #: A weaker structure than this is none; the paper's Algorithm 1 has no such limit for users (−1).
 SILHOUETTE = 0.1
-#: What may be lost on anybody's rows in one join, by the score: how much errors may grow, or how
-#: much farther than typical rows those of one may lie from the other.
-TOLERANCE = {"loss": 0.02, "distance": 0.1}
 
 
 class LocalPattern(NamedTuple):
@@ -187,11 +194,6 @@ def require_parameters(basis: Basis) -> None:
             "devices that score by distance have no parameters β to be grouped by: group them by "
             "evidence"
         )
-
-
-def usual_tolerance(basis: Basis) -> float:
-    """Says what may be lost in one join unless another tolerance is asked for."""
-    return TOLERANCE[basis.score]
 
 
 def parameters(evidence: Evidence, ridge: float) -> Array:

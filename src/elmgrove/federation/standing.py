@@ -7,7 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, fit, numbers_in, zero_evidence
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    fit,
+    numbers_in,
+    usual_tolerance,
+    zero_evidence,
+)
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import (
     Grouping,
@@ -16,7 +24,6 @@ from elmgrove.federation.groups import (
     parameters,
     require_parameters,
     returned,
-    usual_tolerance,
 )
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.running_sum import RunningSum

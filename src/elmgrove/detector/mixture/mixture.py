@@ -37,7 +37,7 @@ class Mixture:
         self.version = 0
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
-        self._received = Received((), self.ridge, rule.join)
+        self._received = Received((), self.ridge, rule.tolerance(basis))
         self.places: list[Place] = []
         #: The models of what is unlike all patterns here.
         self.foreign: list[SingleModel] = []
@@ -297,4 +297,4 @@ class Mixture:
 
     def _usable(self, parts: Sequence[Evidence]) -> Received:
         require_usable(parts, self.basis, self.dtype)
-        return Received(parts, self.ridge, self.rule.join)
+        return Received(parts, self.ridge, self.rule.tolerance(self.basis))

@@ -142,7 +142,7 @@ class OwnPatterns:
     def tune(self) -> None:
         """Joins patterns that are one, puts aside those that got no rows, measures the rest."""
         before = self.numbers
-        if self.rule.patterns == AUTO and self.rule.join > 0.0 and len(self.used) > 1:
+        if self.rule.patterns == AUTO and self.rule.join != 0.0 and len(self.used) > 1:
             self._join()
         limit = self.rule.retire_after
         unused = [p for p in self.used if limit and p.idle >= limit][: len(self.used) - 1]
@@ -208,7 +208,7 @@ class OwnPatterns:
         fitted = [fit(pattern.evidence, pattern.model.ridge) for pattern in self.used]
         used = self.used
         self.used = []
-        for group in groups(fitted, self.rule.join):
+        for group in groups(fitted, self.rule.tolerance(self.basis)):
             first, *others = sorted((used[index] for index in group), key=lambda p: p.number)
             for other in others:
                 first.take_in(other)

@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, Packed, pack_part, unpack_part
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    Packed,
+    pack_part,
+    unpack_part,
+    usual_tolerance,
+)
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.detector.single import typical_score
 from elmgrove.errors import BadInput, require_whole
@@ -23,8 +31,8 @@ class PatternRule:
     ``patterns``: ``"auto"`` lets the first ``start_rows`` rows decide (one if no silhouette reaches
     ``silhouette``) and later ones add to it, never above ``most``; a number fixes it. ``assign``:
     a row belongs to the nearest ``centroid``, or to the model with the lowest ``loss``. ``join``:
-    two patterns become one when one model explains both as well, up to this share of the error;
-    0 never joins.
+    two patterns become one when one model explains both as well, up to this share of the error (or
+    of the distance); None is what suits the score, 0.02 or 0.1; 0 never joins.
     ``retire_after``: a pattern that got none of so many rows is put aside; 0 never does.
     ``handicap``: how strange a typical row of a foreign pattern is here, as a part of the
     strangest that was normal here. 0 makes it as normal as a typical row of one's own.
@@ -35,9 +43,13 @@ class PatternRule:
     start_rows: int = 256
     silhouette: float = 0.1
     assign: str = "centroid"
-    join: float = 0.02
+    join: float | None = None
     retire_after: int = 0
     handicap: float = 0.8
+
+    def tolerance(self, basis: Basis) -> float:
+        """Gives what joining two patterns may lose."""
+        return usual_tolerance(basis) if self.join is None else self.join
 
     def __post_init__(self) -> None:
         if self.patterns != AUTO:
@@ -50,7 +62,7 @@ class PatternRule:
             raise BadInput(f"assign must be one of {', '.join(ASSIGNMENTS)}, not {self.assign!r}")
         if not -1.0 <= self.silhouette <= 1.0:
             raise BadInput(f"silhouette must lie between -1 and 1, not {self.silhouette}")
-        if not (self.join >= 0.0 and 0.0 <= self.handicap < np.inf):
+        if not ((self.join is None or self.join >= 0.0) and 0.0 <= self.handicap < np.inf):
             raise BadInput("join and handicap must be at least 0, and handicap finite")
 
 
