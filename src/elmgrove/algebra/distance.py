@@ -144,7 +144,7 @@ class Distance:
         return self._judged(far, g)
 
     def _judged(self, far: float, g: Array) -> float:
-        """The score of a row so far off, whose last values are so far from what all others say."""
+        """The score of a row so far off, whose last values are so far from what others say."""
         if far > _ALONE:
             alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - _ALONE
             if alone > 0.0:
@@ -158,8 +158,10 @@ class Distance:
         # So many rows that what is computed of them stays in the processor's cache.
         size = max(_BLOCK // X.shape[1], 16)
         far_off = self._far_off if self._R is None else self._few_far_off
-        for start in range(0, len(X), size):
-            scores[start : start + size] = far_off(X[start : start + size])
+        # A block takes less than a millisecond: there, waiting for a second thread costs more.
+        with one_thread:
+            for start in range(0, len(X), size):
+                scores[start : start + size] = far_off(X[start : start + size])
         scores /= len(self.mean)
         return np.maximum(scores, 0.0, out=scores)
 
