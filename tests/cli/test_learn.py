@@ -116,17 +116,6 @@ def test_rows_of_a_time_series_are_set_side_by_side(elmgrove: Elmgrove) -> None:
     assert (basis.window, basis.inputs, basis.layer.inputs, basis.layer.units) == (10, 60, 6, 60)
 
 
-def test_rows_whose_faults_would_drown_among_others_are_taken_one_by_one(
-    elmgrove: Elmgrove,
-) -> None:
-    write("a.csv", series(1, 400))
-    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
-    assert (
-        "Window of 1: a fault of one sensor would show in 100% of cases by a row alone" in ran.err
-    )
-    assert saved("fan.elm").basis.window == 1
-
-
 def test_a_table_is_taken_row_by_row(elmgrove: Elmgrove) -> None:
     write("a.csv", rows(1, 400))
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
