@@ -1,0 +1,92 @@
+"""How rows spread, from moments: the variance of each column, and what mixtures explain of it."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dgemm, dtrsm
+from scipy.linalg.lapack import dpotrf
+
+from elmgrove.algebra.blas import one_thread
+from elmgrove.algebra.moments import Moments, mixing
+from elmgrove.algebra.rows import Array
+from elmgrove.errors import SingularSystem
+
+# Of the products of two columns so many rows' worth is taken for chance, and at least this share:
+# of one row, and of rows side by side, which have more products than can all be known well.
+_CHANCE_ROWS = 30.0
+_LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.01, 0.03
+# The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
+_RIDGE = 1e-10
+_TRIES = 12
+# Equal squares that are added up, a block after another, are known to this share (a third of it).
+_ROUNDING = 256.0 * float(np.finfo(float).eps)
+# No unit is larger than this: its square is a number.
+_LARGEST_UNIT = 1e150
+
+
+def variance_of(moments: Moments, m: Array) -> Array:
+    """Computes the variance of each column; 0 where only rounding is left of it."""
+    square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
+    variance: Array = square - m**2
+    rounding = max(_ROUNDING, 8.0 * moments.resolution)
+    variance[variance <= rounding * square] = 0.0
+    return variance
+
+
+def unit_of(moments: Moments, variance: Array, mean: Array) -> Array | float:
+    """Computes the square of a column's unit."""
+    if moments.basis.scaling.kind != "none":
+        return 1.0
+    size = np.where(mean != 0.0, np.minimum(np.abs(mean), _LARGEST_UNIT) ** 2, 1.0)
+    return np.where(variance > 0.0, variance, size)
+
+
+def least_variance(dtype: np.dtype[Any]) -> float:
+    """Gives the least variance with which deviations of rows that ``Rows`` admits stay in range."""
+    return max(
+        float(np.finfo(float).tiny / np.finfo(float).eps),
+        float(np.power(float(np.finfo(dtype).max), -1.4)),
+    )
+
+
+def chance_of(count: float, window: int) -> float:
+    """Computes the share of the products of two columns that so many rows may show by chance."""
+    least = _LEAST_CHANCE if window == 1 else _LEAST_CHANCE_OF_WINDOWS
+    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count))
+
+
+def factor_of(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
+    """Computes L = chol(U + λI)⁻ᵀ V/√(N v), from products about the mean; and λ."""
+    A, N = mixing(moments.basis), max(moments.count, 1.0)
+    root = np.sqrt(N * v)
+    s_A = moments.s if A is None else moments.s @ A
+    V = (np.asarray(moments.C, np.float64) - np.outer(s_A, m)) / root
+    # What never moved has no products: far from the centre, their rounding is all there is.
+    V[:, variance == 0.0] = 0.0
+    if A is None:
+        V[variance == 0.0] = 0.0
+    # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
+    U = V / root[:, np.newaxis] if A is None else dgemm(1.0, V, A * root[:, np.newaxis])
+    V = U if A is None else V
+    U = (U + U.T) / 2.0
+    # A share of what the columns' variances alone would give: products may cancel down to rounding.
+    ridge = _RIDGE if A is None else _RIDGE * float(np.sum((A * root[:, None]) ** 2)) / len(U)
+    # The last is enough for whatever rounding left: no entry is larger than all of them together.
+    ridges = [ridge * 10.0**power for power in range(_TRIES)] + [2.0 * float(np.abs(U).sum())]
+    for ridge in ridges:
+        T = upper_factor(U + ridge * np.eye(len(U)))
+        if T is not None:
+            break
+    else:
+        raise SingularSystem("the sums hold values that are not finite; they were not learned")
+    with one_thread:
+        L = np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1))
+    # No more of a column is explained than there is.
+    return L / np.sqrt(np.maximum(np.einsum("ij,ij->j", L, L), 1.0)), ridge
+
+
+def upper_factor(A: Array) -> Array | None:
+    """Computes the upper factor; None where the matrix is not positive definite."""
+    with one_thread:
+        T, failed = dpotrf(np.asfortranarray(A), lower=0, clean=1, overwrite_a=1)
+    return None if failed or not np.isfinite(T).all() else np.asarray(T)
