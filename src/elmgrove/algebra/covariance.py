@@ -6,15 +6,16 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dtrsm
 from scipy.linalg.lapack import dpotrf
 
+from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import one_thread
 from elmgrove.algebra.moments import Moments, mixing
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
 
 # Of the products of two columns so many rows' worth is taken for chance, less and less from so many
-# rows on, and at least this share: of one row, and of rows side by side, which have more products
-# than can all be known well.
-_CHANCE_ROWS, _MANY_ROWS = 30.0, 300.0
+# rows an input on, and at least this share: of one row, and of rows side by side, which have more
+# products than can all be known well.
+_CHANCE_ROWS, _MANY_ROWS = 30.0, 75.0
 _LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.003, 0.03
 # The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
 _RIDGE = 1e-10
@@ -45,7 +46,7 @@ class Covariance(NamedTuple):
         # v = variance, and one pseudo-row a unit away
         v = (N * variance + _unit(moments, variance, moments.centre + m)) / max(N, 1.0)
         v = np.maximum(v, _least_variance(dtype))
-        chance = _chance(N, moments.basis.window)
+        chance = _chance(N, moments.basis)
         L, ridge = _factor(moments, m, v, variance)
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
         # d = 1 − (1 − ρ)‖L_j‖², L ← L √((1 − ρ)/d)
@@ -78,10 +79,11 @@ def _least_variance(dtype: np.dtype[Any]) -> float:
     )
 
 
-def _chance(count: float, window: int) -> float:
+def _chance(count: float, basis: Basis) -> float:
     """The share of the products of two columns that so many rows may show by chance."""
-    least = _LEAST_CHANCE if window == 1 else _LEAST_CHANCE_OF_WINDOWS
-    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count + count**2 / _MANY_ROWS))
+    least = _LEAST_CHANCE if basis.window == 1 else _LEAST_CHANCE_OF_WINDOWS
+    many = count**2 / (_MANY_ROWS * basis.inputs)
+    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count + many))
 
 
 def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
