@@ -25,19 +25,23 @@ class Outlook:
     def follow(self, verdict: Verdict) -> None:
         """Takes in a verdict, and tells if the state is another one after it."""
         self._strange.append(verdict.anomalous)
+        what = self._detector.basis.counted
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:
-            log.info("still changing: more rows were strange than stated; counting begins again")
+            log.info(
+                "still changing: more %s were strange than stated; counting begins again", what
+            )
         self._restarts = restarts
 
     def tell_missing(self) -> None:
         """Tells how many rows are missing before there are alarms, if that is another number."""
         missing = self._detector.rows_missing
         if missing and missing != self._missing:
-            log.info("learning: %d more rows without a strange one until there are alarms", missing)
+            more = f"{missing} more {self._detector.basis.counted}"
+            log.info("learning: %s without a strange one until there are alarms", more)
         self._missing = missing
 
     def _tell(self) -> None:
@@ -46,7 +50,10 @@ class Outlook:
         elif self._state == CHANGING:
             strange, last = sum(self._strange), len(self._strange)
             # Right after a restart there are no last rows.
-            some = f"{strange} of the last {last} rows were" if last else "far more than stated is"
+            rows = self._detector.basis.counted
+            some = (
+                f"{strange} of the last {last} {rows} were" if last else "far more than stated is"
+            )
             log.warning("changing: %s strange; is this a new normal?", some)
         else:
             self.tell_missing()
