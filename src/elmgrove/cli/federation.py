@@ -190,8 +190,8 @@ def show(
     console = Console(markup=False, emoji=False)
     console.print(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
-        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, score {basis.score}, "
-        f"ridge {charter.ridge:g}, "
+        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
+        f"score {basis.score}, ridge {charter.ridge:g}, "
         f"members {', '.join(charter.members or ['any'])}",
         highlight=False,
     )

@@ -194,10 +194,7 @@ class Work:
         self._tell_peers()
 
     def process(self, reading: Reading) -> None:
-        """Scores a row, decides, learns and tells; raises ``BadInput`` if it can't be used.
-
-        A sample is part of a frame, and there is a verdict with the last one.
-        """
+        """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
         detector, row = self.member.detector, reading.row
         if not reading.follows:
             detector.interrupt()

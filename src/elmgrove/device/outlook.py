@@ -25,15 +25,12 @@ class Outlook:
     def follow(self, verdict: Verdict) -> None:
         """Takes in a verdict, and tells if the state is another one after it."""
         self._strange.append(verdict.anomalous)
-        what = self._detector.basis.counted
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:
-            log.info(
-                "still changing: more %s were strange than stated; counting begins again", what
-            )
+            log.info("still changing: more were strange than stated; counting begins again")
         self._restarts = restarts
 
     def tell_missing(self) -> None:
@@ -50,10 +47,8 @@ class Outlook:
         elif self._state == CHANGING:
             strange, last = sum(self._strange), len(self._strange)
             # Right after a restart there are no last rows.
-            rows = self._detector.basis.counted
-            some = (
-                f"{strange} of the last {last} {rows} were" if last else "far more than stated is"
-            )
+            rows = f"the last {last} {self._detector.basis.counted}"
+            some = f"{strange} of {rows} were" if last else "far more than stated is"
             log.warning("changing: %s strange; is this a new normal?", some)
         else:
             self.tell_missing()
