@@ -53,6 +53,7 @@ def test_the_last_part_is_counted_in_frames(elmgrove: Elmgrove, window: int) -> 
     for frame in X[320 * LENGTH :].reshape(80, LENGTH, 2):
         above += first.score_one(frame) > limit
         first.learn_one(frame)
+    assert above
     assert float(found[1]) == pytest.approx(100 * above / 80, abs=0.5)
 
 

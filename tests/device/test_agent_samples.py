@@ -1,4 +1,4 @@
-"""The agent with a spectrum: a verdict for each frame, gaps, restarts, and a federation's charter."""
+"""The agent with a spectrum: verdicts on frames, gaps, restarts, and a federation's charter."""
 
 import logging
 from pathlib import Path

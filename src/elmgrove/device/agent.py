@@ -51,6 +51,7 @@ class Agent:
         self._bad = 0
         self._work: Work | None = None
         self._first: list[Reading] = []
+        self._first_rows = settings.first_rows
 
     def stop(self) -> None:
         """Lets the agent end after the row that it is working on."""
@@ -120,7 +121,7 @@ class Agent:
             self._leave_out(item.where, item.reason)
         elif item is not None and self._work is None:
             self._first.append(item)
-            if len(self._first) >= self._settings.first_rows:
+            if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
         elif item is not None:
             self._process(item, source)

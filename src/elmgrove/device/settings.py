@@ -5,7 +5,6 @@ import tomllib
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,7 +143,7 @@ class Settings:
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
         return PatternRule(number, handicap=self.handicap)
 
-    @cached_property
+    @property
     def chosen_spectrum(self) -> Spectrum | None:
         """The spectrum that turns samples into rows; None where rows are no samples."""
         return Spectrum.parsed(self.spectrum) if self.spectrum else None
