@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
+from elmgrove.cli.lesson import Lesson
 from elmgrove.detector import choose_window
 from elmgrove.federation import Member
+from elmgrove.storage import Table
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.fans import write
@@ -55,6 +57,20 @@ def test_the_last_part_is_counted_in_frames(elmgrove: Elmgrove, window: int) -> 
         first.learn_one(frame)
     assert above
     assert float(found[1]) == pytest.approx(100 * above / 80, abs=0.5)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_only_whole_windows_of_frames_are_counted(gate: bool) -> None:
+    X = samples(1, 400)
+    detector = Detector.for_data(
+        X, spectrum=SPECTRUM, window=3, threshold=FalseAlarmRate(0.05, confidence=0.0)
+    )
+    # In the last fifth, after a frame and a half.
+    gap = 321 * LENGTH + LENGTH // 2
+    lesson = Lesson(detector, Table(None, X, list(range(len(X))), gaps=[gap]), gate)
+    lesson.take()
+    assert lesson.learned + lesson.strange == 399
+    assert lesson.seen.rows == 1 + 78 - 2
 
 
 def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
