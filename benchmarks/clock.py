@@ -31,15 +31,22 @@ def batch(case: Case, seconds: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Timing:
-    """Median, 99th percentile and mean of many calls, in µs."""
+    """Median, 99th percentile and mean of many calls, in µs.
+
+    ``steady`` is the median of the batches' means. Work that many calls share, and one of them
+    does, is in it; what the machine did only once is not.
+    """
 
     median: float
     p99: float
     mean: float
+    steady: float
     calls: int
 
     @classmethod
-    def of(cls, times: list[float]) -> "Timing":
-        """Summarizes times."""
+    def of(cls, *batches: list[float]) -> "Timing":
+        """Summarizes the times of one batch, or of several."""
+        times = np.concatenate(batches)
         median, p99 = np.percentile(times, [50, 99])
-        return cls(float(median), float(p99), float(np.mean(times)), len(times))
+        steady = np.median([np.mean(batch) for batch in batches])
+        return cls(float(median), float(p99), float(times.mean()), float(steady), len(times))

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.clock import Case
 from benchmarks.literal import LiteralOSELM
 from benchmarks.rows import INPUTS, SEED, Matrix, rows, stream
+from benchmarks.verdicts import trees
 from elmgrove import HiddenLayer
 
 Cases = dict[str, Case]
@@ -97,4 +98,5 @@ PEERS: dict[str, Callable[[int], Cases]] = {
     "pyoselm": pyoselm,
     "PyTorch": pytorch,
     "HalfSpaceTrees": half_space_trees,
+    "HalfSpaceTrees by inputs": trees,
 }

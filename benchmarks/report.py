@@ -8,7 +8,18 @@ from rich.table import Table
 
 from benchmarks.own import BULK_ROWS, CONTRIBUTIONS, GEMM_SIZE
 from benchmarks.results import Key, Results
-from benchmarks.targets import ONE_ROW, TARGETS, THREADS, UNITS, Target, gemm_share
+from benchmarks.targets import (
+    ONE_ROW,
+    ROWS_OF,
+    TARGETS,
+    THREADS,
+    UNITS,
+    VERDICT_TARGETS,
+    Target,
+    gemm_share,
+    row_time,
+)
+from benchmarks.verdicts import SHAPES, TOGETHER
 
 # Each of Elmgrove's calls, with the peers that do the same.
 _SAME_WORK = {
@@ -28,7 +39,12 @@ cheaper products. pyoselm: its Woodbury form, the faster one. PyTorch: n-Ñ-n, r
 Adam, one row a step, float32. HalfSpaceTrees: River's defaults, on ready-made dicts or making
 them of the same arrays. Medians; the ratios are to the call above. One learned row in sixteen
 also pays for adding the waiting ones to V: that shows in p99, and in the means in the file of
-results."""
+results. All these detectors score by loss, as the papers' do.
+"""
+_VERDICTS = f"""
+What a verdict costs by the number of inputs, in the long run (batches' means, the median of them):
+the distance that is the default now; the loss as release 0.1 had it, on rows that came side by
+side; HalfSpaceTrees on ready dicts. observe_many takes {TOGETHER} rows at a time."""
 
 
 def print_report(results: Results, units: list[int], about: dict[str, Any], out: Console) -> None:
@@ -44,7 +60,12 @@ def print_report(results: Results, units: list[int], about: dict[str, Any], out:
     for size in units:
         out.print(_one_row(results, size))
     out.print(_bulk(results, units), _merging(results, units), _threads(results, units))
-    out.print(_targets(results) if UNITS in units else f"(the targets are for Ñ = {UNITS})")
+    papers = _targets(results, f"Targets at Ñ = {UNITS}", TARGETS)
+    out.print(papers if UNITS in units else f"(the papers' targets are for Ñ = {UNITS})")
+    out.print(_VERDICTS)
+    for threads in THREADS:
+        out.print(_verdicts(results, threads))
+    out.print(_targets(results, "Targets for a verdict", VERDICT_TARGETS))
 
 
 def _one_row(results: Results, units: int) -> Table:
@@ -130,9 +151,23 @@ def _slowdowns(results: Results, units: int, case: str) -> str:
     return "  ".join(ratios)
 
 
-def _targets(results: Results) -> Table:
-    table = _table(f"Targets at Ñ = {UNITS}", ["", "target", "one thread", "default threads"])
-    for target in TARGETS:
+def _verdicts(results: Results, threads: str) -> Table:
+    names = [f"{n}" if s.window == 1 else f"{s.columns} × {s.window}" for n, s in SHAPES.items()]
+    title = f"A row, µs, threads: {threads} (in brackets, as a share of what observe takes)"
+    table = _table(title, ["", *names])
+    for case in ROWS_OF:
+        cells = []
+        for inputs in SHAPES:
+            time, own = (row_time(results, inputs, name, threads) for name in (case, "observe"))
+            share = "" if own is None or time is None else f" ({time / own:.2f})"
+            cells.append("" if time is None else f"{time:.2f}{share}")
+        table.add_row(case, *cells)
+    return table
+
+
+def _targets(results: Results, title: str, targets: list[Target]) -> Table:
+    table = _table(title, ["", "target", "one thread", "default threads"])
+    for target in targets:
         cells = [_judged(target, target.measured(results, threads)) for threads in THREADS]
         sign = "≥" if target.at_least else "≤"
         table.add_row(target.text, f"{sign} {target.limit:g}", *cells)

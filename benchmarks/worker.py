@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from benchmarks import own
+from benchmarks import own, verdicts
 from benchmarks.clock import Case, batch
 from benchmarks.peers import PEERS
 
@@ -22,6 +22,8 @@ GROUPS: dict[str, Callable[[int], dict[str, Case]]] = {
     "one row": own.one_row,
     "bulk": own.bulk,
     "merging": own.merging,
+    "observing": verdicts.observing,
+    "scoring": verdicts.scoring,
     **PEERS,
 }
 
@@ -35,9 +37,9 @@ class Worker:
         with _environment({} if threads == "default" else dict.fromkeys(_VARIABLES, threads)):
             self._pool.submit(_forget).result()
 
-    def prepare(self, group: str, units: int) -> list[str]:
+    def prepare(self, group: str, size: int) -> list[str]:
         """Prepares a group of cases and gives their names."""
-        return self._pool.submit(_prepare, group, units).result()
+        return self._pool.submit(_prepare, group, size).result()
 
     def time(self, name: str, seconds: float) -> list[float]:
         """Times one case for so many seconds: µs of each call."""
@@ -70,8 +72,8 @@ def _environment(settings: dict[str, str]) -> Iterator[None]:
 _cases: dict[str, Case] = {}
 
 
-def _prepare(group: str, units: int) -> list[str]:
-    made = GROUPS[group](units)
+def _prepare(group: str, size: int) -> list[str]:
+    made = GROUPS[group](size)
     for case in made.values():
         batch(case, 0.0)
     _cases.update(made)

@@ -20,7 +20,7 @@ from elmgrove.errors import (
     SingularSystem,
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "OSELM",

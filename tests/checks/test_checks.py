@@ -155,7 +155,7 @@ class NoTwoAlike(Flawed):
 
 class DividesByTheSpread(Flawed):
     def score_many(self, rows):
-        return super().score_many(rows) / np.std(self.recent.rows, axis=0).min()
+        return super().score_many(rows) / np.std(self.gate.recent.rows, axis=0).min()
 
 
 class Exponential(Flawed):

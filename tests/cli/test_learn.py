@@ -105,13 +105,13 @@ def test_a_state_that_finds_far_too_much_strange_says_that_it_changes(
 
 
 def test_rows_of_a_time_series_are_set_side_by_side(elmgrove: Elmgrove) -> None:
-    write("a.csv", series(1, 400))
+    write("a.csv", series(1, 250))
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
     assert re.search(
         r"Window of 10: neighbouring rows are alike \(correlation 0\.\d\d\): a time series\.\n",
         ran.err,
     )
-    assert "fan: learned 400 rows, 391 windows of 10 in all." in ran.err
+    assert "fan: learned 250 rows, 241 windows of 10 in all." in ran.err
     basis = saved("fan.elm").basis
     assert (basis.window, basis.inputs, basis.layer.inputs, basis.layer.units) == (10, 60, 6, 60)
 

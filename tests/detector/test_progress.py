@@ -261,7 +261,8 @@ def test_verdicts_carry_the_running_count() -> None:
     verdicts = [detector.observe(row) for row in normal(rng, 300)]
     assert [verdict.flagged.rows for verdict in verdicts] == list(range(before + 1, before + 301))
     low, high = verdicts[-1].flagged.band
-    assert low < 0.05 < high
+    assert low < verdicts[-1].flagged.share < high
+    assert low < 0.05 < 3 * high
 
 
 def test_rows_missing_tells_how_many_more_and_the_state_when() -> None:

@@ -72,8 +72,8 @@ def dense(
         else:
             unit = [one] * n
         v = (N * variance + np.array(unit)) / N
-        least = one / 100 if basis.window == 1 else one * 3 / 100
-        rho = max(least, 30 / (30 + N))
+        least = one * 3 / 1000 if basis.window == 1 else one * 3 / 100
+        rho = max(least, 30 / (30 + N + N * N / 300))
         root = _sqrt(N * v)
         # U, V and λ = 1e-10 of what the variances alone would give; nothing is mixed where Ñ = n
         if basis.layer.units >= n:

@@ -4,30 +4,17 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf
 
 from elmgrove.algebra.blas import Blas, one_thread
-from elmgrove.algebra.moments import Moments, mixing
+from elmgrove.algebra.covariance import Covariance, cholesky
+from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
-from elmgrove.errors import SingularSystem
 
-# Of the products of two columns so many rows' worth is taken for chance, less and less from so many
-# rows on, and at least this share: of one row, and of rows side by side, which have more products
-# than can all be known well.
-_CHANCE_ROWS, _MANY_ROWS = 30.0, 300.0
-_LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.003, 0.03
 # One value alone that is farther than three deviations from what all others say counts twice its
 # square beyond that, up to what 5.5 deviations give: among many values it would drown.
 _ALONE, _ALONE_MOST, _ALONE_WEIGHT = 9.0, 21.0, 2.0
-# The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
-_RIDGE = 1e-10
-_TRIES = 12
 # Beyond so many deviations a value counts by its logarithm.
 _FAR = 10.0
-# Equal squares that are added up, a block after another, are known to this share (a third of it).
-_ROUNDING = 256.0 * float(np.finfo(float).eps)
-# No unit is larger than this: its square is a number.
-_LARGEST_UNIT = 1e150
 # Values that are scored at once in bulk.
 _BLOCK = 65536
 # Up to so many inputs typical rows are nearer than one value beyond ten deviations puts a row.
@@ -51,33 +38,24 @@ class Distance:
         self.count = N = max(moments.count, 0.0)
         self.dtype = np.dtype(dtype)
         self._blas = Blas(self.dtype)
-        m = moments.mean
         #: Where the rows lie in the middle.
-        self.mean = moments.centre + m
-        variance = _variance(moments, m)
-        # v = variance, and one pseudo-row a unit away
-        v = (N * variance + _unit(moments, variance, self.mean)) / max(N, 1.0)
-        v = np.maximum(v, _least_variance(self.dtype))
-        chance = _chance(N, self.basis.window)
-        L, self.ridge = _factor(moments, m, v, variance)
-        own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
-        d = 1.0 - (1.0 - chance) * (1.0 - own)
-        L *= np.sqrt((1.0 - chance) / d)
-        self._take(L, np.sqrt(v * d))
+        self.mean = moments.centre + moments.mean
+        found = Covariance.of(moments, self.dtype)
+        self.own, self.ridge, self._known = found.own, found.ridge, max(1.0 - found.chance, 1e-9)
+        self._take(found.L, found.deviation)
         # What the rows themselves score by this: without it, what was taken for chance, and so for
         # noise, would make them score less than 1. Their covariance, in these units, is
-        # diag(own/d) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
+        # diag(own) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
         share = np.einsum("ij,ij->j", self.K, self.K)
-        self.own, self._known = own / d, max(1.0 - chance, 1e-9)
-        typical = float(self.own @ (1.0 - share) + share.sum() / self._known) / len(v)
-        self._typical_here, self._unit = typical, max(typical, chance)
+        typical = float(self.own @ (1.0 - share) + share.sum() / self._known) / len(share)
+        self._typical_here, self._unit = typical, max(typical, found.chance)
         self._scale = N / (N + 1.0) / self._unit
 
     def _take(self, L: Array, deviation: Array) -> None:
         #: What a column has of its own beside what the mixtures say, and those as L.
         self.deviation, self.L = deviation, L
         with one_thread:
-            T = _cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
+            T = cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
             assert T is not None, "I + LLᵀ is positive definite"
             # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
             self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
@@ -144,7 +122,7 @@ class Distance:
         return self._judged(far, g)
 
     def _judged(self, far: float, g: Array) -> float:
-        """The score of a row so far off, whose last values are so far from what all others say."""
+        """The score of a row so far off, whose last values are so far from what others say."""
         if far > _ALONE:
             alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - _ALONE
             if alone > 0.0:
@@ -158,8 +136,10 @@ class Distance:
         # So many rows that what is computed of them stays in the processor's cache.
         size = max(_BLOCK // X.shape[1], 16)
         far_off = self._far_off if self._R is None else self._few_far_off
-        for start in range(0, len(X), size):
-            scores[start : start + size] = far_off(X[start : start + size])
+        # A block takes less than a millisecond: there, waiting for a second thread costs more.
+        with one_thread:
+            for start in range(0, len(X), size):
+                scores[start : start + size] = far_off(X[start : start + size])
         scores /= len(self.mean)
         return np.maximum(scores, 0.0, out=scores)
 
@@ -274,71 +254,3 @@ def damped(z: Array) -> Array:
     grown = _FAR * (1.0 + np.log(np.maximum(size, _FAR) / _FAR))
     near: Array = np.where(size > _FAR, np.copysign(grown, z), z)
     return near.astype(z.dtype, copy=False)
-
-
-def _variance(moments: Moments, m: Array) -> Array:
-    """The variance of each column; 0 where only rounding is left of it."""
-    square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
-    variance: Array = square - m**2
-    rounding = max(_ROUNDING, 8.0 * moments.resolution)
-    variance[variance <= rounding * square] = 0.0
-    return variance
-
-
-def _unit(moments: Moments, variance: Array, mean: Array) -> Array | float:
-    """The square of a column's unit."""
-    if moments.basis.scaling.kind != "none":
-        return 1.0
-    size = np.where(mean != 0.0, np.minimum(np.abs(mean), _LARGEST_UNIT) ** 2, 1.0)
-    return np.where(variance > 0.0, variance, size)
-
-
-def _least_variance(dtype: np.dtype[Any]) -> float:
-    """The least variance by which deviations of rows (``Rows`` bounds them) stay within range."""
-    return max(
-        float(np.finfo(float).tiny / np.finfo(float).eps),
-        float(np.power(float(np.finfo(dtype).max), -1.4)),
-    )
-
-
-def _chance(count: float, window: int) -> float:
-    """The share of the products of two columns that so many rows may show by chance."""
-    least = _LEAST_CHANCE if window == 1 else _LEAST_CHANCE_OF_WINDOWS
-    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count + count**2 / _MANY_ROWS))
-
-
-def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
-    """L = chol(U + λI)⁻ᵀ V/√(N v), from products about the mean; and λ."""
-    A, N = mixing(moments.basis), max(moments.count, 1.0)
-    root = np.sqrt(N * v)
-    s_A = moments.s if A is None else moments.s @ A
-    V = (np.asarray(moments.C, np.float64) - np.outer(s_A, m)) / root
-    # What never moved has no products: far from the centre, their rounding is all there is.
-    V[:, variance == 0.0] = 0.0
-    if A is None:
-        V[variance == 0.0] = 0.0
-    # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
-    U = V / root[:, np.newaxis] if A is None else dgemm(1.0, V, A * root[:, np.newaxis])
-    V = U if A is None else V
-    U = (U + U.T) / 2.0
-    # A share of what the columns' variances alone would give: products may cancel down to rounding.
-    ridge = _RIDGE if A is None else _RIDGE * float(np.sum((A * root[:, None]) ** 2)) / len(U)
-    # The last is enough for whatever rounding left: no entry is larger than all of them together.
-    ridges = [ridge * 10.0**power for power in range(_TRIES)] + [2.0 * float(np.abs(U).sum())]
-    for ridge in ridges:
-        T = _cholesky(U + ridge * np.eye(len(U)))
-        if T is not None:
-            break
-    else:
-        raise SingularSystem("the sums hold values that are not finite; they were not learned")
-    with one_thread:
-        L = np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1))
-    # No more of a column is explained than there is.
-    return L / np.sqrt(np.maximum(np.einsum("ij,ij->j", L, L), 1.0)), ridge
-
-
-def _cholesky(A: Array) -> Array | None:
-    """The upper factor; None where the matrix is not positive definite."""
-    with one_thread:
-        T, failed = dpotrf(np.asfortranarray(A), lower=0, clean=1, overwrite_a=1)
-    return None if failed or not np.isfinite(T).all() else np.asarray(T)

@@ -12,7 +12,7 @@ from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
-# Rows that wait for their addition: one row reads and writes all of C, so many do no more.
+#: Rows that wait for their addition: one row reads and writes all of C, so many do no more.
 WAITING = 256
 # Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
 _BLOCK = 1024

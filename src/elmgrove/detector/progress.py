@@ -138,6 +138,9 @@ class Progress:
         if self.rate is None:
             # No rate was stated, so nothing is to be shown.
             return
+        if self.state == WATCHING and not strange and self.excess == 0.0:
+            # Nothing is less than no excess.
+            return
         if self.state == WATCHING:
             step = 1.0 if strange else self._relief
             self.excess = max(self.excess + step / self.seen.length, 0.0)
