@@ -1,6 +1,6 @@
 """Elmgrove: small machines that learn what normal looks like, each alone and from each other."""
 
-from elmgrove.algebra import OSELM, Basis, Evidence, HiddenLayer, Scaling
+from elmgrove.algebra import OSELM, Basis, Evidence, HiddenLayer, Scaling, Spectrum
 from elmgrove.detector import (
     AlarmRule,
     Detector,
@@ -41,5 +41,6 @@ __all__ = [
     "PatternRule",
     "Scaling",
     "SingularSystem",
+    "Spectrum",
     "Verdict",
 ]

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, Scaling
 from elmgrove.algebra import ACTIVATIONS, Spectrum, default_score, suggested_units
@@ -203,3 +205,20 @@ def test_a_spectrum_makes_several_inputs_of_a_column() -> None:
         Basis(HiddenLayer(6, 6), 6, spectrum=SPECTRUM)
     with pytest.raises(BadInput, match="fewer samples than one frame of 32"):
         Basis.fitted(samples[:31], names, scaling="none", spectrum=SPECTRUM)
+
+
+@given(st.integers(16, 40), st.integers(1, 40), st.integers(0, 200))
+def test_frames_lie_where_the_basis_says(length: int, step: int, rows: int) -> None:
+    spectrum = Spectrum(100, length, 4, step=min(step, length))
+    basis = Basis(HiddenLayer(4, 4), 4, score="distance", spectrum=spectrum)
+    samples = np.random.default_rng(0).normal(size=(rows, 1))
+    made = spectrum.rows_of(samples)
+    assert basis.frames_in(rows) == len(made)
+    for first in range(len(made)):
+        assert (spectrum.rows_of(samples[basis.span(first, len(made))]) == made[first:]).all()
+    assert not len(samples[basis.span(len(made), len(made))])
+
+
+def test_without_a_spectrum_rows_are_what_they_are() -> None:
+    basis = Basis(HiddenLayer(4, 4), 4)
+    assert (basis.counted, basis.frames_in(7), basis.span(2, 5)) == ("rows", 7, slice(2, 5))

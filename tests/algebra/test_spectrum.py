@@ -338,3 +338,44 @@ def test_a_bad_sample_is_named_and_none_is_taken_in(samples: Any, words: str) ->
 def test_a_whole_frame_is_not_pending() -> None:
     with pytest.raises(BadInput, match="fewer samples than 40"):
         Frames(Spectrum(1000, 40, 5), Rows(1, np.float64), noise(40, 1))
+
+
+# As text
+
+
+@pytest.mark.parametrize(
+    ("text", "spectrum"),
+    [
+        ("2000:256", Spectrum(2000, 256)),
+        (" 333.5:64:8 ", Spectrum(333.5, 64, 8)),
+        ("16000:1024:mel", Spectrum(16_000, 1024, kind="mel")),
+        ("1.6e4:1024:64:mel", Spectrum(16_000, 1024, 64, "mel")),
+    ],
+)
+def test_a_text_says_it_too(text: str, spectrum: Spectrum) -> None:
+    assert Spectrum.parsed(text) == spectrum
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "2000", "2000:", ":256", "2000:256:", "2000:25.6", "a:256", "1.2.3:256", "2000,256"),
+        *("2000:256:mel:64", "2000:256:bands", "2000:256:64:mel:1", "nan:256", "2000:-256"),
+    ],
+)
+def test_another_text_is_refused_with_the_form(text: str) -> None:
+    with pytest.raises(BadInput, match=r"RATE:LENGTH\[:BANDS\]\[:mel\].*like 2000:256 or") as error:
+        Spectrum.parsed(text)
+    assert repr(text) in str(error.value)
+
+
+def test_a_text_of_that_form_can_still_be_wrong() -> None:
+    with pytest.raises(BadInput, match="32 bands are too many for frames of 32 samples"):
+        Spectrum.parsed("200:32")
+
+
+def test_a_stretch_has_a_row_for_each_whole_frame() -> None:
+    spectrum, samples = Spectrum(1000, 40, 5, step=20), noise(119, 2)
+    expected = spectrum(np.array([samples[at : at + 40] for at in (0, 20, 40, 60)]))
+    assert (spectrum.rows_of(samples[:119]) == expected).all()
+    assert spectrum.rows_of(samples[:39]).shape == (0, 10)

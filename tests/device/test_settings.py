@@ -27,6 +27,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "patterns": ("auto", "3", "2"),
     "window": ("7", "auto", "1"),
     "score": ("loss", "distance", "loss"),
+    "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
 }

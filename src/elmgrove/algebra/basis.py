@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.fingerprint import differences, fingerprint
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
-from elmgrove.algebra.rows import Rows
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.algebra.spectrum import Frames, Spectrum
+from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
 #: What a detector's score is computed from: a distance from moments, or the papers' loss.
@@ -81,7 +80,7 @@ class Basis:
         With a ``spectrum`` the rows are samples, and the scaling is fitted to their spectra.
         """
         if spectrum is not None:
-            rows = Frames(spectrum, Rows(rows.shape[1], np.float64)).add(rows)
+            rows = spectrum.rows_of(rows)
             if not len(rows):
                 raise BadInput(f"fewer samples than one frame of {spectrum.length} has")
         columns = rows.shape[1]
@@ -106,6 +105,24 @@ class Basis:
         """The names of what one row becomes: its columns, or the bands of their spectra."""
         names = self.features or tuple(f"column {i}" for i in range(self.columns))
         return names if self.spectrum is None else self.spectrum.names(names)
+
+    @property
+    def counted(self) -> str:
+        """What is learned and judged one by one, in a word: rows, or frames of samples."""
+        return "rows" if self.spectrum is None else "frames"
+
+    def frames_in(self, rows: int) -> int:
+        """Counts what so many rows that follow each other are learned as: whole frames, if any."""
+        if self.spectrum is None:
+            return rows
+        return max((rows - self.spectrum.length) // self.spectrum.step + 1, 0)
+
+    def span(self, first: int, end: int) -> slice:
+        """Finds the rows of a stretch in which its frames from ``first`` to before ``end`` lie."""
+        if self.spectrum is None or end <= first:
+            return slice(first, end)
+        step = self.spectrum.step
+        return slice(first * step, (end - 1) * step + self.spectrum.length)
 
     @property
     def inputs(self) -> int:

@@ -1,6 +1,7 @@
 """Spectra of fast signals: frames of raw samples become rows of log band powers."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,6 +16,8 @@ from elmgrove.errors import BadInput, require_whole
 
 #: The ways to lay bands over the frequencies, by name.
 SPECTRA = ("bands", "mel")
+# RATE:LENGTH[:BANDS][:mel].
+_TEXT = re.compile(r"([0-9.eE+-]+):([0-9]+)(?::([0-9]+))?(?::(mel))?")
 # A stranger may have stated the length: no device is to make room for any that there is.
 _LONGEST = 2**20
 
@@ -65,6 +68,27 @@ class Spectrum:
                 f"{self.rate:g} a second: have at most {self._most}, or longer frames"
             )
 
+    @classmethod
+    def parsed(cls, text: str) -> "Spectrum":
+        """Reads ``RATE:LENGTH[:BANDS][:mel]``, as options and settings have it.
+
+        >>> Spectrum.parsed("16000:1024:64:mel")
+        Spectrum(rate=16000.0, length=1024, bands=64, kind='mel', step=1024)
+        >>> Spectrum.parsed("2000:256") == Spectrum(rate=2000, length=256)
+        True
+        """
+        found = _TEXT.fullmatch(text.strip())
+        try:
+            rate, length, bands, mel = found.groups() if found else ("", "", "", "")
+            given = {"bands": int(bands)} if bands else {}
+            made = float(rate), int(length)
+        except ValueError as error:
+            raise BadInput(
+                "spectrum: RATE:LENGTH[:BANDS][:mel] (samples a second, samples a frame), like "
+                f"2000:256 or 16000:1024:64:mel, not {text!r:.80}"
+            ) from error
+        return cls(*made, kind=mel or "bands", **given)
+
     def __call__(self, samples: Array) -> Array:
         """Computes the features of a frame (length × columns), or a row for each of many frames."""
         if samples.ndim not in (2, 3) or samples.shape[-2] != self.length:
@@ -75,6 +99,10 @@ class Spectrum:
         for index in np.ndindex(samples.shape[:-2]):
             made[index] = self._features(samples[index])
         return made
+
+    def rows_of(self, samples: Array) -> Array:
+        """Computes a row for each whole frame of a stretch of samples."""
+        return Frames(self, Rows(samples.shape[1], np.float64)).add(samples)
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names each feature by its column and the lowest and the highest frequency of its band."""

@@ -19,9 +19,11 @@ from elmgrove.cli.options import (
     ScalingName,
     ScoreName,
     Seed,
+    SpectrumText,
     Units,
     Weights,
     WindowSize,
+    chosen_spectrum,
     chosen_window,
     note_window,
     notes,
@@ -108,6 +110,7 @@ def create(
     seed: Seed = 0,
     window: WindowSize = "auto",
     score: ScoreName = None,
+    spectrum: SpectrumText = None,
     ridge: Annotated[float, typer.Option(help="Regularization.", min=0.0)] = 1e-3,
     member: Annotated[
         list[str] | None,
@@ -132,7 +135,8 @@ def create(
         table = read(data, None, drop or (), skip_bad=False)
         if len(table.rows) == 0:
             raise BadInput(f"{data}: no rows to take columns and scaling from")
-        choice = chosen_window(window, table.rows)
+        bands = chosen_spectrum(spectrum)
+        choice = chosen_window(window, table.rows, bands)
         basis = Basis.fitted(
             table.rows,
             table.names,
@@ -143,6 +147,7 @@ def create(
             seed=seed,
             window=choice.window,
             score=score,
+            spectrum=bands,
         )
     charter = Charter(name, basis, ridge, None if member is None else tuple(member))
     if folder is not None:
@@ -177,13 +182,16 @@ def show(
         charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
         devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
         entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
-    basis, layer = charter.basis, charter.basis.layer
+    basis, layer, samples = charter.basis, charter.basis.layer, ""
+    if basis.spectrum is not None:
+        rate, length = basis.spectrum.rate, basis.spectrum.length
+        samples = f" of frames of {length} samples ({rate:g} a second)"
     # Patterns of names like fan-[ab] are no markup.
     console = Console(markup=False, emoji=False)
     console.print(
-        f"{name}: {basis.columns} columns, {layer.units} hidden units, {layer.activation}, "
-        f"scaling {basis.scaling.kind}, window {basis.window}, score {basis.score}, "
-        f"ridge {charter.ridge:g}, "
+        f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
+        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
+        f"score {basis.score}, ridge {charter.ridge:g}, "
         f"members {', '.join(charter.members or ['any'])}",
         highlight=False,
     )

@@ -150,6 +150,7 @@ def _basis_facts(basis: Basis) -> dict[str, Any]:
         "columns": basis.columns,
         "features": "not named" if basis.features is None else list(basis.features),
         "scaling": basis.scaling.kind,
+        "spectrum": "none" if basis.spectrum is None else basis.spectrum.fields,
         "window": basis.window,
         "score": basis.score,
     }

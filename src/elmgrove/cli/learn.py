@@ -18,10 +18,12 @@ from elmgrove.cli.options import (
     ScoreName,
     Seed,
     SkipBad,
+    SpectrumText,
     State,
     Units,
     Weights,
     WindowSize,
+    chosen_spectrum,
     chosen_window,
     new_state_option,
     note_window,
@@ -92,6 +94,7 @@ def learn(
     seed: Seed = 0,
     window: WindowSize = "auto",
     score: ScoreName = None,
+    spectrum: SpectrumText = None,
     ridge: Ridge = 1e-3,
     forgetting: Forgetting = 1.0,
     rate: Rate = 0.01,
@@ -116,6 +119,7 @@ def learn(
         seed=seed,
         window=window,
         score=score,
+        spectrum=spectrum,
         ridge=ridge,
         forgetting=forgetting,
         rate=rate,
@@ -137,7 +141,7 @@ def learn(
             if len(table.rows) == 0:
                 raise BadInput(f"{data}: no rows to learn from")
             member = new.start(state, table)
-            choice = None if like else chosen_window(window, table.rows)
+            choice = None if like else new.window_for(table)
         lesson = Lesson(member.detector, table, gate)
         lesson.take()
         require_solution(member, table)
@@ -149,7 +153,8 @@ def learn(
 
 def require_solution(member: Member, table: Table) -> None:
     """Raises ``SingularSystem`` if the model has no solution and so can't score a row."""
-    member.detector.score_many(table.rows[:1])
+    detector = member.detector
+    detector.score_many(table.rows[detector.basis.span(0, 1)])
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,7 @@ class NewDevice:
     seed: int
     window: str
     score: str | None
+    spectrum: str | None
     ridge: float
     forgetting: float
     rate: float
@@ -189,6 +195,10 @@ class NewDevice:
         """The basis that ``--like`` takes from another file; None without."""
         return None if self.like is None else load(self.like, basis_of)
 
+    def window_for(self, table: Table) -> Choice:
+        """Says which window these rows get, and why."""
+        return chosen_window(self.window, table.rows, chosen_spectrum(self.spectrum))
+
     def _basis(self, table: Table) -> Basis:
         return Basis.fitted(
             table.rows,
@@ -198,8 +208,9 @@ class NewDevice:
             activation=self.activation,
             weights=self.weights,
             seed=self.seed,
-            window=chosen_window(self.window, table.rows).window,
+            window=self.window_for(table).window,
             score=self.score,
+            spectrum=chosen_spectrum(self.spectrum),
         )
 
     def _policy(self) -> Threshold:
@@ -216,17 +227,19 @@ def _report(member: Member, lesson: Lesson) -> None:
     detector, left_out = member.detector, ""
     if lesson.strange:
         left_out = f" ({lesson.strange} strange ones left out)"
-    size = detector.basis.window
-    of_ten = f" windows of {size}" if size > 1 else ""
-    all_rows = f"{detector.learned}{of_ten} in all"
-    notes.print(f"{member.name}: learned {lesson.learned} rows{left_out}, {all_rows}.")
+    basis = detector.basis
+    of_ten = f" windows of {basis.window}" if basis.window > 1 else ""
+    samples = "" if basis.spectrum is None else f" of {basis.spectrum.length} samples"
+    learned = f"learned {lesson.learned} {basis.counted}{samples}{left_out}"
+    notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
     if lesson.seen.rows:
         notes.print(_finding(lesson.seen, detector))
 
 
 def _finding(seen: Flagged, detector: Detector) -> str:
     """Says what the last part of the file showed."""
-    found = f"On the last {100 // PART} % of this file {percent(seen.share)} of rows would have "
+    share = f"{percent(seen.share)} of {detector.basis.counted}"
+    found = f"On the last {100 // PART} % of this file {share} would have "
     rate = detector.gate.policy.rate
     if rate is None:
         return f"{found}been flagged."
@@ -245,6 +258,6 @@ def _outlook(detector: Detector) -> str:
     if detector.state == CHANGING:
         return f"Changing: {limit}, and far more are than stated."
     return (
-        f"Still learning: {detector.rows_missing} more rows without a strange one (counting has "
-        "not shown the stated rate yet)."
+        f"Still learning: {detector.rows_missing} more {detector.basis.counted} without a strange "
+        "one (counting has not shown the stated rate yet)."
     )

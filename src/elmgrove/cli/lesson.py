@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from itertools import pairwise
 
+from elmgrove.algebra import Array
 from elmgrove.cli.options import tracked
 from elmgrove.detector import Detector, Flagged, Progress
 from elmgrove.storage import Table
@@ -17,18 +18,20 @@ class Lesson:
     """Learns a file; its last part shows what alarms the part before would have brought.
 
     The threshold is the one that the first part gave, and each row is scored before it is learned.
-    With a gate, strange rows are left out.
+    With a gate, strange rows are left out. Where rows are samples, frames are what is learned,
+    counted or left out.
     """
 
     def __init__(self, detector: Detector, table: Table, gate: bool) -> None:
         self._detector = detector
+        self._basis = detector.basis
         self._rows = table.rows
         self._stretches = table.stretches
         self._gate = gate
         self._cut = len(table.rows) - len(table.rows) // PART
         self._counted = Progress(None, 0.0, detector.basis.window)
         self._limit: float | None = None
-        #: The rows that were left out.
+        #: The rows, or frames, that were left out.
         self.strange = 0
 
     def take(self) -> None:
@@ -42,8 +45,9 @@ class Lesson:
 
     @property
     def learned(self) -> int:
-        """The rows that were not left out."""
-        return len(self._rows) - self.strange
+        """The rows, or frames, that were not left out."""
+        given = (stretch.stop - stretch.start for stretch in self._stretches)
+        return sum(map(self._basis.frames_in, given)) - self.strange
 
     @property
     def seen(self) -> Flagged:
@@ -51,29 +55,34 @@ class Lesson:
         return self._counted.seen
 
     def _blocks(self, stretch: slice) -> list[tuple[int, int]]:
-        """Where to begin and to end; few rows at a time in the part that is counted."""
-        step = min(max(self._cut // 64, 1), _BLOCK)
-        early = range(stretch.start, min(self._cut, stretch.stop), 16 * _BLOCK)
-        late = range(max(self._cut, stretch.start), stretch.stop, step)
+        """Where to begin and to end; few rows, or frames, at a time in the part that is counted."""
+        size = 1 if self._basis.spectrum is None else self._basis.spectrum.step
+        step = min(max(self._cut // size // 64, 1), _BLOCK)
+        early = range(stretch.start, min(self._cut, stretch.stop), 16 * _BLOCK * size)
+        late = range(max(self._cut, stretch.start), stretch.stop, step * size)
         return list(pairwise(sorted({*early, *late, stretch.stop})))
 
     def _learn(self, start: int, end: int, first: int) -> None:
-        detector, rows, size = self._detector, self._rows[start:end], self._detector.basis.window
+        detector, rows = self._detector, self._rows[start:end]
         scores: Iterable[float] = ()
         if self._gate:
             verdicts = detector.observe_many(rows)
             self.strange += sum(verdict.anomalous for verdict in verdicts)
-            scores = [one.score for one in verdicts if len(one.row) == detector.basis.inputs]
+            scores = [one.score for one in verdicts if len(one.row) == self._basis.inputs]
         else:
             if self._limit is not None:
-                # The rows before complete the windows.
-                begin = max(start - size + 1, first)
-                whole = max(start, begin + size - 1) - begin
-                scores = detector.score_many(self._rows[begin:end])[whole:]
+                scores = self._scores(start - first, end - first, first)
             detector.learn_many(rows)
         if self._limit is not None:
             for score in scores:
                 self._counted.count(not score <= self._limit)
+
+    def _scores(self, start: int, end: int, first: int) -> Array:
+        """Scores what these rows of a stretch complete; the rows before belong to it."""
+        known, last = self._basis.frames_in(start), self._basis.frames_in(end)
+        before = self._basis.window - 1
+        span = self._basis.span(max(known - before, 0), last)
+        return self._detector.score_many(self._rows[first:][span])[before:]
 
 
 def _limit(detector: Detector) -> float | None:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis
+from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis, Spectrum
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
 from elmgrove.storage import Table, read_table
@@ -58,6 +58,7 @@ LAYER_OPTIONS = (
     "seed",
     "window",
     "score",
+    "spectrum",
 )
 Drop = Annotated[list[str] | None, new_state_option("Leave this column out (repeatable).")]
 ScalingName = Annotated[str, new_state_option(f"{', '.join(SCALINGS)}, fitted to this file.")]
@@ -82,6 +83,13 @@ ScoreName = Annotated[
         f"{' or '.join(SCORES)} \\[default: distance with the activation identity, else loss]."
     ),
 ]
+SpectrumText = Annotated[
+    str | None,
+    new_state_option(
+        "Columns are samples of fast signals: samples a second, samples a frame, and if wanted "
+        "bands (32) and mel, like 2000:256 or 16000:1024:64:mel."
+    ),
+]
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
 Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
 Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
@@ -96,11 +104,16 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
         raise BadInput(f"{', '.join(given)}: {because}")
 
 
-def chosen_window(window: str, rows: Array) -> Choice:
-    """Reads ``--window``; for auto, the rows decide."""
+def chosen_spectrum(text: str | None) -> Spectrum | None:
+    """Reads ``--spectrum``; None where rows are no samples."""
+    return None if text is None else Spectrum.parsed(text)
+
+
+def chosen_window(window: str, rows: Array, spectrum: Spectrum | None) -> Choice:
+    """Reads ``--window``; for auto, the rows decide, or their spectra."""
     if require_window(window) != "auto":
         return Choice(int(window), "as stated")
-    return choose_window(rows)
+    return choose_window(rows, spectrum)
 
 
 def note_window(choice: Choice | None) -> None:

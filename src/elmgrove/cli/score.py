@@ -74,29 +74,33 @@ def score(
     WRITERS[style](rows, sys.stdout)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
-        missing = f"{detector.rows_missing} more rows without a strange one are missing"
+        more = f"{detector.rows_missing} more {detector.basis.counted}"
+        missing = f"{more} without a strange one are missing"
         notes.print(f"This state is still learning and flags nothing: {missing}.")
     else:
-        notes.print(f"{found} of {len(scores)} rows are anomalous.")
+        notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
 
 class Judged:
-    """The rows of a file, scored; those that complete no window are not judged."""
+    """The rows of a file, scored; those that complete no window are not judged.
+
+    Where rows are samples, there is a score for each frame, named by the line of its last sample.
+    """
 
     def __init__(self, detector: Detector, table: Table) -> None:
         self._detector = detector
         self._table = table
         self._stretches = table.stretches
-        self.scores = np.empty(len(table.rows))
-        whole = np.zeros(len(table.rows), bool)
-        for stretch in self._stretches:
-            self.scores[stretch] = detector.score_many(table.rows[stretch])
-            whole[stretch][detector.basis.window - 1 :] = True
-        self._whole = whole
+        scores = [detector.score_many(table.rows[stretch]) for stretch in self._stretches]
+        self.scores = np.concatenate([np.empty(0), *scores])
+        # Where the scores of each stretch begin.
+        self._starts = np.cumsum([0, *map(len, scores)])[:-1].tolist()
+        whole = [np.arange(len(one)) >= detector.basis.window - 1 for one in scores]
+        self._whole = np.concatenate([np.empty(0, bool), *whole])
         self._limit = detector.threshold
-        self.anomalous = whole & (self.scores > self._limit)
+        self.anomalous = self._whole & (self.scores > self._limit)
 
     def worst(self, number: int) -> Array:
         """Finds the places of the strangest rows; those that are not judged come last."""
@@ -105,16 +109,20 @@ class Judged:
 
     def row(self, place: int, explain: int) -> Scored:
         """Tells what the output says about the row at a place, with so many causes."""
-        after = bisect_right(self._stretches, place, key=lambda one: int(one.start))
-        stretch = self._stretches[after - 1]
-        rows = self._table.rows[stretch]
+        # The last that begins there: those before it, if any, are too short for one.
+        at = bisect_right(self._starts, place) - 1
+        stretch, index = self._stretches[at], place - self._starts[at]
+        last = self._detector.basis.span(index, index + 1).stop - 1
         return Scored(
-            self._table.lines[place],
+            self._table.lines[stretch.start + last],
             float(self.scores[place]),
             self._limit,
             bool(self.anomalous[place]),
-            self._detector.blame_at(rows, place - stretch.start, explain) if explain else [],
+            self._blamed(stretch, index, explain) if explain else [],
         )
+
+    def _blamed(self, stretch: slice, index: int, explain: int) -> list[Cause]:
+        return self._detector.blame_at(self._table.rows[stretch], index, explain)
 
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from elmgrove.algebra import (
     Array,
     Basis,
-    Frames,
     HiddenLayer,
     Rows,
     Scaling,
@@ -112,8 +111,7 @@ class Learner:
             raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
         X, _ = Rows(X.shape[1], np.float64).many(rows)
         names = tuple(labels) if len(labels) == X.shape[1] else None
-        seen = X if spectrum is None else Frames(spectrum, Rows(X.shape[1], np.float64)).add(X)
-        size = choose_window(seen).window if window == "auto" else window
+        size = choose_window(X, spectrum).window if window == "auto" else window
         basis = Basis.fitted(
             X,
             names,
@@ -160,7 +158,8 @@ class Learner:
     def score_many(self, rows: Any) -> Array:
         """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
 
-        With a window, the first rows of the stretch are scored by as many rows as there are.
+        With a window, the first rows of the stretch are scored by as many rows as there are. With a
+        spectrum, rows are samples, and there is a score for each whole frame of the stretch.
         """
         X = self.preparation.many(rows)
         self._settle()
@@ -184,9 +183,9 @@ class Learner:
         return self._blamed(self.preparation.last_rows.with_next(self.preparation.one(row)), k)
 
     def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
-        """Finds what ``blame`` finds, for one row of a stretch that ``score_many`` was given."""
-        first = max(index - self.basis.window + 1, 0)
-        return self._blamed(self.preparation.many(rows[first : index + 1]).reshape(-1), k)
+        """Finds what ``blame`` finds, for one score that ``score_many`` gave of these rows."""
+        span = self.basis.span(max(index - self.basis.window + 1, 0), index + 1)
+        return self._blamed(self.preparation.many(rows[span]).reshape(-1), k)
 
     # Learning rows that are known to be normal
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Distance, MomentSums
+from elmgrove.algebra import Array, Basis, Distance, MomentSums, Spectrum
 from elmgrove.errors import BadInput
 
 #: The window that is chosen for time series.
@@ -38,13 +38,16 @@ def require_window(window: str) -> str:
     return window
 
 
-def choose_window(rows: Array) -> Choice:
+def choose_window(rows: Array, spectrum: Spectrum | None = None) -> Choice:
     """Decides from the rows themselves whether ten of them should be one input, or each by itself.
 
     Ten where neighbours are alike (a time series), there are rows enough to see how, not too many
     columns, and faults of one sensor do not drown among ten rows: that is tried on the last third
-    of the rows. One for tables, whose order means nothing.
+    of the rows. One for tables, whose order means nothing. With a ``spectrum`` the rows are
+    samples, and their spectra decide.
     """
+    if spectrum is not None:
+        rows = spectrum.rows_of(rows)
     columns = rows.shape[1]
     if columns * USUAL > _MOST_INPUTS:
         return Choice(1, f"{columns} columns are too many to set {USUAL} rows side by side")

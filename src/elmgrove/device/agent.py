@@ -7,6 +7,7 @@ from typing import cast
 
 from threadpoolctl import threadpool_limits
 
+from elmgrove.detector import Verdict
 from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import NobodyReads, Only, Verdicts, message
 from elmgrove.device.recipients import Alarms
@@ -17,6 +18,7 @@ from elmgrove.device.start import (
     member_from_federation,
     member_from_state,
     member_like,
+    require_width,
 )
 from elmgrove.device.sync import BackgroundSync, Syncing
 from elmgrove.errors import BadInput
@@ -49,6 +51,7 @@ class Agent:
         self._bad = 0
         self._work: Work | None = None
         self._first: list[Reading] = []
+        self._first_rows = settings.first_rows
 
     def stop(self) -> None:
         """Lets the agent end after the row that it is working on."""
@@ -118,7 +121,7 @@ class Agent:
             self._leave_out(item.where, item.reason)
         elif item is not None and self._work is None:
             self._first.append(item)
-            if len(self._first) >= self._settings.start_rows:
+            if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
         elif item is not None:
             self._process(item, source)
@@ -192,22 +195,27 @@ class Work:
         self._tell_peers()
 
     def process(self, reading: Reading) -> None:
-        """Scores a row, decides, learns and tells; raises ``BadInput`` if it can't be used."""
-        detector = self.member.detector
+        """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
+        detector, row = self.member.detector, reading.row
         if not reading.follows:
             detector.interrupt()
         try:
-            verdict = detector.observe(reading.row)
+            sampled = detector.basis.spectrum is not None
+            verdicts = detector.observe_many([row]) if sampled else [detector.observe(row)]
         except BadInput:
             detector.interrupt()
             raise
-        self._rows += 1
+        self._rows += len(verdicts)
         self._bookmark = reading.bookmark
+        for verdict in verdicts:
+            self._tell(reading.where, verdict)
+
+    def _tell(self, where: str, verdict: Verdict) -> None:
         self._outlook.follow(verdict)
         wanted = self._verdicts is not None and self._verdicts.wants(verdict)
         if wanted or verdict.alarm:
-            causes = detector.causes(verdict) if verdict.anomalous else []
-            said = {"device": self.member.name, **message(reading.where, verdict, causes)}
+            causes = self.member.detector.causes(verdict) if verdict.anomalous else []
+            said = {"device": self.member.name, **message(where, verdict, causes)}
             if self._verdicts is not None and wanted:
                 self._verdicts.write(said)
             if verdict.alarm:
@@ -241,8 +249,9 @@ class Work:
             self._sync.finish(PATIENCE)
         self.save(self.member)
         log.info(
-            "read %d rows; learned %d since the device was made",
+            "read %d %s; learned %d since the device was made",
             self._rows,
+            self.member.detector.basis.counted,
             self.member.detector.learned,
         )
 
@@ -259,13 +268,6 @@ class Work:
     def _tell_peers(self) -> None:
         if self._listener is not None:
             self._listener.tell(self.member)
-
-
-def require_width(source: Source, member: Member) -> None:
-    """Raises ``BadInput`` if the rows can't be those that the member learned."""
-    wanted = member.detector.basis.columns
-    if source.width not in (None, wanted):
-        raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
 
 
 def _syncing(

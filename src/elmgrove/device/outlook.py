@@ -30,14 +30,15 @@ class Outlook:
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:
-            log.info("still changing: more rows were strange than stated; counting begins again")
+            log.info("still changing: more were strange than stated; counting begins again")
         self._restarts = restarts
 
     def tell_missing(self) -> None:
         """Tells how many rows are missing before there are alarms, if that is another number."""
         missing = self._detector.rows_missing
         if missing and missing != self._missing:
-            log.info("learning: %d more rows without a strange one until there are alarms", missing)
+            more = f"{missing} more {self._detector.basis.counted}"
+            log.info("learning: %s without a strange one until there are alarms", more)
         self._missing = missing
 
     def _tell(self) -> None:
@@ -46,7 +47,8 @@ class Outlook:
         elif self._state == CHANGING:
             strange, last = sum(self._strange), len(self._strange)
             # Right after a restart there are no last rows.
-            some = f"{strange} of the last {last} rows were" if last else "far more than stated is"
+            rows = f"the last {last} {self._detector.basis.counted}"
+            some = f"{strange} of {rows} were" if last else "far more than stated is"
             log.warning("changing: %s strange; is this a new normal?", some)
         else:
             self.tell_missing()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmgrove.algebra import SCORES
+from elmgrove.algebra import SCORES, Spectrum
 from elmgrove.detector import PatternRule, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
@@ -21,6 +21,8 @@ from elmgrove.federation import (
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
+# The frames of samples that decide scaling and window, at least.
+_START_FRAMES = 20
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,20 @@ class Settings:
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from."] = ""
     start_rows: Annotated[
-        int, "New device: rows that decide scaling and window, without exchange and like."
+        int,
+        "New device: rows that decide scaling and window, without exchange and like; of samples "
+        f"at least {_START_FRAMES} frames.",
     ] = 100
     scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
     units: Annotated[int, "New device: hidden units; 0 = by the number of inputs."] = 0
     window: Annotated[
         str, "New device: rows that are one input, or auto: 10 for a time series, 1 for a table."
     ] = "auto"
+    spectrum: Annotated[
+        str,
+        "New device: rows are samples of fast signals, RATE:LENGTH[:BANDS][:mel] like 2000:256; "
+        "'' = they are not.",
+    ] = ""
     score: Annotated[str, f"New device: {' or '.join(SCORES)}."] = "distance"
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto."] = "1"
@@ -99,6 +108,8 @@ class Settings:
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
+        # Raises if it can't be read.
+        _ = self.chosen_spectrum
         require_distance(self.distance)
         for limit in (
             "sync_seconds",
@@ -131,6 +142,18 @@ class Settings:
             return None
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
         return PatternRule(number, handicap=self.handicap)
+
+    @property
+    def chosen_spectrum(self) -> Spectrum | None:
+        """The spectrum that turns samples into rows; None where rows are no samples."""
+        return Spectrum.parsed(self.spectrum) if self.spectrum else None
+
+    @property
+    def first_rows(self) -> int:
+        """The rows that a new device is made for: ``start_rows``, and frames enough of samples."""
+        spectrum = self.chosen_spectrum
+        frames = 0 if spectrum is None else _START_FRAMES * spectrum.length
+        return max(self.start_rows, frames)
 
     @property
     def rule(self) -> Rule:

@@ -11,6 +11,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import AlarmRule, FalseAlarmRate, choose_window
 from elmgrove.device.settings import Settings
+from elmgrove.device.sources import Source
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
@@ -70,16 +71,24 @@ def member_for_rows(
         scaling=settings.scaling,
         units=settings.units or None,
         seed=settings.seed,
-        window=_window(settings.window, X),
+        window=_window(settings, X),
         score=settings.score,
+        spectrum=settings.chosen_spectrum,
     )
     return _member(settings, basis)
 
 
-def _window(window: str, rows: Array) -> int:
-    if window != "auto":
-        return int(window)
-    choice = choose_window(rows)
+def require_width(source: Source, member: Member) -> None:
+    """Raises ``BadInput`` if the rows can't be those that the member learned."""
+    wanted = member.detector.basis.columns
+    if source.width not in (None, wanted):
+        raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
+
+
+def _window(settings: Settings, rows: Array) -> int:
+    if settings.window != "auto":
+        return int(settings.window)
+    choice = choose_window(rows, settings.chosen_spectrum)
     log.info("window of %d: %s", choice.window, choice.reason)
     return choice.window
 

@@ -1,0 +1,154 @@
+"""The agent with a spectrum: verdicts on frames, gaps, restarts, and a federation's charter."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Basis, Detector
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.exchange import FolderExchange
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.agents import append_rows, verdicts, write_rows
+from support.commands import Elmgrove, elmgrove_fixture
+from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
+
+__all__ = ["elmgrove_fixture"]
+pytestmark = pytest.mark.usefixtures("own_folder")
+FAN = {"state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl", "window": "1"}
+LENGTH = SPECTRUM.length
+
+
+def run(**more: object) -> Detector:
+    Agent(Settings(**{**FAN, **more})).run()
+    return load(Path("fan.elm"), Member.from_bytes).detector
+
+
+def told() -> list[dict]:
+    return verdicts(Path("fan.jsonl"))
+
+
+def test_a_frame_has_a_verdict_with_its_last_sample() -> None:
+    X = whistling(samples(1, 300, more=9), 280)
+    write_rows(Path("fan.csv"), X, NAMES)
+    detector = run(spectrum=TEXT, confidence=0.0)
+    assert [one["where"] for one in told()] == [
+        f"fan.csv, line {1 + (frame + 1) * LENGTH}" for frame in range(300)
+    ]
+    assert detector.learned == sum(one["learned"] for one in told())
+    strange = told()[280]
+    assert (strange["anomalous"], strange["alarm"]) == (True, True)
+    assert strange["causes"][0]["feature"] == "vibration 75-87.5 Hz"
+    assert len(detector.preparation.frames.pending) == 9
+
+
+def test_a_restart_goes_on_within_the_frame() -> None:
+    X = samples(1, 60)
+    cut = 40 * LENGTH + 13
+    write_rows(Path("fan.csv"), X[:cut], NAMES)
+    assert len(run(spectrum=TEXT).preparation.frames.pending) == 13
+    append_rows(Path("fan.csv"), X[cut:])
+    detector = run()
+    assert detector.learned == 60
+    at_once = Detector.for_basis(detector.basis)
+    at_once.learn_many(X)
+    assert detector.score_many(X) == pytest.approx(at_once.score_many(X), rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", ["1,two", "1e300,1e300"])
+def test_a_bad_row_begins_the_frame_again(bad: str) -> None:
+    X = samples(1, 60)
+    cut = 40 * LENGTH + 13
+    write_rows(Path("fan.csv"), X[:cut], NAMES)
+    with Path("fan.csv").open("a") as file:
+        file.write(f"{bad}\n")
+    append_rows(Path("fan.csv"), X[cut:])
+    detector = run(spectrum=TEXT)
+    apart = Detector.for_basis(detector.basis)
+    apart.learn_many(X[: 40 * LENGTH])
+    apart.interrupt()
+    apart.learn_many(X[cut:])
+    assert detector.learned == apart.learned == 59
+    assert detector.score_many(X) == pytest.approx(apart.score_many(X), rel=1e-9)
+
+
+def test_a_place_that_was_lost_begins_the_frame_again() -> None:
+    X = samples(1, 60)
+    write_rows(Path("fan.csv"), X[: 40 * LENGTH + 13], NAMES)
+    run(spectrum=TEXT)
+    write_rows(Path("other.csv"), X[: 20 * LENGTH + 20], NAMES)
+    Path("other.csv").rename("fan.csv")
+    assert run().learned == 60
+
+
+def test_the_first_frames_decide_scaling_and_window(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    settings = Settings(spectrum=TEXT)
+    assert settings.first_rows == 20 * LENGTH
+    assert Settings(spectrum=TEXT, start_rows=1000).first_rows == 1000
+    assert Settings().first_rows == Settings().start_rows == 100
+    X = samples(1, 60)
+    write_rows(Path("fan.csv"), X, NAMES)
+    detector = run(spectrum=TEXT, window="auto", start_rows=55 * LENGTH)
+    fitted = Detector.for_data(X[: 55 * LENGTH], spectrum=SPECTRUM).basis
+    assert detector.basis.scaling == fitted.scaling
+    assert detector.basis.window == fitted.window
+    assert f"window of {fitted.window}: neighbouring rows are " in caplog.text
+
+
+def test_rows_are_counted_in_frames(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    write_rows(Path("fan.csv"), samples(1, 60), NAMES)
+    run(spectrum=TEXT, save_rows=25)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "read 60 frames; learned 60 since the device was made" in lines
+    said = [line for line in lines if line.startswith("learning: ")]
+    assert all("more frames without a strange one" in line for line in said)
+    assert 1 < len(said) <= 4, "at the start, after 25 and 50 frames, and at the end"
+
+
+def test_less_than_a_frame_makes_no_state() -> None:
+    write_rows(Path("fan.csv"), samples(1, 0, more=LENGTH - 1), NAMES)
+    with pytest.raises(BadInput, match="fewer samples than one frame of 32 has"):
+        run(spectrum=TEXT)
+    assert not Path("fan.elm").exists()
+
+
+def test_a_setting_that_is_none_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"RATE:LENGTH\[:BANDS\]\[:mel\].*'fast'"):
+        Settings(spectrum="fast")
+
+
+def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(
+    elmgrove: Elmgrove,
+) -> None:
+    X = samples(1, 100)
+    write_rows(Path("sample.csv"), X, NAMES)
+    how = ["--data", "sample.csv", "--spectrum", TEXT, "--window", 1, "--folder", "shared"]
+    made = elmgrove("federation", "create", "fans", *how)
+    assert made.code == 0, made.err
+    basis = FolderExchange(Path("shared")).charter.basis
+    assert basis == Basis.fitted(X, NAMES, scaling="standard", spectrum=SPECTRUM)
+    for seed, name in enumerate(("fan-1", "fan-2"), 1):
+        write_rows(Path(f"{name}.csv"), samples(seed, 100), NAMES)
+        Agent(
+            Settings(
+                name=name,
+                state=f"{name}.elm",
+                source=f"{name}.csv",
+                verdicts=f"{name}.jsonl",
+                exchange="shared",
+            )
+        ).run()
+    first, second = (load(Path(f"fan-{n}.elm"), Member.from_bytes) for n in (1, 2))
+    assert second.detector.basis == basis
+    assert len(verdicts(Path("fan-2.jsonl"))) == 100
+    assert second.detector.received is not None
+    assert second.detector.received.count == first.detector.learned
+    both = Detector.for_basis(basis)
+    both.learn_many(np.vstack([samples(1, 100), samples(2, 100)]))
+    X = samples(3, 20)
+    assert second.detector.score_many(X) == pytest.approx(both.score_many(X), rel=1e-6)
