@@ -89,7 +89,7 @@ class FirstRelease:
         """Learns normal rows, of one device or of several: their sums are the same."""
         width = train.shape[1]
         self._scaling = Scaling.fitted(self._kind, train)
-        units = self._units or suggested_units(width)
+        units = self._units or suggested_units(width, "loss")
         self._layer = HiddenLayer(width, units, seed=self._seed)
         X = self._scaled(train)
         H = self._layer(X)

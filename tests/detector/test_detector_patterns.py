@@ -348,8 +348,8 @@ def test_a_pattern_with_rows_now_and_then_stays() -> None:
 # The threshold
 
 
-@pytest.mark.parametrize("score", ["distance", "loss"])
-def test_left_out_scores_are_those_of_the_pattern_without_the_block(score: str) -> None:
+def test_left_out_scores_are_those_of_the_pattern_without_the_block() -> None:
+    score = "distance"
     known = taught(score=score)
     rows = known.gate.recent.rows
     scores = known.model.left_out(rows)
@@ -363,6 +363,21 @@ def test_left_out_scores_are_those_of_the_pattern_without_the_block(score: str) 
         expected = rest.score_many(block)
         expected *= np.mean([p.typical for p in known.model.own]) / pattern.typical
         np.testing.assert_allclose(scores[labels == index][: len(block)], expected, rtol=1e-6)
+
+
+def test_by_loss_left_out_scores_are_those_without_the_row_itself() -> None:
+    """As in the papers' tables; it is exact and needs no training (Allen's PRESS)."""
+    known = taught(score="loss")
+    rows = known.gate.recent.rows
+    scores = known.model.left_out(rows)
+    labels = np.array([known.model.patterns.nearest(row) for row in rows])
+    for index, pattern in enumerate(known.model.own):
+        mine = rows[labels == index]
+        rest = Detector(LAYER, score="loss")
+        rest.model.merge(pattern.model.evidence - evidence_of(mine[:1], "loss"))
+        expected = rest.score_many(mine[:1])
+        expected *= np.mean([p.typical for p in known.model.own]) / pattern.typical
+        np.testing.assert_allclose(scores[labels == index][:1], expected, rtol=1e-6)
 
 
 def test_a_start_while_watching_makes_what_lies_between_strange_in_time() -> None:

@@ -117,7 +117,9 @@ class Session:
             self._save(self.member)
         entries = self._departures + (() if offer is None else (offer,))
         detector = self.member.detector
-        tolerance = None if detector.patterns is None else detector.patterns.join
+        tolerance = (
+            None if detector.patterns is None else detector.patterns.tolerance(detector.basis)
+        )
         return Outgoing(
             self.member.name,
             entries,
