@@ -42,6 +42,7 @@ class Detector(Learner):
     patterns are far apart compared with their width, and not where one drifts into the other: then
     one model is better.
 
+    >>> from elmgrove import HiddenLayer, PatternRule
     >>> rng = np.random.default_rng(0)
     >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6)) + rng.normal(size=(500, 6)) / 9
     >>> detector = Detector.for_data(normal)
