@@ -12,6 +12,7 @@ with connect(where, name, token=token or None, state=f"{name}.elm", threshold=ra
     next(sys.stdin)  # the names of the columns
     for number, line in enumerate(sys.stdin, start=2):
         row = [float(cell) for cell in line.split(",")]
-        if device.detector.observe(row).alarm:
-            print(f"line {number} is strange: {device.detector.blame(row)[0].feature}")
+        verdict = device.detector.observe(row)
+        if verdict.alarm:
+            print(f"line {number} is strange: {device.detector.causes(verdict)[0].feature}")
     print(device.sync())  # as often as you like; the state is saved before anything leaves

@@ -19,7 +19,7 @@ print(f"sitting at b, after:  {b.score_many(sitting).mean():.2g}")
 
 row = laying[0] + 5 * (np.arange(20) == 3)  # sensor 3 is off by 5
 verdict = b.observe(row)  # scores, decides, learns unless strange
-cause = b.blame(row)[0]
+cause = b.causes(verdict)[0]
 print(
     verdict.anomalous, verdict.learned, f"{cause.feature}: off by {cause.seen - cause.expected:.2f}"
 )

@@ -85,7 +85,9 @@ class Basis:
                 raise BadInput(f"fewer samples than one frame of {spectrum.length} has")
         columns = rows.shape[1]
         score = score or default_score(layer.get("activation", "identity"))
-        made = HiddenLayer(columns, units or suggested_units(columns * window, score), **layer)
+        made = HiddenLayer(
+            columns, units or suggested_units(columns * window, score, window), **layer
+        )
         features = None if names is None else tuple(names)
         fitted = Scaling.fitted(scaling, rows)
         return cls(made, columns * window, features, fitted, window, score, spectrum)

@@ -108,21 +108,23 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 BOUNDS: dict[str, float | None] = {"identity": None, "sigmoid": 1.0, "relu": None, "tanh": 1.0}
 
 
-# Up to so many inputs a detector by distance keeps all their products: no seed, nothing mixed.
-_ALL = 64
+# Up to so many inputs a detector by distance keeps all their products: no seed, nothing mixed. And
+# more than so many units, of rows by themselves and of windows, tell nothing more.
+_ALL, _MOST, _MOST_OF_WINDOWS = 64, 128, 64
 
 
-def suggested_units(inputs: int, score: str = "distance") -> int:
+def suggested_units(inputs: int, score: str = "distance", window: int = 1) -> int:
     """Suggests how many hidden units a detector needs.
 
     For the distance as many as inputs up to 64: then it is exact, and no seed matters. For more
-    inputs it is a dial of memory that hardly matters: half as many, at most 64. (Between half and
-    all, what the units leave over is badly conditioned.) For the loss a quarter of many inputs,
+    inputs it is a dial of memory that hardly matters: half as many, at most 128, of windows 64.
+    (Between half and all, what the units leave over is badly conditioned.) For the loss a quarter of many inputs,
     half of few, at most 128: with as many as inputs it could copy any row. The papers use a quarter
     of 561 inputs, and less than a tenth of 225 and of 784.
     """
     if score == "distance":
-        return inputs if inputs <= _ALL else min(_ALL, inputs // 2)
+        most = _MOST if window == 1 else _MOST_OF_WINDOWS
+        return inputs if inputs <= _ALL else min(most, inputs // 2)
     return max(1, min(128, inputs // 4 if inputs >= 16 else inputs // 2))
 
 

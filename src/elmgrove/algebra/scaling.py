@@ -85,10 +85,6 @@ class Scaling:
         scaled *= self._rate
         return scaled.astype(X.dtype, copy=False)
 
-    def undone(self, X: Array) -> Array:
-        """Turns scaled rows (or a row) back into their own units."""
-        return X if self.kind == "none" else X * np.array(self.scale) + self._shift
-
     @property
     def fields(self) -> dict[str, Any]:
         """The scaling as JSON holds it; floats come back from there exactly."""

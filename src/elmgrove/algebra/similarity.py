@@ -131,10 +131,6 @@ def _squares(factors: Iterable[Array]) -> Array:
     return np.array([(A.T @ A).ravel() for A in factors])
 
 
-#: A set of rows that can be compared with others: by the error of one model, or by distance.
-Fit = Fitted | FittedDistance
-
-
 def usual_tolerance(basis: Basis) -> float:
     """Says what may be lost in one join unless another tolerance is asked for."""
     return _USUAL[basis.score]

@@ -57,7 +57,7 @@ Like = Annotated[
         dir_okay=False,
     ),
 ]
-Ridge = Annotated[float, new_state_option("Regularization.", min=0.0)]
+Ridge = Annotated[float, new_state_option("Regularization of a loss.", min=0.0)]
 Forgetting = Annotated[
     float, new_state_option("Weight that a row keeps with each later row; 1 = forget nothing.")
 ]
@@ -144,6 +144,8 @@ def learn(
             choice = None if like else new.window_for(table)
         lesson = Lesson(member.detector, table, gate)
         lesson.take()
+        if _was_changing(lesson.seen, member.detector):
+            member.detector.progress.doubt()
         require_solution(member, table)
         save(state, member)
         note_window(choice)
@@ -236,6 +238,12 @@ def _report(member: Member, lesson: Lesson) -> None:
         notes.print(_finding(lesson.seen, detector))
 
 
+def _was_changing(seen: Flagged, detector: Detector) -> bool:
+    """Says whether the last part of the file has shown more strange rows than stated."""
+    rate = detector.gate.policy.rate
+    return rate is not None and seen.band[0] > rate
+
+
 def _finding(seen: Flagged, detector: Detector) -> str:
     """Says what the last part of the file showed."""
     share = f"{percent(seen.share)} of {detector.basis.counted}"
@@ -244,7 +252,7 @@ def _finding(seen: Flagged, detector: Detector) -> str:
     if rate is None:
         return f"{found}been flagged."
     stated = f"{100.0 * rate:g} %"
-    if seen.band[0] <= rate:
+    if not _was_changing(seen, detector):
         return f"{found}been flagged ({stated} stated)."
     way_out = "learn more, or --window" if detector.basis.window == 1 else "learn more"
     return f"{found}been flagged, not {stated}: it was still changing; {way_out}."

@@ -16,6 +16,7 @@ from elmgrove.algebra import (
     MomentSums,
     Packed,
     pack_evidence,
+    require_ridge,
     unpack_evidence,
 )
 from elmgrove.detector.model import Answer, Part, left_out
@@ -26,7 +27,7 @@ from elmgrove.errors import BadInput, require_whole
 # learned, and at most by so many rows: that changes a score by far less than other rows would.
 _OBSERVED_SHARE, _OBSERVED_MOST = 16, 256
 # While rows are learned, it only serves to see how scores are spread.
-_LEARNED_SHARE, _LEARNED_LEAST = 2, 8
+_LEARNED_SHARE, _LEARNED_LEAST = 8, 8
 
 
 class Gaussian:
@@ -50,6 +51,8 @@ class Gaussian:
             raise BadInput(
                 f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}"
             )
+        # It is not used by a distance, but kept with the settings.
+        require_ridge(ridge)
         self.basis = basis
         self.ridge, self.forgetting, self.dtype = float(ridge), float(forgetting), np.dtype(dtype)
         self.version = 0
@@ -139,8 +142,7 @@ class Gaussian:
 
     def keep(self, answer: Answer, x: Array) -> None:
         """Learns the row that was answered."""
-        self._sums.add(x)
-        self.learned += 1
+        self.learn(x)
 
     def learn(self, x: Array) -> None:
         """Learns one row."""

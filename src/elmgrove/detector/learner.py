@@ -197,9 +197,8 @@ class Learner:
         self._settle()
         with self._threads:
             answer = self.model.answer(x)
-            self.gate.count(np.array([answer.score]))
             self.model.keep(answer, x)
-        self.gate.recent.accept(x, answer.score)
+        self.gate.learned(x[np.newaxis], np.array([answer.score]))
 
     def learn_many(self, rows: Any) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
@@ -210,9 +209,8 @@ class Learner:
                 block = inputs[: self.model.rows_alike()]
                 self._settle()
                 scores = self.model.answers(block)
-                self.gate.count(scores)
                 self.model.learn_all(block)
-                self.gate.recent.accept_many(block, scores)
+                self.gate.learned(block, scores)
                 inputs = inputs[len(block) :]
         self.gate.expire()
 

@@ -27,6 +27,9 @@ _COUNTERS = (
     "rows",
     "flagged",
     "bursts",
+    "test_rows",
+    "test_flagged",
+    "test_bursts",
     "calm",
     "excess",
     "restarts",
@@ -86,19 +89,23 @@ class Progress:
     it begins again whenever the five times is shown: the machine is still changing. It becomes
     ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on ten strange
     rows more than the rate explains are an excess that lasts. It means ``changing``, until the
-    stated rate is shown once more. But in a detector that learned from its stream alone, and
-    watched for less long than it took to get there, it shows that the rate was not earned yet: an
-    hour does not show the day, and it is ``learning`` again. Strange rows that come together count
-    as few: windows share rows, and causes last.
+    stated rate is shown once more. But in a detector that learned from its stream alone, and has
+    judged less than ten times as many rows as it took to get there, it shows that the rate was not
+    earned yet: an hour does not show the day, and it is ``learning`` again. Strange rows that come
+    together count as few: windows share rows, and causes last.
     """
 
     rate: float | None
     confidence: float
     window: int
     state: str = LEARNING
+    #: What was counted since the state is what it is, and since the test last began.
     rows: int = 0
     flagged: int = 0
     bursts: int = 0
+    test_rows: int = 0
+    test_flagged: int = 0
+    test_bursts: int = 0
     #: Rows since the last that was above the threshold.
     calm: int = 0
     #: Strange rows beyond what the rate explains, while watching.
@@ -127,11 +134,14 @@ class Progress:
     def count(self, strange: bool, known_normal: bool = False) -> None:
         """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
         self.rows += 1
+        self.test_rows += 1
         self.total += 1
         if strange:
             self.flagged += 1
-            if self.calm >= self.window or self.flagged == 1:
+            self.test_flagged += 1
+            if self.calm >= self.window or self.test_flagged == 1:
                 self.bursts += 1
+                self.test_bursts += 1
             self.calm = 0
         else:
             self.calm += 1
@@ -147,20 +157,29 @@ class Progress:
             if self.excess >= _LASTING:
                 young = not self.taught and self.total < _MATURE * self.shown_after
                 self._begin(self._first if young or known_normal else CHANGING)
-        elif strange or self.rows % 8 == 0:
+        elif strange or self.test_rows % 8 == 0:
             self._test(known_normal)
 
     @property
     def seen(self) -> Flagged:
-        """The count up to now."""
+        """The count since the state is what it is."""
         return Flagged(self.rows, self.flagged, self.bursts, self.window)
+
+    @property
+    def _tested(self) -> Flagged:
+        return Flagged(self.test_rows, self.test_flagged, self.test_bursts, self.window)
 
     @property
     def missing(self) -> int:
         """Rows without a strange one that would show the stated rate; 0 once it is shown."""
         if self.state == WATCHING:
             return 0
-        return max(math.ceil((self._bound * self.seen.length + self._evidence) / self._cost), 1)
+        needed = self._bound * self._tested.length + self._evidence
+        return max(math.ceil(needed / self._cost), 1)
+
+    def doubt(self) -> None:
+        """Takes back that the rate was shown: rows known to be normal have shown another."""
+        self._begin(self._first)
 
     def accept(self) -> None:
         """Goes on watching after a change: what was strange is normal now."""
@@ -170,10 +189,10 @@ class Progress:
     @property
     def _evidence(self) -> float:
         """The log likelihood ratio for five times the rate, as if rows were independent."""
-        return self.flagged * self._gain - (self.rows - self.flagged) * self._cost
+        return self.test_flagged * self._gain - (self.test_rows - self.test_flagged) * self._cost
 
     def _test(self, known_normal: bool) -> None:
-        ratio = self._evidence / self.seen.length
+        ratio = self._evidence / self._tested.length
         if ratio <= -self._bound:
             self.taught = self.taught or known_normal
             if self.state == LEARNING:
@@ -185,8 +204,11 @@ class Progress:
             self._begin(self.state)
 
     def _begin(self, state: str) -> None:
+        """Begins the test again, and with another state the count as well."""
+        if state != self.state:
+            self.rows = self.flagged = self.bursts = 0
         self.state = state
-        self.rows = self.flagged = self.bursts = self.calm = 0
+        self.test_rows = self.test_flagged = self.test_bursts = self.calm = 0
         self.excess = 0.0
 
     # On disk

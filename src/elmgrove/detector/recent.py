@@ -66,12 +66,19 @@ class Recent:
     def accept_many(self, rows: Array, scores: Array) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
         self._settle()
-        last = rows[-ROWS:]
-        places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
-        self._rows[places] = last
-        self._kept += len(rows)
+        self._keep(rows)
         for score in scores.tolist():
             self._note(score)
+
+    def begin(self, rows: Array) -> None:
+        """Forgets all scores, as if these rows were the first to come."""
+        self._scores.clear()
+        self._strays.clear()
+        self.ordered, self.stride = [], 1
+        self.clock = self.accepted = self.strayed = 0
+        self.refused_at = -self._apart
+        self._level, self._factor = None, 1.0
+        self._keep(rows)
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
@@ -120,6 +127,12 @@ class Recent:
             self._scores = deque((when, self._factor * score) for when, score in self._scores)
             self._strays = deque((when, self._factor * score) for when, score in self._strays)
             self._level, self._factor = None, 1.0
+
+    def _keep(self, rows: Array) -> None:
+        last = rows[-ROWS:]
+        places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
+        self._rows[places] = last
+        self._kept += len(rows)
 
     def _note(self, score: float) -> None:
         self.clock += 1

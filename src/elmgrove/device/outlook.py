@@ -27,6 +27,8 @@ class Outlook:
         self._strange.append(verdict.anomalous)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
+            if state == LEARNING:
+                log.warning("no alarms for now: far more was strange than stated, so early on")
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:
