@@ -118,9 +118,9 @@ def suggested_units(inputs: int, score: str = "distance", window: int = 1) -> in
 
     For the distance as many as inputs up to 64: then it is exact, and no seed matters. For more
     inputs it is a dial of memory that hardly matters: half as many, at most 128, of windows 64.
-    (Between half and all, what the units leave over is badly conditioned.) For the loss a quarter of many inputs,
-    half of few, at most 128: with as many as inputs it could copy any row. The papers use a quarter
-    of 561 inputs, and less than a tenth of 225 and of 784.
+    (Between half and all, what the units leave over is badly conditioned.) For the loss a quarter
+    of many inputs, half of few, at most 128: with as many as inputs it could copy any row. The
+    papers use a quarter of 561 inputs, and less than a tenth of 225 and of 784.
     """
     if score == "distance":
         most = _MOST if window == 1 else _MOST_OF_WINDOWS

@@ -65,8 +65,8 @@ ScalingName = Annotated[str, new_state_option(f"{', '.join(SCALINGS)}, fitted to
 Units = Annotated[
     int | None,
     new_state_option(
-        "Hidden units \\[default: as many as inputs up to 64, half of more, at most 128 (of windows "
-        "64); for a loss a quarter, half of fewer than 16, at most 128].",
+        "Hidden units \\[default: as many as inputs up to 64, half of more, at most 128, of "
+        "windows 64; for a loss a quarter, half of fewer than 16, at most 128].",
         min=1,
     ),
 ]

@@ -19,8 +19,9 @@ _ALIKE = 0.3
 _LOOK, _LEAST_LOOK = 10_000, 300
 # The faults to try: how many residual deviations a sensor is off, how many sensors, how many times.
 _FAULT, _SENSORS, _TIMES = 6.0, 16, 16
-# Faults that a row alone does not show can't be hidden by a window; and so many may be, by chance.
-_SHOWN, _HIDDEN = 0.5, 0.005
+# Faults that a row alone does not show can't be hidden by a window. And so many rows' worth of them
+# may be hidden by chance.
+_SHOWN, _HIDDEN = 0.5, 20.0
 _ROOM = 256
 
 
@@ -59,7 +60,7 @@ def choose_window(rows: Array, spectrum: Spectrum | None = None) -> Choice:
         return Choice(1, f"neighbouring rows are hardly alike (correlation {alike:.2f}): a table")
     if len(looked_at) >= _LEAST_LOOK:
         alone, together = (_faults_shown(looked_at, window) for window in (1, USUAL))
-        if alone >= _SHOWN and together < alone - _HIDDEN:
+        if alone >= _SHOWN and together < alone - _HIDDEN / len(looked_at):
             return Choice(
                 1,
                 f"a fault of one sensor would show in {alone:.0%} of cases by a row alone, and in "
