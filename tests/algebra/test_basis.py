@@ -179,13 +179,23 @@ def test_a_linear_layer_suggests_the_distance() -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "distance", "loss"),
-    [(1, 1, 1), (2, 2, 1), (8, 8, 4), (16, 16, 4), (64, 64, 16), (65, 32, 16), (561, 64, 128)],
+    [
+        (1, 1, 1),
+        (2, 2, 1),
+        (8, 8, 4),
+        (16, 16, 4),
+        (64, 64, 16),
+        (65, 32, 16),
+        (200, 100, 50),
+        (561, 128, 128),
+    ],
 )
 def test_units_are_all_inputs_or_half_of_them_at_most(
     inputs: int, distance: int, loss: int
 ) -> None:
     assert suggested_units(inputs) == suggested_units(inputs, "distance") == distance
     assert suggested_units(inputs, "loss") == loss
+    assert suggested_units(inputs, "distance", window=10) == min(distance, 64)
 
 
 # Spectra

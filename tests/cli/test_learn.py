@@ -91,6 +91,17 @@ def test_a_gate_lets_the_last_part_be_counted_too(elmgrove: Elmgrove, fan_1: Pat
     assert "On the last 20 % of this file 100 % of rows would have been flagged, not 1 %" in ran.err
 
 
+def test_a_file_that_was_still_changing_leaves_the_state_learning(elmgrove: Elmgrove) -> None:
+    """However well the threshold followed: what comes next may be as new again."""
+    steady = rows(1, 1600)
+    ramp = np.linspace(0.0, 40.0, 400)[:, np.newaxis] * steady.std(axis=0)
+    write("drift.csv", np.vstack([steady, rows(2, 400) + ramp]))
+    ran = elmgrove("learn", "drift.csv", "--state", "fan.elm", "--window", 1)
+    assert "it was still changing; learn more, or --window." in ran.err
+    assert "Still learning: " in ran.err
+    assert saved(Path("fan.elm")).state == "learning"
+
+
 def test_a_state_that_finds_far_too_much_strange_says_that_it_changes(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:

@@ -120,3 +120,23 @@ def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
         assert cause.feature == "column 3"
         assert cause.seen == pytest.approx(constant + moved)
         assert cause.expected == pytest.approx(constant, abs=0.1)
+
+
+def test_two_normals_taught_one_after_the_other_leave_a_threshold_that_finds_faults() -> None:
+    """Rows of the second scored as strange at first, but they are known to be normal."""
+
+    def warmer(seed: int, degrees: float) -> np.ndarray:
+        rng = np.random.default_rng(seed)
+        load, noise = rng.normal(size=2000), rng.normal(size=(2000, 4))
+        mean = np.array([1500.0, 60.0 + degrees, 230.0, 5.0])
+        return np.asarray(
+            mean + np.outer(load, [100.0, 5.0, 0.0, 0.5]) + noise * [5.0, 0.5, 1.0, 0.05]
+        )
+
+    first, second = warmer(0, 0.0), warmer(5, 3.0)
+    detector = Detector.for_data(first)
+    detector.learn_many(first)
+    detector.learn_many(second)
+    assert detector.state == "watching"
+    assert np.mean(detector.score_many(warmer(9, -6.0)) > detector.threshold) > 0.95
+    assert np.mean(detector.score_many(warmer(11, 3.0)) > detector.threshold) < 0.05

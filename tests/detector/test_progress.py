@@ -280,3 +280,15 @@ def test_rows_missing_tells_how_many_more_and_the_state_when() -> None:
     # Each strange row on the way makes it longer, nothing makes it shorter.
     assert all(later >= earlier - 1 for earlier, later in pairwise(told))
     assert told[-1] <= 8
+
+
+def test_while_changing_the_count_goes_on() -> None:
+    """The test begins again and again; what verdicts carry does not."""
+    progress = Progress(0.01, 0.95, 1)
+    for _ in range(1000):
+        progress.count(False, known_normal=True)
+    for _ in range(300):
+        progress.count(True)
+    assert progress.state == "changing"
+    assert progress.seen.rows == progress.seen.flagged > 250
+    assert progress.restarts > 10

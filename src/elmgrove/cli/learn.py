@@ -144,7 +144,7 @@ def learn(
             choice = None if like else new.window_for(table)
         lesson = Lesson(member.detector, table, gate)
         lesson.take()
-        if _was_changing(lesson.seen, member.detector):
+        if not gate and _was_changing(lesson.seen, member.detector):
             member.detector.progress.doubt()
         require_solution(member, table)
         save(state, member)
