@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector.alarm import Alarm, AlarmRule
-from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Progress
+from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.recent import ROWS, Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
@@ -88,20 +88,19 @@ class Gate:
     def learned(self, rows: Array, scores: Array) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.
 
-        Where they show that what is normal was another before, the scores up to now say nothing
-        about it any more.
+        Where most of the latest are above the threshold, what is normal was another before: then
+        the scores up to now say nothing about it any more.
         """
-        progress = self.progress
-        before = progress.state, progress.restarts
-        if self._ready:
-            limit = self.limit()
-            for above in (~(scores <= limit)).tolist():
-                progress.count(above, known_normal=True)
-        if progress.restarts > before[1] or (before[0] == WATCHING != progress.state):
+        if not self._ready:
+            self.recent.accept_many(rows, scores)
+            return
+        limit = self.limit()
+        for above in (~(scores <= limit)).tolist():
+            self.progress.count(above, known_normal=True)
+        self.recent.accept_many(rows, scores)
+        if self.recent.mostly_above(limit):
             self.recent.begin(rows)
             self.expire()
-        else:
-            self.recent.accept_many(rows, scores)
 
     def alarms(self, decision: Decision) -> bool:
         """Says whether to alarm; while changing not again and again, but when it is found out."""

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove.errors import BadInput, require_whole
 
+# The latest scores, of which most being strange is no chance.
+_LATEST = 32
 # Rows between two looks at what is too old.
 _EXPIRE_EVERY = 32
 #: Rows to keep at most, for scoring them again when others change the model.
@@ -69,6 +72,12 @@ class Recent:
         self._keep(rows)
         for score in scores.tolist():
             self._note(score)
+
+    def mostly_above(self, limit: float) -> bool:
+        """Says whether most of the latest scores are above a limit."""
+        latest = list(islice(reversed(self._scores), _LATEST))
+        above = sum(not self._factor * score <= limit for _, score in latest)
+        return len(latest) == _LATEST and 2 * above > _LATEST
 
     def begin(self, rows: Array) -> None:
         """Forgets all scores, as if these rows were the first to come."""
