@@ -36,7 +36,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
     >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(1).tolist()
     [-1.2, -2.3, -33.0, -37.0]
     >>> round(model.offset_, 1), round(-model.detector_.threshold, 1)
-    (-1.7, -3.2)
+    (-1.7, -3.7)
     """
 
     def __init__(
