@@ -104,7 +104,8 @@ class Distance:
             g = blas.gemv(1.0, self._R, z)
             far = blas.dot(z, g)
             # Else a value may be beyond ten deviations, which puts its row at least as far.
-            if far <= _FAR**2:
+            # Below 0 it is what overflow left.
+            if 0.0 <= far <= _FAR**2:
                 return self._judged(self._scale * far, g[self._first :])
         z = x - self._mean
         z *= self._marginal
@@ -152,7 +153,7 @@ class Distance:
             Z *= self._A[:, np.newaxis]
             G = self._blas.gemm(1.0, Z.T, self._R).T
             far = np.einsum("ij,ij->j", Z, G)
-            beyond = ~(far <= _FAR**2)
+            beyond = ~((far >= 0.0) & (far <= _FAR**2))
             far = self._with_alone(far, G[self._first :], 0)
         if beyond.any():
             far[beyond] = self._far_off(X[beyond])

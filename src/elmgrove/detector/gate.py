@@ -98,8 +98,8 @@ class Gate:
         for above in (~(scores <= limit)).tolist():
             self.progress.count(above, known_normal=True)
         self.recent.accept_many(rows, scores)
-        if self.recent.mostly_above(limit):
-            self.recent.begin(rows)
+        if self.recent.mostly_above(limit, self.policy.rate or 0.0):
+            self.recent.begin()
             self.expire()
 
     def alarms(self, decision: Decision) -> bool:

@@ -73,21 +73,20 @@ class Recent:
         for score in scores.tolist():
             self._note(score)
 
-    def mostly_above(self, limit: float) -> bool:
-        """Says whether most of the latest scores are above a limit."""
+    def mostly_above(self, limit: float, rate: float) -> bool:
+        """Says whether most of the latest scores are above a limit that this share may exceed."""
         latest = list(islice(reversed(self._scores), _LATEST))
         above = sum(not self._factor * score <= limit for _, score in latest)
-        return len(latest) == _LATEST and 2 * above > _LATEST
+        return len(latest) == _LATEST and 2.0 * above > (1.0 + rate) * _LATEST
 
-    def begin(self, rows: Array) -> None:
-        """Forgets all scores, as if these rows were the first to come."""
+    def begin(self) -> None:
+        """Forgets all scores, as if none had come; the last rows stay."""
         self._scores.clear()
         self._strays.clear()
         self.ordered, self.stride = [], 1
         self.clock = self.accepted = self.strayed = 0
         self.refused_at = -self._apart
         self._level, self._factor = None, 1.0
-        self._keep(rows)
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
