@@ -89,7 +89,10 @@ class Basis:
             columns, units or suggested_units(columns * window, score, window), **layer
         )
         features = None if names is None else tuple(names)
-        fitted = Scaling.fitted(scaling, rows)
+        # Where mixtures stand for many columns, what one has of its own is known the less the
+        # heavier its tails. Windows need none: what is rare is what they are to find.
+        tails = score == "distance" and window == 1 and made.units < columns
+        fitted = Scaling.fitted(scaling, rows, tails)
         return cls(made, columns * window, features, fitted, window, score, spectrum)
 
     @property

@@ -15,7 +15,7 @@ from elmgrove.errors import SingularSystem
 # Of the products of two columns so many rows' worth is taken for chance, less and less from so many
 # rows an input on, and at least this share: of one row, and of rows side by side, which have more
 # products than can all be known well.
-_CHANCE_ROWS, _MANY_ROWS = 30.0, 75.0
+_CHANCE_ROWS, _MANY_ROWS = 20.0, 75.0
 _LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.003, 0.03
 # The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
 _RIDGE = 1e-10
@@ -50,7 +50,8 @@ class Covariance(NamedTuple):
         L, ridge = _factor(moments, m, v, variance)
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
         # d = 1 − (1 − ρ)‖L_j‖², L ← L √((1 − ρ)/d)
-        d = 1.0 - (1.0 - chance) * (1.0 - own)
+        # d is more where tails are heavy: how much a column varies of its own is hardly known there
+        d = (1.0 - (1.0 - chance) * (1.0 - own)) * (moments.basis.scaling.tails or 1.0)
         return cls(np.sqrt(v * d), L * np.sqrt((1.0 - chance) / d), own / d, chance, ridge)
 
 
