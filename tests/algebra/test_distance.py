@@ -1,6 +1,7 @@
 """The distance against its definition, in float64 and in fifty digits, and what it promises."""
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,19 @@ def test_a_score_is_what_dense_matrices_give(
     for tried in (X[:50], strange, one):
         scores = distance.score_many(tried)
         assert scores == pytest.approx(literal.scores(tried), rel=share, abs=1e-12)
+
+
+@pytest.mark.parametrize("units", [13, 40])
+def test_heavy_tails_make_noise_of_what_a_column_has_of_its_own(units: int) -> None:
+    plain = distance_basis(40, units, "standard", seed=2)
+    tails = tuple(np.geomspace(1.0, 30.0, 40).tolist())
+    basis = replace(plain, scaling=replace(plain.scaling, tails=tails))
+    X = cloud(1, 500, 40)
+    distance, literal = made(X, basis), dense(basis, X)
+    for tried in (X[:50], 30.0 * X[:50]):
+        assert distance.score_many(tried) == pytest.approx(literal.scores(tried), rel=1e-8)
+    assert distance.score_many(X).mean() == pytest.approx(1.0, rel=0.05)
+    assert (distance.deviation >= made(X, plain).deviation * np.sqrt(tails) * (1 - 1e-9)).all()
 
 
 @st.composite

@@ -115,6 +115,10 @@ def test_equal_scalings_have_equal_fingerprints(here: Scaling, there: Scaling) -
         (lambda: Scaling.standard([0.0], [0.0]), "column 0"),
         (lambda: Scaling.standard([float("nan")], [1.0]), "column 0"),
         (lambda: Scaling.standard([0.0], [float("inf")]), "column 0"),
+        (lambda: Scaling("standard", (0.0, 0.0), (1.0, 1.0), (1.0,)), "tails of 1 columns"),
+        (lambda: Scaling("none", tails=(1.0,)), "tails of 1 columns"),
+        (lambda: Scaling("standard", (0.0,), (1.0,), (0.5,)), "column 0: 0.5 must be"),
+        (lambda: Scaling("standard", (0.0,), (1.0,), (float("nan"),)), "column 0"),
         (lambda: Scaling.fitted("robust", np.ones((2, 2))), "robust"),
         (lambda: Scaling.fitted("standard", np.array([[1.0, np.nan]])), "column 1"),
     ],
@@ -122,3 +126,25 @@ def test_equal_scalings_have_equal_fingerprints(here: Scaling, there: Scaling) -
 def test_bad_numbers_are_refused(make: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         make()
+
+
+def test_tails_are_the_kurtosis_without_rows_that_may_be_faults() -> None:
+    rng = np.random.default_rng(0)
+    gauss, rare = rng.normal(size=5000), (rng.random(5000) < 0.02).astype(float)
+    spikes, once = rng.normal(size=5000), np.zeros(5000)
+    spikes[[7, 300, 4000]] = 1e6
+    once[9] = 1.0
+    X = np.column_stack([gauss, rare, spikes, once, np.full(5000, 3.0), 1e-9 * rare, 1e100 * gauss])
+    found = Scaling.fitted("standard", X, tails=True).tails
+    assert found[0] == found[2] == found[4] == found[6] == 1.0
+    # A column that is 1 in a share p of the rows, else 0, has a kurtosis of about 1/p.
+    assert found[1] == pytest.approx(1 / 0.02 / 3, rel=0.3)
+    assert found[5] == pytest.approx(found[1])
+    assert found[3] == 30.0
+    assert Scaling.fitted("standard", X[:2], tails=True).tails == (1.0,) * 7
+
+
+def test_tails_are_told_only_where_they_are_known() -> None:
+    known = Scaling("standard", (0.0,), (1.0,), (2.0,))
+    assert Scaling.from_fields(json.loads(json.dumps(known.fields))) == known
+    assert "tails" not in Scaling.standard([0.0], [1.0]).fields

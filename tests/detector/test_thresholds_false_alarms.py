@@ -3,6 +3,7 @@ anomalies, merges and bulk learning. Seeds are fixed; the bounds leave room for 
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer
 
@@ -60,6 +61,18 @@ def test_the_rate_holds_where_now_and_then_a_row_is_much_larger(score: str, rate
     machine = Machine(0)
     rows = machine.rows(15000) * machine.rng.standard_t(4, size=(15000, 1))
     require_rate(flags(made(rate, score), rows), rate)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rate_holds_where_windows_share_slow_rows(seed: int) -> None:
+    """Strange windows come in bursts: each is counted, or the rate would be that of bursts."""
+    rng = np.random.default_rng(seed)
+    steps = rng.normal(size=(20000, 4)) @ rng.normal(size=(4, 4))
+    rows = lfilter([1.0], [1.0, -0.9], steps, axis=0)
+    verdicts = Detector.for_data(rows[:1000], window=10).observe_many(rows)
+    later = verdicts[10000:]
+    assert {verdict.state for verdict in later} == {"watching"}
+    assert 0.005 < np.mean([verdict.anomalous for verdict in later]) < 0.017
 
 
 @RATES

@@ -48,6 +48,7 @@ SETTINGS: dict[str, Any] = {
         "strayed": 2,
         "stride": 1,
         "refused_at": 5,
+        "burst_at": 4,
         "level": 0.5,
         "factor": 2.0,
     },

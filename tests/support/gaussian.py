@@ -24,7 +24,6 @@ class Dense:
     deviation: Matrix
     omega: Matrix
     sigma: Matrix
-    d: Matrix
     scale: Any
     last: int
     number: Callable[[Any], Any]
@@ -34,7 +33,7 @@ class Dense:
         number, n = self.number, len(self.mu)
         with localcontext(prec=DIGITS):
             z = (_of(number, x) - self.mu) / self.deviation
-            far = number(10) / _sqrt(self.d)
+            far = number(10) * _sqrt(self.sigma.diagonal())
             if z @ z > 100:
                 z = np.array([_damped(*pair, number) for pair in zip(z, far, strict=True)])
             g = self.omega @ z
@@ -73,7 +72,8 @@ def dense(
             unit = [one] * n
         v = (N * variance + np.array(unit)) / N
         least = one * 3 / 1000 if basis.window == 1 else one * 3 / 100
-        rho = max(least, 30 / (30 + N + N * N / (75 * n)))
+        chance = 20 if basis.window == 1 else 30
+        rho = max(least, chance / (chance + N + N * N / (75 * n)))
         root = _sqrt(N * v)
         # U, V and λ = 1e-10 of what the variances alone would give; nothing is mixed where Ñ = n
         if basis.layer.units >= n:
@@ -84,7 +84,7 @@ def dense(
         U, V = A.T @ S @ A, A.T @ S / root
         explained = V.T @ _inverse(U + ridge * _eye(width, number), number) @ V
         own = one - explained.diagonal()
-        d = one - (one - rho) * (one - own)
+        d = (one - (one - rho) * (one - own)) * _of(number, basis.scaling.tails or np.ones(n))
         beside = explained / _sqrt(d) / _sqrt(d)[:, None]
         sigma = _eye(n, number) + (one - rho) * beside
         omega = _inverse(sigma, number)
@@ -93,7 +93,7 @@ def dense(
         )
         typical = (omega @ (seen + beside)).trace() / n
         scale = N / (N + 1) / max(typical, rho)
-        return Dense(mu, _sqrt(v * d), omega, sigma, d, scale, basis.layer.inputs, number)
+        return Dense(mu, _sqrt(v * d), omega, sigma, scale, basis.layer.inputs, number)
 
 
 def _of(number: Callable[[Any], Any], values: Any) -> Matrix:

@@ -12,11 +12,12 @@ from elmgrove.algebra.moments import Moments, mixing
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
 
-# Of the products of two columns so many rows' worth is taken for chance, less and less from so many
-# rows an input on, and at least this share: of one row, and of rows side by side, which have more
-# products than can all be known well.
-_CHANCE_ROWS, _MANY_ROWS = 20.0, 75.0
+# Of the products of two columns so many rows' worth is taken for chance, and at least this share:
+# of one row, and of rows side by side, which have more products than can all be known well.
+_CHANCE_ROWS, _CHANCE_ROWS_OF_WINDOWS = 20.0, 30.0
 _LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.003, 0.03
+# From so many rows an input on it is less and less.
+_MANY_ROWS = 75.0
 # The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
 _RIDGE = 1e-10
 _TRIES = 12
@@ -82,9 +83,11 @@ def _least_variance(dtype: np.dtype[Any]) -> float:
 
 def _chance(count: float, basis: Basis) -> float:
     """The share of the products of two columns that so many rows may show by chance."""
-    least = _LEAST_CHANCE if basis.window == 1 else _LEAST_CHANCE_OF_WINDOWS
+    one = basis.window == 1
+    least = _LEAST_CHANCE if one else _LEAST_CHANCE_OF_WINDOWS
+    chance = _CHANCE_ROWS if one else _CHANCE_ROWS_OF_WINDOWS
     many = count**2 / (_MANY_ROWS * basis.inputs)
-    return max(least, _CHANCE_ROWS / (_CHANCE_ROWS + count + many))
+    return max(least, chance / (chance + count + many))
 
 
 def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:

@@ -55,7 +55,9 @@ class Scaling:
                     column=column,
                 )
         if self.tails and len(self.tails) != len(self.shift):
-            raise BadInput(f"tails of {len(self.tails)} columns, where {len(self.shift)} are scaled")
+            raise BadInput(
+                f"tails of {len(self.tails)} columns, where {len(self.shift)} are scaled"
+            )
         for column, tail in enumerate(self.tails):
             if not 1.0 <= tail <= _HEAVIEST:
                 raise BadInput(
@@ -132,7 +134,8 @@ def _tails(X: Array) -> Array:
     kurtosis = np.mean(off**4, axis=0) / np.where(square > 0.0, square, 1.0) ** 2
     # What moved in so few rows only may move like that again.
     kurtosis[(square == 0.0) & (np.ptp(X, axis=0) > 0.0)] = np.inf
-    return np.clip(kurtosis / 3.0, 1.0, _HEAVIEST)
+    tails: Array = np.clip(kurtosis / 3.0, 1.0, _HEAVIEST)
+    return tails
 
 
 def _floats(values: Any) -> tuple[float, ...]:

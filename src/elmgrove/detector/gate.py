@@ -48,7 +48,7 @@ class Gate:
         self.warmup = 2 * units if warmup is None else require_whole("warmup", warmup, 0)
         self.alarm = Alarm(alarm or AlarmRule())
         apart = _apart(self.policy, basis.window)
-        self.recent = Recent(self.policy.capacity, basis.inputs, dtype, apart)
+        self.recent = Recent(self.policy.capacity, basis.inputs, dtype, apart, basis.window)
         #: What counting has shown up to now.
         self.progress = Progress(self.policy.rate, self.policy.confidence, basis.window)
         self._limit: float | None = None

@@ -31,16 +31,19 @@ class Recent:
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
-    Rows refused by a lot are not: they say nothing about what normal rows do. Nor are rows that
-    were refused soon (``apart`` rows) after another: a fault that lasts would walk the threshold
-    up. And nothing grows old while rows are refused: a fault must not outlive what is normal.
+    Rows refused by a lot are not: they say nothing about what normal rows do. Of rows that were
+    refused soon (``apart`` rows) after another, those of the first ``window`` count, which share a
+    row with the first of them; with all of them a fault that lasts would walk the threshold up.
+    And nothing grows old while rows are refused: a fault must not outlive what is normal.
     """
 
-    def __init__(self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1) -> None:
+    def __init__(
+        self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1, window: int = 1
+    ) -> None:
         self.capacity = capacity
-        self._apart = apart
-        #: When the last row was refused, in rows that came.
-        self.refused_at = -apart
+        self._apart, self._window = apart, window
+        #: When the last row was refused, in rows that came, and the first of those before it.
+        self.refused_at = self.burst_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
         self._strays: deque[tuple[int, float]] = deque()
         #: Of so many rows one score is kept, and of so many strays.
@@ -85,15 +88,17 @@ class Recent:
         self._strays.clear()
         self.ordered, self.stride = [], 1
         self.clock = self.accepted = self.strayed = 0
-        self.refused_at = -self._apart
+        self.refused_at = self.burst_at = -self._apart
         self._level, self._factor = None, 1.0
 
     def refuse(self, score: float, threshold: float) -> None:
         """Remembers a row that was refused by a little."""
         self._settle()
         self.clock += 1
-        first = self.clock - self.refused_at >= self._apart
+        if self.clock - self.refused_at >= self._apart:
+            self.burst_at = self.clock
         self.refused_at = self.clock
+        first = self.clock - self.burst_at < self._window
         if first and score <= self._reach(threshold):
             self.strayed += 1
             if self.strayed % self.stride == 0:
@@ -178,7 +183,7 @@ class Recent:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
-        names = ("clock", "accepted", "strayed", "stride", "refused_at")
+        names = ("clock", "accepted", "strayed", "stride", "refused_at", "burst_at")
         followed = {"level": self._level, "factor": self._factor}
         return {"recent": {name: getattr(self, name) for name in names} | followed}
 
@@ -201,6 +206,7 @@ class Recent:
         self.strayed = require_whole("strayed", known["strayed"], 0)
         self.stride = require_whole("stride", known["stride"], 1)
         self.refused_at = require_whole("refused_at", known["refused_at"], -self._apart)
+        self.burst_at = require_whole("burst_at", known["burst_at"], -self._apart)
         rows = arrays["recent"]
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
