@@ -122,6 +122,17 @@ def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
         assert cause.expected == pytest.approx(constant, abs=0.1)
 
 
+@pytest.mark.parametrize("constant", [0.02, -3e-6])
+def test_a_small_column_that_never_moved_is_flagged_when_it_doubles(constant: float) -> None:
+    rng = np.random.default_rng(0)
+    normal = np.hstack([rng.normal(size=(1500, 3)), np.full((1500, 1), constant)])
+    detector = Detector.for_data(normal)
+    detector.learn_many(normal)
+    verdict = detector.observe([0.0, 0.0, 0.0, 2.0 * constant])
+    assert verdict.anomalous
+    assert verdict.explain(1)[0].feature == "column 3"
+
+
 def test_two_normals_taught_one_after_the_other_leave_a_threshold_that_finds_faults() -> None:
     """Rows of the second scored as strange at first, but they are known to be normal."""
 

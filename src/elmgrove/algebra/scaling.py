@@ -80,13 +80,18 @@ class Scaling:
 
     @classmethod
     def fitted(cls, kind: str, X: Array, tails: bool = False) -> "Scaling":
-        """Makes the scaling that these rows suggest; a constant column keeps its unit."""
+        """Makes the scaling that these rows suggest.
+
+        A constant column keeps its unit, or has its own size where that is less than a unit: from
+        0.02 to 0.04 is as far as from 7 to 8.
+        """
         if kind == "none":
             return cls()
         low, spread = X.min(axis=0), np.ptp(X, axis=0)
         shift, scale = (low, spread) if kind == "minmax" else (X.mean(axis=0), X.std(axis=0))
         # The computed deviation of a constant column is rounding noise, not zero.
-        scales = _floats(np.where(spread > 0, scale, 1.0))
+        size = np.where(low == 0.0, 1.0, np.minimum(np.abs(low), 1.0))
+        scales = _floats(np.where(spread > 0, scale, size))
         return cls(kind, _floats(shift), scales, _floats(_tails(X)) if tails else ())
 
     @cached_property
@@ -123,9 +128,9 @@ class Scaling:
 
 
 def _tails(X: Array) -> Array:
-    """The kurtosis of each column over a Gaussian's, without the rows that may be faults."""
+    """The kurtosis of each column about its median, over a Gaussian's, without likely faults."""
     faults = math.ceil(_FAULTS * len(X)) + _MORE_FAULTS
-    off = np.sort(np.abs(X - X.mean(axis=0)), axis=0)[:-faults]
+    off = np.sort(np.abs(X - np.median(X, axis=0)), axis=0)[:-faults]
     if not len(off):
         return np.ones(X.shape[1])
     # Of the largest, so that no power of it is beyond range.
