@@ -1,5 +1,6 @@
 """From moments to a covariance of low rank plus diagonal: variances, and what columns share."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ _RIDGE = 1e-10
 _TRIES = 12
 # Equal squares that are added up, a block after another, are known to this share (a third of it).
 _ROUNDING = 256.0 * float(np.finfo(float).eps)
+# Less than this many rows' worth of others changes nothing.
+_LEAST_LOAN = 1e-3
 # No unit is larger than this: its square is a number.
 _LARGEST_UNIT = 1e150
 
@@ -40,24 +43,78 @@ class Covariance(NamedTuple):
     ridge: float
 
     @classmethod
-    def of(cls, moments: Moments, dtype: np.dtype[Any]) -> "Covariance":
-        """Makes the covariance that these moments show, for rows of a dtype."""
-        N, m = max(moments.count, 0.0), moments.mean
-        variance = _variance(moments, m)
+    def of(
+        cls, moments: Moments, dtype: np.dtype[Any], loan: Moments | None = None
+    ) -> "Covariance":
+        """Makes the covariance that these moments show, for rows of a dtype.
+
+        With a ``loan`` of others (``lent``), how columns move together is taken from there as long
+        as there are few rows; how far each moves never is.
+        """
+        N, basis = max(moments.count, 0.0), moments.basis
+        variance = _variance(moments)
         # v = variance, and one pseudo-row a unit away
-        v = (N * variance + _unit(moments, variance, moments.centre + m)) / max(N, 1.0)
+        v = (N * variance + _unit(moments, variance)) / max(N, 1.0)
         v = np.maximum(v, _least_variance(dtype))
-        chance = _chance(N, moments.basis)
-        L, ridge = _factor(moments, m, v, variance)
+        products, rows = _products(moments, variance), max(N, 1.0)
+        # ν rows' worth of the others' correlations, with own deviations
+        nu = 0.0 if loan is None or not loan.count > 0.0 else rows_lent(N, basis.inputs)
+        if loan is not None and nu > _LEAST_LOAN:
+            found = correlated(loan)
+            products = products + nu * mixed_products(basis, found.L, found.own, np.sqrt(v))
+            rows += nu
+        chance = _chance(N + nu, basis)
+        L, ridge = _factor(products, mixing(basis), np.sqrt(rows * v))
         own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
         # d = 1 − (1 − ρ)‖L_j‖², L ← L √((1 − ρ)/d)
         # d is more where tails are heavy: how much a column varies of its own is hardly known there
-        d = (1.0 - (1.0 - chance) * (1.0 - own)) * (moments.basis.scaling.tails or 1.0)
+        d = (1.0 - (1.0 - chance) * (1.0 - own)) * (basis.scaling.tails or 1.0)
         return cls(np.sqrt(v * d), L * np.sqrt((1.0 - chance) / d), own / d, chance, ridge)
 
 
-def _variance(moments: Moments, m: Array) -> Array:
+class Correlations(NamedTuple):
+    """How columns move together: as LᵀL + diag(own), of columns whose deviation would be 1."""
+
+    deviation: Array
+    L: Array
+    own: Array
+
+
+def correlated(moments: Moments) -> Correlations:
+    """Finds how columns moved together in the rows behind some moments, and how far each moved."""
+    variance = _variance(moments)
+    # A column that never moved has no correlations; any unit will do for it.
+    v = np.where(variance > 0.0, variance, 1.0)
+    A, root = mixing(moments.basis), np.sqrt(moments.count * v)
+    L, _ = _factor(_products(moments, variance), A, root)
+    own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
+    return Correlations(np.sqrt(variance), L, own)
+
+
+def mixed_products(basis: Basis, L: Array, own: Array, deviation: Array) -> Array:
+    """Computes C = Aᵀ D(LᵀL + diag(own))D for columns with these deviations D."""
+    A, L_D = mixing(basis), L * deviation
+    if A is None:
+        return dgemm(1.0, L_D, L_D, trans_a=1) + np.diag(own * deviation**2)
+    # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
+    return (
+        dgemm(1.0, dgemm(1.0, A, L_D, trans_a=1, trans_b=1), L_D)
+        + (A * (own * deviation**2)[:, np.newaxis]).T
+    )
+
+
+def rows_lent(count: float, inputs: int) -> float:
+    """Counts how many rows' worth of others a device borrows that has learned so many itself.
+
+    As many as there are inputs at first, and none any more from about three times as many rows on:
+    with those, it knows better itself.
+    """
+    return inputs * math.exp(-((count / inputs) ** 2))
+
+
+def _variance(moments: Moments) -> Array:
     """The variance of each column; 0 where only rounding is left of it."""
+    m = moments.mean
     square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
     variance: Array = square - m**2
     rounding = max(_ROUNDING, 8.0 * moments.resolution)
@@ -65,10 +122,11 @@ def _variance(moments: Moments, m: Array) -> Array:
     return variance
 
 
-def _unit(moments: Moments, variance: Array, mean: Array) -> Array | float:
+def _unit(moments: Moments, variance: Array) -> Array | float:
     """The square of a column's unit."""
     if moments.basis.scaling.kind != "none":
         return 1.0
+    mean = moments.centre + moments.mean
     size = np.where(mean != 0.0, np.minimum(np.abs(mean), _LARGEST_UNIT) ** 2, 1.0)
     return np.where(variance > 0.0, variance, size)
 
@@ -90,16 +148,21 @@ def _chance(count: float, basis: Basis) -> float:
     return max(least, chance / (chance + count + many))
 
 
-def _factor(moments: Moments, m: Array, v: Array, variance: Array) -> tuple[Array, float]:
-    """L = chol(U + λI)⁻ᵀ V/√(N v), from products about the mean; and λ."""
-    A, N = mixing(moments.basis), max(moments.count, 1.0)
-    root = np.sqrt(N * v)
+def _products(moments: Moments, variance: Array) -> Array:
+    """The products about the mean: C − (sA)ᵀm."""
+    A = mixing(moments.basis)
     s_A = moments.s if A is None else moments.s @ A
-    V = (np.asarray(moments.C, np.float64) - np.outer(s_A, m)) / root
+    products: Array = np.asarray(moments.C, np.float64) - np.outer(s_A, moments.mean)
     # What never moved has no products: far from the centre, their rounding is all there is.
-    V[:, variance == 0.0] = 0.0
+    products[:, variance == 0.0] = 0.0
     if A is None:
-        V[variance == 0.0] = 0.0
+        products[variance == 0.0] = 0.0
+    return products
+
+
+def _factor(products: Array, A: Array | None, root: Array) -> tuple[Array, float]:
+    """L = chol(U + λI)⁻ᵀ V, where V are the products in units of the root; and λ."""
+    V = products / root
     # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
     U = V / root[:, np.newaxis] if A is None else dgemm(1.0, V, A * root[:, np.newaxis])
     V = U if A is None else V

@@ -31,16 +31,20 @@ class Distance:
     One more row, a unit away from the others, is taken to have been seen. So there is a sane
     score from the second row on, and a column that never moved is strange when it does. The unit is
     1 where rows are scaled; else a column's own deviation, or its size where it never moved.
+
+    With few rows, how columns move together can be borrowed from others: a ``loan`` (``lent``).
     """
 
-    def __init__(self, moments: Moments, dtype: Any = np.float64) -> None:
+    def __init__(
+        self, moments: Moments, dtype: Any = np.float64, loan: Moments | None = None
+    ) -> None:
         self.basis = moments.basis
         self.count = N = max(moments.count, 0.0)
         self.dtype = np.dtype(dtype)
         self._blas = Blas(self.dtype)
         #: Where the rows lie in the middle.
         self.mean = moments.centre + moments.mean
-        found = Covariance.of(moments, self.dtype)
+        found = Covariance.of(moments, self.dtype, loan)
         self.own, self.ridge, self._known = found.own, found.ridge, max(1.0 - found.chance, 1e-9)
         self._take(found.L, found.deviation)
         # What the rows themselves score by this: without it, what was taken for chance, and so for

@@ -1,0 +1,32 @@
+"""The loan: how others' readings move together, for a device that has seen few rows itself."""
+
+import numpy as np
+
+from elmgrove.algebra.covariance import correlated, mixed_products
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments, zero_evidence
+
+
+def lent(evidence: Evidence) -> Moments | None:
+    """Makes what a device lends to others: how its readings move together, as one row's worth.
+
+    Where they lie, and how far they move, is left out: the sums are about the device's own mean,
+    and no column moves by more than a unit (of the scaling; without one, each moves by 1). So what
+    is lent by several devices can be added, each counts as much as another, and one that sends
+    wrong sums can't drown the others. A device with fewer rows than inputs counts for less. A loss
+    has no such sums: there None is lent.
+    """
+    if not isinstance(evidence, Moments):
+        return None
+    nothing = zero_evidence(evidence.basis)
+    assert isinstance(nothing, Moments), "a distance is made of moments"
+    if not evidence.count > 1.0:
+        return nothing
+    found = correlated(evidence)
+    moves = np.minimum(found.deviation, 1.0)
+    if evidence.basis.scaling.kind == "none":
+        moves = (found.deviation > 0.0).astype(float)
+    C = mixed_products(evidence.basis, found.L, found.own, moves)
+    weight = evidence.count / (evidence.count + evidence.basis.inputs)
+    zero = np.zeros(evidence.basis.inputs)
+    return Moments(evidence.basis, weight * C, zero, weight * moves**2, weight)
