@@ -93,14 +93,15 @@ def correlated(moments: Moments) -> Correlations:
 
 def mixed_products(basis: Basis, L: Array, own: Array, deviation: Array) -> Array:
     """Computes C = Aᵀ D(LᵀL + diag(own))D for columns with these deviations D."""
-    A, L_D = mixing(basis), L * deviation
-    if A is None:
-        return dgemm(1.0, L_D, L_D, trans_a=1) + np.diag(own * deviation**2)
+    A, L_D, alone = mixing(basis), L * deviation, own * deviation**2
     # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
-    return (
-        dgemm(1.0, dgemm(1.0, A, L_D, trans_a=1, trans_b=1), L_D)
-        + (A * (own * deviation**2)[:, np.newaxis]).T
-    )
+    with one_thread:
+        if A is None:
+            products: Array = dgemm(1.0, L_D, L_D, trans_a=1) + np.diag(alone)
+        else:
+            shared = dgemm(1.0, dgemm(1.0, A, L_D, trans_a=1, trans_b=1), L_D)
+            products = shared + (A * alone[:, np.newaxis]).T
+    return products
 
 
 def rows_lent(count: float, inputs: int) -> float:
