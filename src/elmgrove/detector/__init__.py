@@ -3,6 +3,7 @@
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
@@ -20,10 +21,12 @@ __all__ = [
     "Cause",
     "Choice",
     "Detector",
+    "Elsewhere",
     "FalseAlarmRate",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
+    "Other",
     "Part",
     "PatternRule",
     "Progress",

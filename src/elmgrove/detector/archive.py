@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.algebra import Array, Basis, Evidence, Packed
+from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.mixture import PatternRule
@@ -36,9 +36,12 @@ def pack_detector(detector: Detector) -> Packed:
 
 
 def unpack_detector(
-    fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence] = ()
+    fields: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    received: Sequence[Evidence] = (),
+    loan: Moments | None = None,
 ) -> Detector:
-    """Makes a detector of what ``pack_detector`` gathered and of what was received from others."""
+    """Makes a detector of what ``pack_detector`` gathered and of what others gave and lent."""
     rule = fields.get("patterns")
     detector = Detector.for_basis(
         Basis.from_fields(fields["basis"]),
@@ -52,6 +55,9 @@ def unpack_detector(
         quarantine=fields["quarantine"],
         promote_after=fields["promote_after"],
     )
+    # Before it is restored: what it computed last was computed with it.
+    detector.loan = loan
+    detector.model.borrow(loan)
     detector.model.restore(fields, arrays, received)
     detector.gate.restore(fields, arrays)
     detector.quarantine.restore(fields, arrays)

@@ -11,6 +11,7 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    Moments,
     Packed,
     one_thread,
     pack_evidence,
@@ -112,6 +113,9 @@ class Autoencoder(OSELM):
         if self._blame is None or self._blame.beta is not self.beta:
             self._blame = Blame(self)
         return 0, self._blame
+
+    def borrow(self, loan: Moments | None) -> None:
+        """Does nothing: only a distance can borrow how readings move together."""
 
     def settle(self, X: Array) -> None:
         """Does nothing: one model has no patterns of others to weigh."""

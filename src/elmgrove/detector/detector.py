@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence
+from elmgrove.algebra import Array, Evidence, Moments
+from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.learner import BLOCK, Learner
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.progress import LEARNING, Progress
@@ -151,18 +152,23 @@ class Detector(Learner):
         gate = self.gate
         decision = gate.decide(answer.score)
         promoted = 0
+        known: tuple[str, ...] = ()
         if decision.strange:
+            known = self.elsewhere.known(x, decision.limit)
             promoted = self._refuse(x, answer.score, decision.limit)
         else:
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score)
             self.quarantine.run = 0
+        anomalous = decision.strange and not (known and self.excused)
         return Verdict(
             answer.score,
             decision.limit,
             decision.strange,
+            known,
+            anomalous,
             not decision.strange,
-            gate.alarms(decision),
+            gate.alarms(decision, anomalous),
             decision.state,
             promoted,
             answer.pattern,
@@ -177,7 +183,9 @@ class Detector(Learner):
         x = self.preparation.partial
         state, score, (x, view) = self.state, score_of(self.model, x), view_of(self.model, x)
         limit, seen = self.threshold, self.progress.seen
-        return Verdict(score, limit, False, False, False, state, 0, 0, seen, x, view, self.basis)
+        return Verdict(
+            score, limit, False, (), False, False, False, state, 0, 0, seen, x, view, self.basis
+        )
 
     def _refuse(self, x: Array, score: float, limit: float) -> int:
         self.gate.recent.refuse(score, limit)
@@ -234,6 +242,22 @@ class Detector(Learner):
         level = self._level()
         self.model.add_received(evidence)
         self._follow(level)
+
+    def consult(
+        self, others: Sequence[Other], loan: Moments | None = None, *, excused: bool = True
+    ) -> None:
+        """Asks these others about strange rows from now on, and borrows from them.
+
+        What is strange here stays what it is: a verdict's ``known`` names those of them for whom
+        the row would have been normal, and is ``excused`` by that or not. ``loan`` is what they
+        lend (``lent``): how readings move together, until this device has seen enough itself.
+        """
+        elsewhere = Elsewhere(self.basis, others, ridge=self.model.ridge, dtype=self.model.dtype)
+        if loan != self.loan:
+            level = self._level()
+            self.model.borrow(loan)
+            self._follow(level)
+        self.loan, self.elsewhere, self.excused = loan, elsewhere, excused
 
     def subtract(self, evidence: Evidence) -> None:
         """Takes evidence that was merged out again."""

@@ -102,11 +102,11 @@ class Gate:
             self.recent.begin()
             self.expire()
 
-    def alarms(self, decision: Decision) -> bool:
+    def alarms(self, decision: Decision, anomalous: bool) -> bool:
         """Says whether to alarm; while changing not again and again, but when it is found out."""
-        raised = self.alarm.raised(decision.strange)
+        raised = self.alarm.raised(anomalous)
         if self.progress.state == CHANGING:
-            return decision.state != CHANGING
+            return anomalous and decision.state != CHANGING
         return raised
 
     @property

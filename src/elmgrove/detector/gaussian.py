@@ -60,6 +60,7 @@ class Gaussian:
         self.learned = 0
         self._sums = MomentSums(basis, self.forgetting, self.dtype)
         self._prior: Moments | None = None
+        self._loan: Moments | None = None
         self._distance: Distance | None = None
         self._made_at = self._good_until = 0
 
@@ -136,6 +137,7 @@ class Gaussian:
         rows = taken.evidence.weighted(self.forgetting ** float(ages[-1]))
         made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
         made._sums.load(self.total - rows)
+        made._loan = self._loan
         return made
 
     # Learning
@@ -251,12 +253,20 @@ class Gaussian:
         self._prior = prior
         self._changed()
 
+    def borrow(self, loan: Moments | None) -> None:
+        """Takes from others how readings move together, as long as few rows were learned here."""
+        if loan is not None:
+            self.basis.require(loan.basis)
+            loan.require_admissible("what others lend is not admissible")
+        self._loan = loan
+        self._changed()
+
     def _changed(self) -> None:
         self._distance = None
         self.version += 1
 
     def _refresh(self) -> None:
-        self._distance = Distance(self.total, self.dtype)
+        self._distance = Distance(self.total, self.dtype, self._loan)
         self._made_at = self.learned
         allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
         self._good_until = self.learned + allowed

@@ -10,6 +10,7 @@ from elmgrove.algebra import (
     Array,
     Basis,
     HiddenLayer,
+    Moments,
     Rows,
     Scaling,
     Spectrum,
@@ -17,6 +18,7 @@ from elmgrove.algebra import (
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
@@ -82,6 +84,10 @@ class Learner:
         self.gate = Gate(basis, self.model.dtype, threshold, alarm, warmup, self._rows_known)
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
         self.preparation = Preparation(basis, self.model.dtype)
+        #: What is normal for others, and whether a row that is known there is excused here.
+        self.elsewhere, self.excused = Elsewhere(basis, ()), True
+        #: What others lend: how readings move together.
+        self.loan: Moments | None = None
         # For a small matrix even asking for one thread takes longer than the product.
         large = layer.units * basis.inputs > _SMALL
         self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array, Basis, Evidence, Packed
+from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16
@@ -112,6 +112,10 @@ class SingleModel(Protocol):
 
     def use_prior(self, prior: Evidence | None) -> None:
         """Lets this be all that was received from others."""
+        ...
+
+    def borrow(self, loan: Moments | None) -> None:
+        """Takes from others how readings move together, as long as few rows were learned here."""
         ...
 
 
@@ -225,6 +229,10 @@ class Model(Protocol):
 
     def remove_received(self, evidence: Evidence) -> None:
         """Takes evidence of others out again."""
+        ...
+
+    def borrow(self, loan: Moments | None) -> None:
+        """Takes from others how readings move together, as long as few rows were learned here."""
         ...
 
     def pack(self) -> Packed:

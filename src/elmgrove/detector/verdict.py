@@ -27,14 +27,19 @@ class Verdict:
     """Score, threshold and decision for one row.
 
     ``threshold`` is infinite while the detector is still learning (``state`` says so).
-    ``anomalous`` is about this row; ``alarm`` is what the alarm rule made of it and the rows
-    before. ``promoted`` counts quarantined rows that this row made part of the model. ``pattern``
-    is the number of the normal pattern that explains the row best (negative: one of others).
+    ``strange`` says that the row is above the threshold here, ``known`` for whom it would have been
+    normal elsewhere. ``anomalous`` is what is made of both: strange, and known nowhere (or strange
+    alone, where others excuse nothing). ``alarm`` is what the alarm rule made of that and of the
+    rows before. ``promoted`` counts quarantined rows that this row made part of the model.
+    ``pattern`` is the number of the normal pattern that explains the row best (negative: one of
+    others).
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
     """
 
     score: float
     threshold: float
+    strange: bool
+    known: tuple[str, ...]
     anomalous: bool
     learned: bool
     alarm: bool

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array, Basis, Evidence, Packed, one_thread
+from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, one_thread
 from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.pattern import Pattern, PatternRule
 from elmgrove.detector.mixture.received import Place, Received, require_usable
@@ -217,6 +217,11 @@ class Mixture:
             raise NotAdmissible("this evidence was never merged here")
         kept.remove(evidence)
         self.rest_on(kept)
+
+    def borrow(self, loan: Moments | None) -> None:
+        """Lets each own pattern borrow how readings move together elsewhere."""
+        self.patterns.borrow(loan)
+        self._changed()
 
     # On disk
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Packed, cluster, fit, groups, k_means
+from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, cluster, fit, groups, k_means
 from elmgrove.detector.mixture.pattern import AUTO, Pattern, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.detector.single import single_model
@@ -32,6 +32,7 @@ class OwnPatterns:
         self.basis = basis
         self.rule = rule
         self._settings = settings
+        self._loan: Moments | None = None
         self.used = [self.blank(0)]
         self.retired: list[Pattern] = []
         #: The rows that decide how many patterns there are; None once that is decided.
@@ -43,7 +44,15 @@ class OwnPatterns:
 
     def blank(self, number: int) -> Pattern:
         """Makes a pattern with the settings of this device that has no rows yet."""
-        return Pattern(number, single_model(self.basis, **self._settings))
+        model = single_model(self.basis, **self._settings)
+        model.borrow(self._loan)
+        return Pattern(number, model)
+
+    def borrow(self, loan: Moments | None) -> None:
+        """Lets each pattern, and each that comes, borrow how readings move together elsewhere."""
+        self._loan = loan
+        for pattern in [*self.used, *self.retired]:
+            pattern.model.borrow(loan)
 
     def foreign(self, evidence: Evidence) -> SingleModel:
         """Makes a model of what others know, which never learns."""

@@ -1,0 +1,111 @@
+"""Elsewhere: what is normal for other devices, and whether a row would have been normal there."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, Evidence
+from elmgrove.detector.model import SingleModel
+from elmgrove.detector.single import single_model, typical_score
+from elmgrove.errors import BadInput
+
+# Another's threshold counts at most as so many times one's own: whoever states a large one would
+# excuse everything.
+_TRUSTED = 3.0
+
+
+@dataclass(frozen=True)
+class Other:
+    """What is normal for another device, or for several together: sums, by pattern.
+
+    ``threshold`` is where strange begins there, as it says itself.
+    """
+
+    name: str
+    parts: tuple[Evidence, ...]
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold < math.inf:
+            raise BadInput(f"the threshold of {self.name!r} can't be {self.threshold!r}")
+
+
+class Elsewhere:
+    """Says where else a row would have been normal, by what others know.
+
+    Each of them is asked by a model of its own sums and by its own threshold: what all know
+    together would excuse what lies between them as well. It costs nothing before a row is strange;
+    the first such row makes the models, and each costs one score by each of them.
+    """
+
+    def __init__(self, basis: Basis, others: Sequence[Other], **settings: Any) -> None:
+        for other in others:
+            for part in other.parts:
+                basis.require(part.basis)
+        self.others = tuple(other for other in others if any(p.count > 0.0 for p in other.parts))
+        self._basis = basis
+        self._settings = settings
+        self._made: list[_Asked] | None = None
+
+    def __len__(self) -> int:
+        return len(self.others)
+
+    def known(self, x: Array, limit: float) -> tuple[str, ...]:
+        """Names those for whom an input would have been normal; ``limit`` is one's own threshold.
+
+        A device with several patterns is named with that of the input.
+        """
+        return self.known_each(x[np.newaxis], limit)[0]
+
+    def known_each(self, X: Array, limit: float) -> list[tuple[str, ...]]:
+        """Names, for each input, those for whom it would have been normal."""
+        names: list[list[str]] = [[] for _ in X]
+        for asked in self._asked:
+            scores = asked.scores(X)
+            best, allowed = scores.argmin(axis=0), min(asked.threshold, _TRUSTED * limit)
+            for row in np.flatnonzero(scores.min(axis=0) <= allowed):
+                names[row].append(asked.names[best[row]])
+        return [tuple(known) for known in names]
+
+    def scores(self, X: Array) -> Array:
+        """Gives the lowest score that anybody elsewhere gives each input; infinite if nobody is."""
+        lowest = np.full(len(X), np.inf)
+        for asked in self._asked:
+            np.minimum(lowest, asked.scores(X).min(axis=0), out=lowest)
+        return lowest
+
+    @property
+    def _asked(self) -> list["_Asked"]:
+        if self._made is None:
+            self._made = [_Asked(self._basis, other, self._settings) for other in self.others]
+        return self._made
+
+
+class _Asked:
+    """The models of one other, as it uses them: what counts is a score beside a typical one."""
+
+    def __init__(self, basis: Basis, other: Other, settings: dict[str, Any]) -> None:
+        self.threshold = other.threshold
+        self.names = (
+            [other.name]
+            if len(other.parts) == 1
+            else [f"{other.name} (pattern {number + 1})" for number in range(len(other.parts))]
+        )
+        self._models: list[SingleModel] = []
+        for part in other.parts:
+            model = single_model(basis, **settings)
+            model.use_prior(part)
+            self._models.append(model)
+        typical = np.array([typical_score(part, self._models[0].ridge) for part in other.parts])
+        usable = np.isfinite(typical) & (typical > 0.0)
+        typical[~usable] = typical[usable].max(initial=0.0) or 1.0
+        self._weights = typical.mean() / typical
+
+    def scores(self, X: Array) -> Array:
+        """Scores each input by each pattern."""
+        scores = np.stack([model.scores(X) for model in self._models])
+        scores *= self._weights[:, np.newaxis]
+        return scores
