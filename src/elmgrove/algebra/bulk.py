@@ -20,8 +20,9 @@ FAR = 10.0
 _SURELY_NEAR = FAR * (1.0 - 1e-6)
 #: Up to so many inputs typical rows are nearer than one value beyond ten deviations puts a row.
 FEW = 64
-# Values that are scored at once: so many that what is computed of them stays in the cache.
-_BLOCK = 65536
+# Values that are scored at once: so many that a product of them is worth preparing, and few enough
+# that they stay in the processor's cache. Fewer where the product is small.
+_BLOCK, _FEW_BLOCK = 262144, 52000
 # Rows of few values that are scored at once, at most: as many as a detector hands over. That is no
 # power of two, by which all columns would fall on one place of the cache.
 _MOST_ROWS = 4104
@@ -116,9 +117,11 @@ class Bulk:
         Z *= self._rate
         W = self._blas.gemm(1.0, self._K, Z.T)
         np.subtract(np.einsum("ij,ij->i", Z, Z), np.einsum("ij,ij->j", W, W), out=far)
-        G = Z[:, -self.columns :] * self._open
+        G = np.multiply(
+            Z[:, -self.columns :], self._open, out=Z if self.columns == self.inputs else None
+        )
         G = self._blas.gemm(-1.0, self._K_last, W, beta=1.0, c=G.T, overwrite_c=1).T
-        np.maximum(G.max(axis=1), -G.min(axis=1), out=alone)
+        np.max(np.abs(G, out=G), axis=1, out=alone)
         return near
 
     def _add_alone(self, far: Array, alone: Array) -> None:
@@ -146,7 +149,7 @@ class FewInputs(Bulk):
         self._AR = np.asfortranarray(self._rate[:, np.newaxis] * R, self.dtype)
         self._centre = self._centre[:, np.newaxis]
         self._most = FAR**2 * parts.scale
-        self._block = min(_BLOCK * 4 // 5 // self.inputs, _MOST_ROWS)
+        self._block = min(_FEW_BLOCK // self.inputs, _MOST_ROWS)
 
     def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
         Y = np.empty(X.shape[::-1], self.dtype)
