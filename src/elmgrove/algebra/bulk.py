@@ -85,7 +85,7 @@ class Bulk:
         far, alone, beyond = np.empty(count), np.empty(count), list[Array]()
         if not count:
             return far, _NONE
-        # A block takes less than a millisecond: there, waiting for a second thread costs more.
+        # On a busy machine waiting for a second thread costs more; on an idle one wide rows lose.
         # What overflows is far off, and looked at again.
         with one_thread, np.errstate(over="ignore", invalid="ignore"):
             rows = self._begun(X, far, beyond)
