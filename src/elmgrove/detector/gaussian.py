@@ -79,9 +79,10 @@ class Gaussian:
 
     def answer(self, x: Array) -> Answer:
         """Scores one row of a stream, by a distance that may be a few rows old."""
-        if self._distance is None or self.learned >= self._good_until:
+        distance = self._distance
+        if distance is None or self.learned >= self._good_until:
             self._refresh()
-        distance = self._made()
+            distance = self._made()
         return Answer(distance.score_one(x), distance)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
