@@ -1,6 +1,7 @@
 """Scores of many rows at once: what a distance does to one row, with few passes over memory."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +19,17 @@ ALONE, ALONE_MOST, ALONE_WEIGHT = 9.0, 21.0, 2.0
 FAR = 10.0
 # A little less, so that what rounding puts on the other side is looked at again.
 _SURELY_NEAR = FAR * (1.0 - 1e-6)
-#: Up to so many inputs typical rows are nearer than one value beyond ten deviations puts a row.
+#: Up to so many inputs a typical row is nearer than one value beyond ten deviations puts it.
 FEW = 64
-# Values that are scored at once: so many that a product of them is worth preparing, and few enough
-# that they stay in the processor's cache. Fewer where the product is small.
+# Values that are scored at once: a product of them is worth preparing, and they fit in the cache.
 _BLOCK, _FEW_BLOCK = 262144, 52000
 # Rows of few values that are scored at once, at most: as many as a detector hands over. That is no
 # power of two, by which all columns would fall on one place of the cache.
 _MOST_ROWS = 4104
 # Values that are one row to NumPy, where rows are shorter.
 _WIDE = 512
+# Weights from which on a product is large.
+_LARGE = 32768
 # OpenBLAS has a faster way for products of at most so many multiplications.
 _SMALL_PRODUCT = 10**6
 # A centre must be known to this share of a deviation, or rows are scaled before it is taken off.
@@ -71,6 +73,9 @@ class Bulk:
         self._reach = (_SURELY_NEAR * deviation * parts.grown).astype(self.dtype)
         self._alone_from = float(np.sqrt(ALONE / self.inputs))
         self._block = max(_BLOCK // self.inputs, 16)
+        # Waiting for a second thread costs more than it brings, unless products are large.
+        large = parts.K.size > _LARGE
+        self._threads: AbstractContextManager[None] = nullcontext() if large else one_thread
         self._prepare(parts)
 
     def _prepare(self, parts: Parts) -> None:
@@ -82,19 +87,18 @@ class Bulk:
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Scores each input; gives the places as well of those to be looked at more closely."""
         count = max(len(X) - self.window + 1, 0)
-        far, alone, beyond = np.empty(count), np.empty(count), list[Array]()
+        far, alone, beyond = np.empty(count), np.empty(count), [_NONE]
         if not count:
             return far, _NONE
-        # On a busy machine waiting for a second thread costs more; on an idle one wide rows lose.
         # What overflows is far off, and looked at again.
-        with one_thread, np.errstate(over="ignore", invalid="ignore"):
+        with self._threads, np.errstate(over="ignore", invalid="ignore"):
             rows = self._begun(X, far, beyond)
             for matrix, places in self._matrices(rows):
                 near = self._score(matrix, far[places], alone[places])
                 if near is not None:
                     beyond.append(np.arange(count)[places][~near])
             self._add_alone(far, alone)
-        return far, np.concatenate(beyond) if beyond else _NONE
+        return far, np.concatenate(beyond)
 
     def _begun(self, X: Array, far: Array, beyond: list[Array]) -> Array:
         """Does what is done once for all inputs, and gives the rows for the rest."""
@@ -233,7 +237,7 @@ class Windows(Bulk):
 
 def bulk_of_inputs(parts: Parts) -> Bulk:
     """Makes what scores inputs: scaled rows, each with those of its window before it."""
-    made = FewInputs if _all_products(parts) else Bulk
+    made = FewInputs if len(parts.K) == len(parts.mean) <= FEW else Bulk
     return made(parts, parts.mean, np.ones_like(parts.mean))
 
 
@@ -251,17 +255,13 @@ def bulk_of_rows(parts: Parts, scaling: Scaling, window: int) -> Bulk | None:
     if np.abs(sizes).max() > _ORDINARY or (rounding > _EXACT * deviation).any():
         return None
     centre = shift + away
-    if _all_products(parts):
+    if len(parts.K) == len(parts.mean) <= FEW:
         return FewInputs(parts, centre, unit, window)
     if window == 1:
         return Bulk(parts, centre, unit)
     # Centres that differ by more would cost digits.
     apart = np.abs(centre - np.tile(centre[-len(parts.still_open) :], window))
     return Windows(parts, centre, unit, window) if (apart <= wide).all() else None
-
-
-def _all_products(parts: Parts) -> bool:
-    return len(parts.K) == len(parts.mean) <= FEW
 
 
 def products(K: Array) -> tuple[Array, Array]:

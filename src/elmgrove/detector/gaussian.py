@@ -25,7 +25,7 @@ from elmgrove.errors import BadInput, require_whole
 
 # While rows are observed, the distance may be older than the sums by this share of the rows
 # learned, and at most by so many rows: that changes a score by far less than other rows would.
-_OBSERVED_SHARE, _OBSERVED_MOST = 16, 256
+_OBSERVED_SHARE, _OBSERVED_MOST = 16, 512
 # While rows are learned, it only serves to see how scores are spread.
 _LEARNED_SHARE, _LEARNED_LEAST = 8, 8
 
