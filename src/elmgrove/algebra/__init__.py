@@ -2,6 +2,7 @@
 
 from elmgrove.algebra.basis import SCORES, Basis, default_score
 from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.bulk import Bulk
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
 from elmgrove.algebra.crossval import expected_error, typical_loss
 from elmgrove.algebra.distance import Distance
@@ -57,6 +58,7 @@ __all__ = [
     "Array",
     "Basis",
     "Blas",
+    "Bulk",
     "Distance",
     "Evidence",
     "Factor",

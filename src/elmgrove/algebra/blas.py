@@ -50,17 +50,18 @@ class OneThread:
         self._lock = threading.Lock()
         self._depth = 0
         self._switches: list[tuple[Callable[[], int], Callable[[int], Any]]] | None = None
-        self._before: list[int] = []
+        self._held: list[tuple[Callable[[int], Any], int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._depth == 0:
                 if self._switches is None:
                     self._switches = _switches()
-                self._before = [get() for get, _ in self._switches]
-                for (_, put), threads in zip(self._switches, self._before, strict=True):
-                    if threads != 1:
-                        put(1)
+                self._held = [
+                    (put, threads) for get, put in self._switches if (threads := get()) != 1
+                ]
+                for put, _ in self._held:
+                    put(1)
             self._depth += 1
 
     def __exit__(
@@ -71,10 +72,9 @@ class OneThread:
     ) -> None:
         with self._lock:
             self._depth -= 1
-            if self._depth == 0 and self._switches is not None:
-                for (_, put), threads in zip(self._switches, self._before, strict=True):
-                    if threads != 1:
-                        put(threads)
+            if self._depth == 0:
+                for put, threads in self._held:
+                    put(threads)
 
     def __reduce__(self) -> str:
         """Lets copies, also in another process, be the one that is there."""

@@ -3,22 +3,24 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm
+from scipy.linalg.blas import dsyrk, dtrsm
 
 from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.bulk import (
+    ALONE,
+    ALONE_MOST,
+    ALONE_WEIGHT,
+    FAR,
+    FEW,
+    Bulk,
+    Parts,
+    bulk_of_inputs,
+    bulk_of_rows,
+    products,
+)
 from elmgrove.algebra.covariance import Covariance, cholesky
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
-
-# One value alone that is farther than three deviations from what all others say counts twice its
-# square beyond that, up to what 5.5 deviations give: among many values it would drown.
-_ALONE, _ALONE_MOST, _ALONE_WEIGHT = 9.0, 21.0, 2.0
-# Beyond so many deviations a value counts by its logarithm.
-_FAR = 10.0
-# Values that are scored at once in bulk.
-_BLOCK = 65536
-# Up to so many inputs typical rows are nearer than one value beyond ten deviations puts a row.
-_FEW = 64
 
 
 class Distance:
@@ -76,14 +78,16 @@ class Distance:
         self._K_last = np.asfortranarray((last * still_open).T, self.dtype)
         self._first = len(deviation) - len(still_open)
         self._R: Array | None = None
-        if len(self.K) == len(deviation) <= _FEW:
+        if len(self.K) == len(deviation) <= FEW:
             # With all products at hand one product says it all: of Σ⁻¹ = A R A, where A is the
             # root of its diagonal, g = R A(x − μ) and the squared distance is A(x − μ)·g.
-            omega = np.eye(len(deviation)) - dgemm(1.0, self.K, self.K, trans_a=1)
-            root = np.sqrt(np.maximum(omega.diagonal(), 1e-12))
+            root, R = products(self.K)
             self._A = (root / deviation).astype(self.dtype)
-            self._R = np.asfortranarray(omega / np.outer(root, root), self.dtype)
+            self._R = np.asfortranarray(R, self.dtype)
+        self._grown, self._still_open = grown, still_open
         self._parts: dict[int, Distance] = {}
+        self._bulk: Bulk | None = None
+        self._bulk_of_rows: Bulk | None = None
 
     def _typical(self, own: Array, seen: Array) -> float:
         """The mean of (‖z‖² − ‖Kz‖²)/n over rows of covariance diag(own) + seenᵀseen."""
@@ -109,18 +113,18 @@ class Distance:
             far = blas.dot(z, g)
             # Else a value may be beyond ten deviations, which puts its row at least as far.
             # Below 0 it is what overflow left.
-            if 0.0 <= far <= _FAR**2:
+            if 0.0 <= far <= FAR**2:
                 return self._judged(self._scale * far, g[self._first :])
         z = x - self._mean
         z *= self._marginal
         # Written so that a value that is no number is looked at.
-        if not -_FAR <= z[blas.largest(z)] <= _FAR:
+        if not -FAR <= z[blas.largest(z)] <= FAR:
             z = damped(z)
         z *= self._own
         w = blas.gemv(1.0, self._K, z)
         far = self._scale * (blas.dot(z, z) - blas.dot(w, w))
         g = z[self._first :]
-        if far > _ALONE:
+        if far > ALONE:
             # Only then can one value alone be far: (z − Kᵀw)², by what the others leave open.
             g = g * self._open
             g -= blas.gemv(1.0, self._K_last, w)
@@ -128,59 +132,52 @@ class Distance:
 
     def _judged(self, far: float, g: Array) -> float:
         """The score of a row so far off, whose last values are so far from what others say."""
-        if far > _ALONE:
-            alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - _ALONE
+        if far > ALONE:
+            alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - ALONE
             if alone > 0.0:
-                far += _ALONE_WEIGHT * min(alone, _ALONE_MOST)
+                far += ALONE_WEIGHT * min(alone, ALONE_MOST)
         # Rounding may leave a little less than nothing; what is no number stays so.
         return 0.0 if far < 0.0 else far / len(self.mean)
 
     def score_many(self, X: Array) -> Array:
-        """Scores each row, as ``score_one`` scores one."""
-        scores = np.empty(len(X))
-        # So many rows that what is computed of them stays in the processor's cache.
-        size = max(_BLOCK // X.shape[1], 16)
-        far_off = self._far_off if self._R is None else self._few_far_off
-        # A block takes less than a millisecond: there, waiting for a second thread costs more.
-        with one_thread:
-            for start in range(0, len(X), size):
-                scores[start : start + size] = far_off(X[start : start + size])
-        scores /= len(self.mean)
-        return np.maximum(scores, 0.0, out=scores)
+        """Scores each input, as ``score_one`` scores one."""
+        if self._bulk is None:
+            self._bulk = bulk_of_inputs(self._for_many)
+        scores, far = self._bulk(X)
+        if len(far):
+            with one_thread:
+                scores[far] = self._looked_at(X[far])
+        return scores
 
-    def _few_far_off(self, X: Array) -> Array:
-        """Few columns, each by itself in memory: NumPy is slow at many short rows."""
-        # What overflows is far beyond, and looked at again.
-        with np.errstate(over="ignore", invalid="ignore"):
-            Z = np.empty(X.shape[::-1], X.dtype)
-            np.subtract(X.T, self._mean[:, np.newaxis], out=Z)
-            Z *= self._A[:, np.newaxis]
-            G = self._blas.gemm(1.0, Z.T, self._R).T
-            far = np.einsum("ij,ij->j", Z, G)
-            beyond = ~((far >= 0.0) & (far <= _FAR**2))
-            far = self._with_alone(far, G[self._first :], 0)
-        if beyond.any():
-            far[beyond] = self._far_off(X[beyond])
-        return far
+    @property
+    def of_rows(self) -> Bulk | None:
+        """What scores rows as they come, not scaled nor side by side; None if that is not exact."""
+        if self._bulk_of_rows is None:
+            basis = self.basis
+            self._bulk_of_rows = bulk_of_rows(self._for_many, basis.scaling, basis.window)
+        return self._bulk_of_rows
 
-    def _far_off(self, X: Array) -> Array:
+    @property
+    def _for_many(self) -> Parts:
+        scale = self._scale / len(self.mean)
+        return Parts(
+            self.mean, self.deviation, self.K, self._grown, self._still_open, scale, self.dtype
+        )
+
+    def _looked_at(self, X: Array) -> Array:
+        """The scores of inputs that may have values beyond ten deviations."""
         Z = X - self._mean
         Z *= self._marginal
-        if not (Z.max() <= _FAR and Z.min() >= -_FAR):
-            Z = damped(Z)
+        Z = damped(Z)
         Z *= self._own
         W = self._blas.gemm(1.0, self._K, Z.T)
         far = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->j", W, W)
         G = Z[:, self._first :] * self._open
         G -= self._blas.gemm(1.0, self._K_last, W).T
-        return self._with_alone(far, G, 1)
-
-    def _with_alone(self, far: Array, G: Array, axis: int) -> Array:
-        """Adds what the largest of each row's G adds if it is large."""
-        alone = np.maximum(G.max(axis=axis), -G.min(axis=axis))
-        alone = np.clip(self._scale * alone**2 - _ALONE, 0.0, _ALONE_MOST)
-        together: Array = self._scale * far + _ALONE_WEIGHT * alone
-        return together
+        alone = np.maximum(G.max(axis=1), -G.min(axis=1))
+        alone = np.clip(self._scale * alone**2 - ALONE, 0.0, ALONE_MOST)
+        scores: Array = (self._scale * far + ALONE_WEIGHT * alone) / len(self.mean)
+        return np.maximum(scores, 0.0, out=scores)
 
     @property
     def seen(self) -> Array:
@@ -256,6 +253,6 @@ class Distance:
 def damped(z: Array) -> Array:
     """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
     size = np.minimum(np.abs(z), np.finfo(z.dtype).max)
-    grown = _FAR * (1.0 + np.log(np.maximum(size, _FAR) / _FAR))
-    near: Array = np.where(size > _FAR, np.copysign(grown, z), z)
+    grown = FAR * (1.0 + np.log(np.maximum(size, FAR) / FAR))
+    near: Array = np.where(size > FAR, np.copysign(grown, z), z)
     return near.astype(z.dtype, copy=False)

@@ -42,7 +42,9 @@ class Rows:
 
     def many(self, X: Any) -> tuple[Array, float]:
         """Checks rows; gives them as one contiguous array, and the sum of their energies."""
-        X = np.ascontiguousarray(self._converted(X, 2))
+        if type(X) is not np.ndarray or X.dtype != self.dtype or X.shape[1:] != self._shape:
+            X = self._converted(X, 2)
+        X = np.ascontiguousarray(X)
         flat = X.reshape(-1)
         # From 10,000 values on OpenBLAS would spread even this over threads, and wait for them.
         with one_thread:

@@ -108,7 +108,7 @@ class Scaling:
             return X
         scaled = X - self._shift
         scaled *= self._rate
-        return scaled.astype(X.dtype, copy=False)
+        return scaled if scaled.dtype is X.dtype else scaled.astype(X.dtype, copy=False)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
 #: Rows that wait for their addition: one row reads and writes all of C, so many do no more.
-WAITING = 256
+WAITING = 512
 # Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
 _BLOCK = 1024
 

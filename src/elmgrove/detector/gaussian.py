@@ -25,7 +25,7 @@ from elmgrove.errors import BadInput, require_whole
 
 # While rows are observed, the distance may be older than the sums by this share of the rows
 # learned, and at most by so many rows: that changes a score by far less than other rows would.
-_OBSERVED_SHARE, _OBSERVED_MOST = 16, 256
+_OBSERVED_SHARE, _OBSERVED_MOST = 16, 512
 # While rows are learned, it only serves to see how scores are spread.
 _LEARNED_SHARE, _LEARNED_LEAST = 8, 8
 
@@ -80,9 +80,10 @@ class Gaussian:
 
     def answer(self, x: Array) -> Answer:
         """Scores one row of a stream, by a distance that may be a few rows old."""
-        if self._distance is None or self.learned >= self._good_until:
+        distance = self._distance
+        if distance is None or self.learned >= self._good_until:
             self._refresh()
-        distance = self._made()
+            distance = self._made()
         return Answer(distance.score_one(x), distance)
 
     def answers_ahead(self, X: Array) -> list[Answer]:

@@ -5,10 +5,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from elmgrove.algebra import (
     Array,
     Basis,
+    Bulk,
     HiddenLayer,
     Moments,
     Rows,
@@ -27,7 +29,7 @@ from elmgrove.detector.quarantine import Quarantine
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
 from elmgrove.detector.verdict import Cause, explained
-from elmgrove.detector.views import score_of, view_of
+from elmgrove.detector.views import bulk_of, score_of, view_of
 from elmgrove.detector.windows import choose_window, stacked
 from elmgrove.errors import BadInput, require_whole
 
@@ -167,6 +169,9 @@ class Learner:
         With a window, the first rows of the stretch are scored by as many rows as there are. With a
         spectrum, rows are samples, and there is a score for each whole frame of the stretch.
         """
+        bulk = bulk_of(self.model) if self.patterns is None else None
+        if bulk is not None:
+            return self._scored_as_they_come(self.preparation.unscaled(rows), bulk)
         X = self.preparation.many(rows)
         self._settle()
         size, scores = self.basis.window, np.empty(len(X))
@@ -176,8 +181,7 @@ class Learner:
             # As many as there are inputs, up to the end of the block.
             end = min(start + BLOCK, len(X))
             scores[end - len(inputs) : end] = self.model.scores(inputs)
-        for index in range(min(size - 1, len(X))):
-            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
+        self._score_first(X, scores)
         return scores
 
     def blame(self, row: Any, k: int = 3) -> list[Cause]:
@@ -225,6 +229,27 @@ class Learner:
         self.preparation.restart()
 
     # Steps
+
+    def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
+        size, scores = self.basis.window, np.empty(len(raw))
+        X = None
+        for start in range(0, len(raw) - size + 1, BLOCK):
+            end = start + BLOCK + size - 1
+            found, far = bulk(raw[start:end])
+            if len(far):
+                # All of them: a row that can't be scaled is refused with its place.
+                X = self.preparation.many(raw) if X is None else X
+                windows = sliding_window_view(X[start:end], size, axis=0)[far].transpose(0, 2, 1)
+                found[far] = self.model.scores(windows.reshape(len(far), -1))
+            scores[start + size - 1 : end] = found
+        if size > 1:
+            self._score_first(self.preparation.many(raw[: size - 1]), scores)
+        return scores
+
+    def _score_first(self, X: Array, scores: Array) -> None:
+        """Scores the rows that complete no window, by as many rows as there are."""
+        for index in range(min(self.basis.window - 1, len(X))):
+            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
 
     def _rows_known(self) -> float:
         received = self.model.received

@@ -53,6 +53,10 @@ class Preparation:
             rows = self._scaling(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]
 
+    def unscaled(self, rows: Any) -> Array:
+        """Checks rows, and leaves them as they are."""
+        return self._raw.many(rows)[0]
+
     # Of rows that follow the last ones
 
     def next_many(self, rows: Any) -> Array:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra import Array, Bulk
 from elmgrove.detector.model import Model
 
 
@@ -30,6 +30,15 @@ def view_of(model: Model, x: Array) -> tuple[Array, Any]:
     if missing and model.basis.score == "distance":
         return x, view.last(len(x))
     return whole, view
+
+
+def bulk_of(model: Model) -> Bulk | None:
+    """Finds what scores rows as they come, for a model without patterns; None if nothing can."""
+    basis = model.basis
+    if basis.score == "loss" or basis.spectrum is not None:
+        return None
+    bulk: Bulk | None = model.explainer(np.zeros(basis.inputs))[1].of_rows
+    return bulk
 
 
 def _padded(model: Model, x: Array) -> Array:
