@@ -1,5 +1,7 @@
 """The loan: how others' readings move together, for a device that has seen few rows itself."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from elmgrove.algebra.covariance import correlated, mixed_products
@@ -30,3 +32,13 @@ def lent(evidence: Evidence) -> Moments | None:
     weight = evidence.count / (evidence.count + evidence.basis.inputs)
     zero = np.zeros(evidence.basis.inputs)
     return Moments(evidence.basis, weight * C, zero, weight * moves**2, weight)
+
+
+def lent_together(loans: Iterable[Moments | None]) -> Moments | None:
+    """Adds up what several lend; None where nobody lends anything."""
+    shares = [loan for loan in loans if loan is not None and loan.count > 0.0]
+    if not shares:
+        return None
+    total = Evidence.sum(shares)
+    assert isinstance(total, Moments), "a sum of moments"
+    return total

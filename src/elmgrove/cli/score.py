@@ -38,6 +38,8 @@ class Scored:
     line: int
     score: float
     threshold: float
+    strange: bool
+    known: tuple[str, ...]
     anomalous: bool
     causes: list[Cause]
 
@@ -78,7 +80,9 @@ def score(
         missing = f"{more} without a strange one are missing"
         notes.print(f"This state is still learning and flags nothing: {missing}.")
     else:
-        notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous.")
+        excused = int(judged.strange.sum()) - found
+        known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
+        notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
@@ -100,7 +104,12 @@ class Judged:
         whole = [np.arange(len(one)) >= detector.basis.window - 1 for one in scores]
         self._whole = np.concatenate([np.empty(0, bool), *whole])
         self._limit = detector.threshold
-        self.anomalous = self._whole & (self.scores > self._limit)
+        self.strange = self._whole & (self.scores > self._limit)
+        places = np.flatnonzero(self.strange).tolist() if len(detector.elsewhere) else []
+        self._known = {place: self._asked(place) for place in tracked(places, "Asking others")}
+        self.anomalous = self.strange.copy()
+        if detector.excused:
+            self.anomalous[[place for place, names in self._known.items() if names]] = False
 
     def worst(self, number: int) -> Array:
         """Finds the places of the strangest rows; those that are not judged come last."""
@@ -109,17 +118,27 @@ class Judged:
 
     def row(self, place: int, explain: int) -> Scored:
         """Tells what the output says about the row at a place, with so many causes."""
-        # The last that begins there: those before it, if any, are too short for one.
-        at = bisect_right(self._starts, place) - 1
-        stretch, index = self._stretches[at], place - self._starts[at]
+        stretch, index = self._place(place)
         last = self._detector.basis.span(index, index + 1).stop - 1
         return Scored(
             self._table.lines[stretch.start + last],
             float(self.scores[place]),
             self._limit,
+            bool(self.strange[place]),
+            self._known.get(place, ()),
             bool(self.anomalous[place]),
             self._blamed(stretch, index, explain) if explain else [],
         )
+
+    def _place(self, place: int) -> tuple[slice, int]:
+        """The stretch in which a place lies, and its number there."""
+        # The last that begins there: those before it, if any, are too short for one.
+        at = bisect_right(self._starts, place) - 1
+        return self._stretches[at], place - self._starts[at]
+
+    def _asked(self, place: int) -> tuple[str, ...]:
+        stretch, index = self._place(place)
+        return self._detector.known_at(self._table.rows[stretch], index)
 
     def _blamed(self, stretch: slice, index: int, explain: int) -> list[Cause]:
         return self._detector.blame_at(self._table.rows[stretch], index, explain)
@@ -133,6 +152,8 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
         times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
         because = ", ".join(_because(cause) for cause in row.causes)
         yes = "yes" if row.anomalous else "no"
+        if row.known and row.strange:
+            yes += f": normal at {', '.join(row.known)}"
         grid.add_row(str(row.line), f"{row.score:.4g}", times, yes, because)
     Console(file=out, markup=False, emoji=False).print(grid)
 
@@ -146,10 +167,12 @@ def _because(cause: Cause) -> str:
 
 def _write_csv(rows: list[Scored], out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["line", "score", "threshold", "anomalous", "causes"])
+    writer.writerow(["line", "score", "threshold", "strange", "known", "anomalous", "causes"])
     for row in rows:
         causes = " ".join(f"{cause.feature}={cause.share:.4f}" for cause in row.causes)
-        writer.writerow([row.line, row.score, row.threshold, int(row.anomalous), causes])
+        known = "; ".join(row.known)
+        told = [int(row.strange), known, int(row.anomalous), causes]
+        writer.writerow([row.line, row.score, row.threshold, *told])
 
 
 def _write_jsonl(rows: list[Scored], out: TextIO) -> None:
@@ -157,7 +180,8 @@ def _write_jsonl(rows: list[Scored], out: TextIO) -> None:
         limit = row.threshold if np.isfinite(row.threshold) else None
         fields = {"line": row.line, "score": row.score, "threshold": limit}
         causes = [cause._asdict() for cause in row.causes]
-        out.write(json.dumps({**fields, "anomalous": row.anomalous, "causes": causes}) + "\n")
+        fields |= {"strange": row.strange, "known": row.known, "anomalous": row.anomalous}
+        out.write(json.dumps({**fields, "causes": causes}) + "\n")
 
 
 WRITERS: dict[Format, Callable[[list[Scored], TextIO], None]] = {

@@ -45,6 +45,7 @@ class Elsewhere:
         for other in others:
             for part in other.parts:
                 basis.require(part.basis)
+                part.require_admissible(f"the evidence of {other.name!r}")
         self.others = tuple(other for other in others if any(p.count > 0.0 for p in other.parts))
         self._basis = basis
         self._settings = settings

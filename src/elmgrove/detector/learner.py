@@ -197,6 +197,18 @@ class Learner:
         span = self.basis.span(max(index - self.basis.window + 1, 0), index + 1)
         return self._blamed(self.preparation.many(rows[span]).reshape(-1), k)
 
+    def known_at(self, rows: Any, index: int) -> tuple[str, ...]:
+        """Names those elsewhere for whom an input would have been normal, as ``blame_at`` has it.
+
+        Nobody, where rows are missing in its window.
+        """
+        if index < self.basis.window - 1:
+            return ()
+        span = self.basis.span(index - self.basis.window + 1, index + 1)
+        return self.elsewhere.known(
+            self.preparation.many(rows[span]).reshape(-1), self.gate.limit()
+        )
+
     # Learning rows that are known to be normal
 
     def learn_one(self, row: Any) -> None:

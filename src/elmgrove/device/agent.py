@@ -214,7 +214,7 @@ class Work:
         self._outlook.follow(verdict)
         wanted = self._verdicts is not None and self._verdicts.wants(verdict)
         if wanted or verdict.alarm:
-            causes = self.member.detector.causes(verdict) if verdict.anomalous else []
+            causes = self.member.detector.causes(verdict) if verdict.strange else []
             said = {"device": self.member.name, **message(where, verdict, causes)}
             if self._verdicts is not None and wanted:
                 self._verdicts.write(said)

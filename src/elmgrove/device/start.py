@@ -31,6 +31,8 @@ def member_from_state(settings: Settings) -> Member | None:
             f"{settings.path} is the state of {member.name!r}, not of {settings.name!r}: leave the "
             "name out, or choose another state file"
         )
+    if settings.alarm:
+        member.follow(settings.alarm)
     return member
 
 
@@ -99,6 +101,7 @@ def _member(settings: Settings, basis: Basis) -> Member:
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:
     return {
+        "policy": settings.alarm or None,
         "patterns": settings.pattern_rule,
         "threshold": FalseAlarmRate(settings.rate, settings.confidence),
         "forgetting": settings.forgetting,

@@ -4,9 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from elmgrove.exchange.base import Exchange, Listing, SyncReport, Unauthorized, Unreachable
+from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.session import Incoming, Session, connect, keyfile, open_exchange
+from elmgrove.exchange.session import Incoming, Session
 
 if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange, client, request

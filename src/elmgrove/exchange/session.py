@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from elmgrove.detector import Detector
-from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import (
     Exchange,
     SyncReport,
@@ -15,8 +14,8 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation import (
+    MERGED,
     PARTS,
     SUM,
     Contribution,
@@ -29,15 +28,19 @@ from elmgrove.federation import (
     Rule,
     within,
 )
-from elmgrove.storage import load, save
+
+#: Of others that are asked by name, as many are held as have so many bytes together.
+MOST_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
 class Outgoing:
     """What a device hands over for a sync; nothing in it changes any more.
 
-    ``entries`` are sent; ``own`` stays here, for the rule to compare others with. ``tolerance`` is
-    set by a device with several patterns: it wants to know the others' apart.
+    ``entries`` are sent; ``own`` stays here, for the rule to compare others with, and so do those
+    ``held`` of others, which need not be fetched again. ``tolerance`` is set by a device with
+    several patterns: it wants to know the others' apart. ``one_model`` says that others and this
+    device are to become one.
     """
 
     name: str
@@ -46,23 +49,31 @@ class Outgoing:
     ridge: float
     known: Merged | None
     tolerance: float | None
+    held: tuple[Contribution, ...]
+    one_model: bool
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """What came back: the others' sum if it is another one, and why an entry was not taken."""
+    """What came back: the others' sum or ``others`` by name, and why an entry was not taken.
+
+    None where it is what was known before, or is not asked for.
+    """
 
     merged: Merged | None
     refusal: ElmgroveError | None
+    others: tuple[Contribution, ...] | None = None
 
 
 class Session:
     """Keeps a member in step with an exchange.
 
-    ``rule`` chooses the devices to merge (all unless stated), ``budget`` says how much
-    fetching may cost. Where the rule needs a sum or groups, the exchange's are taken.
-    Contributions are fetched one by one with a budget, with any other rule, and by a device with
-    patterns that takes everyone.
+    ``rule`` chooses the devices to use (all unless stated), ``budget`` says how much fetching may
+    cost. A member that only asks others and borrows from them needs each by name: those that are
+    new are fetched, as many as fit in ``MOST_BYTES`` unless a budget says otherwise. One that
+    merges them takes the exchange's sum or groups where the rule needs no more; contributions are
+    fetched one by one with a budget, with any other rule, and by a device with patterns that takes
+    everyone.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard.
     """
@@ -127,6 +138,8 @@ class Session:
             detector.model.ridge,
             self.member.merged,
             tolerance,
+            tuple(self.member.ledger),
+            self.member.policy == MERGED,
         )
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
@@ -140,6 +153,8 @@ class Session:
             raise
         except ElmgroveError as error:
             refusal = error
+        if not outgoing.one_model:
+            return Incoming(None, refusal, self._others(outgoing))
         # A sum tells no patterns apart.
         wants_parts = self._rule.needs == SUM and outgoing.tolerance is not None
         if self._budget is None and self._rule.needs != PARTS and not wants_parts:
@@ -153,12 +168,19 @@ class Session:
         outranked = self._outrank(incoming.refusal)
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
+        reasons = [] if incoming.refusal is None else [incoming.refusal]
+        if incoming.others is not None:
+            if member.merged is not None:
+                member.rest_on(None)
+            only = {other.origin for other in incoming.others}
+            reasons += member.receive_all(incoming.others, only)
+        sum_of = 0 if member.merged is None else member.merged.devices
         return SyncReport.of(
             member,
             guarded=self._guarded,
-            devices=0 if member.merged is None else member.merged.devices,
-            updated=incoming.merged is not None,
-            refusal=None if incoming.refusal is None else str(incoming.refusal),
+            devices=len(member.ledger) or sum_of,
+            updated=incoming.merged is not None or incoming.others is not None,
+            refusal="; ".join(map(str, reasons)) or None,
             again=outranked,
         )
 
@@ -181,16 +203,34 @@ class Session:
             known = None  # its number means nothing here
         return self.exchange.merged(outgoing.name, known, self._rule.grouped_by)
 
-    def _chosen(self, outgoing: Outgoing) -> Merged:
-        costs = {
-            listing.origin: listing.cost
+    def _others(self, outgoing: Outgoing) -> tuple[Contribution, ...] | None:
+        """The others of the rule's choice, by name; None if they are those held."""
+        budget = self._budget or Cost(bytes=MOST_BYTES)
+        chosen = tuple(self._found(outgoing, budget))
+        return None if chosen == outgoing.held and outgoing.known is None else chosen
+
+    def _found(self, outgoing: Outgoing, budget: Cost | None) -> list[Contribution]:
+        """What the rule chooses of what the budget affords; what is held is not fetched again."""
+        held = {one.origin: one for one in outgoing.held}
+        listings = {
+            listing.origin: listing
             for listing in self.exchange.listings()
             if not listing.left and listing.origin != outgoing.name
         }
-        wanted: Collection[str] = costs if self._budget is None else within(self._budget, costs)
-        entries = self.exchange.fetch(wanted)
-        others = [entry for entry in entries if isinstance(entry, Contribution)]
-        chosen = self._rule.choose(outgoing.own, outgoing.ridge, others)
+        costs = {origin: listing.cost for origin, listing in listings.items()}
+        wanted: Collection[str] = costs if budget is None else within(budget, costs)
+        same = [
+            held[origin]
+            for origin in wanted
+            if origin in held and held[origin].epoch == listings[origin].epoch
+        ]
+        fetched = self.exchange.fetch(set(wanted) - {one.origin for one in same})
+        new = [entry for entry in fetched if isinstance(entry, Contribution)]
+        others = sorted(same + new, key=lambda one: one.origin)
+        return self._rule.choose(outgoing.own, outgoing.ridge, others)
+
+    def _chosen(self, outgoing: Outgoing) -> Merged:
+        chosen = self._found(outgoing, self._budget)
         if outgoing.tolerance is None:
             return merged_of(self.exchange.charter, 0, chosen)
         return grouped_of(self.exchange.charter, chosen, outgoing.tolerance)
@@ -214,76 +254,3 @@ def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Co
     if member.published is not before:
         save(member)
     return offer
-
-
-def connect(
-    url: str,
-    name: str,
-    *,
-    token: str | None = None,
-    key: str | None = None,
-    state: str | Path | None = None,
-    ca: str | None = None,
-    rule: Rule | None = None,
-    budget: Cost | None = None,
-    guarded: bool = True,
-    **settings: Any,
-) -> Session:
-    """Opens a session with the exchange at ``url``, for the device of this name.
-
-    ``url`` is a server's with the federation's name at its end (``https://host:8470/fans``) or a
-    folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
-    beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
-    ``key``. With ``state``, the device goes on from that file and is saved to it before anything
-    leaves it and when the session is closed; without, it lives in memory. ``settings`` are the
-    detector's, for a new device: layer, scaling and ridge are the federation's.
-    """
-    path = None if state is None else Path(state)
-    exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
-    try:
-        member = _member(path, name, exchange, settings)
-        return Session(
-            member,
-            exchange,
-            rule=rule,
-            budget=budget,
-            guarded=guarded,
-            save=(lambda member: None) if path is None else (lambda member: save(path, member)),
-        )
-    except BaseException:  # interrupted as well: nobody else can close it
-        exchange.close()
-        raise
-
-
-def keyfile(state: Path | None) -> Path | None:
-    """Names the file in which a device keeps its key, beside its state."""
-    if state is None:
-        return None
-    return state.with_name(f"{state.name if state.suffix == '.key' else state.stem}.key")
-
-
-def open_exchange(
-    url: str,
-    name: str,
-    *,
-    token: str | None = None,
-    key: str | None = None,
-    keyfile: Path | None = None,
-    ca: str | None = None,
-) -> Exchange:
-    """Opens the exchange behind a URL or a path. It is not spoken to before it is needed."""
-    if not url.startswith(("http://", "https://")):
-        return FolderExchange(Path(url.removeprefix("folder:")))
-    # httpx takes a while to load, and a folder needs none of it.
-    from elmgrove.exchange.http import HttpExchange
-
-    return HttpExchange(url, name, key=key, token=token, keyfile=keyfile, ca=ca)
-
-
-def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:
-    if path is None or not path.exists():
-        return exchange.charter.start(name, **settings)
-    member = load(path, Member.from_bytes)
-    if member.name != name:
-        raise BadInput(f"{path} is the state of {member.name!r}, not of {name!r}")
-    return member

@@ -21,6 +21,7 @@ from elmgrove.federation.entries import (
     require_origin,
     unbundle,
 )
+from elmgrove.federation.giving import least_new_rows
 from elmgrove.federation.groups import (
     DISTANCES,
     EVIDENCE,
@@ -36,8 +37,9 @@ from elmgrove.federation.groups import (
 )
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
-from elmgrove.federation.member import STATE_FORMAT, Member, least_new_rows
+from elmgrove.federation.member import STATE_FORMAT, Member
 from elmgrove.federation.merged import Merged
+from elmgrove.federation.policy import MERGED, POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.sealed import (
     format_of,
@@ -70,10 +72,14 @@ __all__ = [
     "EVIDENCE_FORMAT",
     "GROUPS",
     "HIGHEST_EPOCH",
+    "MERGED",
     "PARTS",
+    "POLICIES",
     "RULES",
     "STATE_FORMAT",
+    "STRANGE",
     "SUM",
+    "UNKNOWN",
     "Benefit",
     "Charter",
     "Contribution",
@@ -117,6 +123,7 @@ __all__ = [
     "require_distance",
     "require_epoch",
     "require_origin",
+    "require_policy",
     "require_written_as",
     "returned",
     "rule_of",

@@ -15,6 +15,7 @@ from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import STATE_FORMAT, Member
+from elmgrove.federation.policy import UNKNOWN, require_policy
 from elmgrove.federation.sealed import format_of
 
 #: Sums over a whole fleet stay finite below this, whatever takes part.
@@ -27,15 +28,18 @@ class Charter:
     """The layer, feature names and scaling (the basis), the ridge, and which devices may join.
 
     Every device that joins gets this first, so it needs to know where the federation is, and no
-    settings. ``members`` are patterns of device names (``fan-*``); None lets any name in.
+    settings. ``members`` are patterns of device names (``fan-*``); None lets any name in. ``alarm``
+    is the policy of devices that state none: what others are to them.
     """
 
     name: str
     basis: Basis
     ridge: float = 1e-3
     members: tuple[str, ...] | None = None
+    alarm: str = UNKNOWN
 
     def __post_init__(self) -> None:
+        require_policy(self.alarm)
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise BadInput(
                 "a federation's name has 1 to 64 letters, digits, '.', '_' or '-', a letter or "
@@ -58,6 +62,7 @@ class Charter:
             "fingerprint": self.basis.fingerprint,
             "ridge": self.ridge,
             "members": None if self.members is None else list(self.members),
+            "alarm": self.alarm,
         }
 
     @classmethod
@@ -69,6 +74,7 @@ class Charter:
                 Basis.from_fields(fields["basis"]),
                 fields.get("ridge", 1e-3),
                 fields.get("members"),
+                fields.get("alarm", UNKNOWN),
             )
         except BadInput:
             raise
@@ -101,13 +107,21 @@ class Charter:
             for part in entry.parts:
                 require_addable(self.basis, part, f"the evidence of {entry.origin!r}")
 
-    def start(self, device: str, *, patterns: PatternRule | None = None, **settings: Any) -> Member:
+    def start(
+        self,
+        device: str,
+        *,
+        patterns: PatternRule | None = None,
+        policy: str | None = None,
+        **settings: Any,
+    ) -> Member:
         """Makes a member that has learned nothing yet; ``settings`` are the detector's other ones.
 
-        With a rule for ``patterns`` it has a model for each of several.
+        With a rule for ``patterns`` it has a model for each of several. Without a ``policy`` it has
+        that of the federation.
         """
         detector = Detector.for_basis(self.basis, patterns=patterns, ridge=self.ridge, **settings)
-        return Member(device, detector)
+        return Member(device, detector, policy=policy or self.alarm)
 
 
 def require_addable(basis: Basis, evidence: Evidence, what: str) -> None:

@@ -1,5 +1,6 @@
 """Entries: what is known of a device, either what it contributed or that it left."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,7 +10,10 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    Moments,
     Packed,
+    lent,
+    lent_together,
     pack_evidence,
     pack_parts,
     unpack_evidence,
@@ -39,7 +43,8 @@ class Contribution:
     of itself in the world (its state was lost or restored) takes the lead over that one.
 
     A device with several patterns contributes one part for each, in one message, so that all
-    are replaced at once; ``evidence`` is their sum.
+    are replaced at once; ``evidence`` is their sum. ``threshold`` is where strange begins for that
+    device; None while it is still learning.
     """
 
     #: Whether a new file is for its owner's eyes only.
@@ -48,10 +53,12 @@ class Contribution:
     origin: str
     epoch: int
     parts: tuple[Evidence, ...]
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.origin)
         require_epoch(self.epoch)
+        require_threshold(self.threshold)
         if not 1 <= len(self.parts) <= MOST_PARTS:
             raise BadInput(f"a contribution has 1 to {MOST_PARTS} parts, not {len(self.parts)}")
         for part in self.parts[1:]:
@@ -67,6 +74,12 @@ class Contribution:
         """The sum of all parts."""
         return self.parts[0] if len(self.parts) == 1 else Evidence.sum(self.parts)
 
+    @cached_property
+    def lent(self) -> Moments | None:
+        """What this device lends to others: how readings move together, within each pattern."""
+        together = lent_together(lent(part) for part in self.parts)
+        return None if together is None else together.weighted(1.0 / len(self.parts))
+
     def to_bytes(self) -> bytes:
         """Seals it in the file format of evidence to give away."""
         return seal(EVIDENCE_FORMAT, *self._packed())
@@ -77,6 +90,7 @@ class Contribution:
             "epoch": self.epoch,
             "basis": self.basis.fields,
             "fingerprint": self.basis.fingerprint,
+            **({} if self.threshold is None else {"threshold": self.threshold}),
         }
         if len(self.parts) == 1:
             numbers, arrays = pack_evidence(self.parts[0])
@@ -90,7 +104,7 @@ class Contribution:
         fields, arrays = unseal(EVIDENCE_FORMAT, blob)
         with unpacking("evidence"):
             parts = _parts(Basis.from_fields(fields["basis"]), fields, arrays)
-            made = cls(fields["origin"], fields["epoch"], parts)
+            made = cls(fields["origin"], fields["epoch"], parts, fields.get("threshold"))
             require_written_as(made._packed(), fields, arrays)
         return made
 
@@ -162,6 +176,14 @@ def require_epoch(epoch: int) -> None:
     """Raises ``BadInput`` unless ``epoch`` can number a version."""
     if type(epoch) is not int or not 0 <= epoch <= HIGHEST_EPOCH:
         raise BadInput(f"an epoch is a whole number from 0 to 2⁶³ − 1, not {epoch!r}")
+
+
+def require_threshold(threshold: float | None) -> None:
+    """Raises ``BadInput`` unless strange can begin there; None where that is not known yet."""
+    if threshold is None:
+        return
+    if not isinstance(threshold, float) or not 0.0 <= threshold < math.inf:
+        raise BadInput(f"a threshold is a finite number from 0 on, not {threshold!r}")
 
 
 # Several blobs as one, each after its length

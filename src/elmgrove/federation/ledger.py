@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmgrove.algebra import Evidence
+from elmgrove.algebra import Evidence, Moments, lent_together
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation.entries import Contribution, Departure, Entry
 
@@ -122,6 +122,11 @@ class Ledger:
     def parts(self) -> list[Evidence]:
         """The parts of all contributions, in the order of the names."""
         return [part for held in self for part in held.parts]
+
+    @property
+    def loan(self) -> Moments | None:
+        """What all contributors lend together; None where nobody does."""
+        return lent_together(held.lent for held in self)
 
     def total(self) -> Evidence | None:
         """Adds up all contributions; None when there are none."""

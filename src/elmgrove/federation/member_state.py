@@ -15,7 +15,12 @@ from elmgrove.algebra import (
     unpack_parts,
 )
 from elmgrove.detector import Part
-from elmgrove.federation.entries import Contribution, Departure, require_epoch
+from elmgrove.federation.entries import (
+    Contribution,
+    Departure,
+    require_epoch,
+    require_threshold,
+)
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
 
@@ -28,6 +33,7 @@ def pack_ledger(ledger: Ledger) -> Packed:
     received, arrays = list[dict[str, Any]](), dict[str, Array]()
     for index, held in enumerate(ledger):
         known, parts = _pack(f"heard.{index}", held.parts, apart=len(held.parts) > 1)
+        known |= {} if held.threshold is None else {"threshold": held.threshold}
         received.append({"origin": held.origin, "epoch": held.epoch, **known})
         arrays |= parts
     left = [[entry.origin, entry.epoch] for entry in ledger.departures]
@@ -39,7 +45,7 @@ def unpack_ledger(basis: Basis, fields: Fields, arrays: Arrays) -> Ledger:
     ledger = Ledger(Departure(*entry) for entry in fields.get("left", ()))
     for index, entry in enumerate(fields["heard"]):
         parts = _unpack(basis, f"heard.{index}", entry, arrays)
-        ledger.join(Contribution(entry["origin"], entry["epoch"], parts))
+        ledger.join(Contribution(entry["origin"], entry["epoch"], parts, entry.get("threshold")))
     return ledger
 
 
@@ -72,10 +78,14 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
 
 @dataclass(frozen=True)
 class Published:
-    """What a device last gave away, pattern by pattern, and how many rows it had learned then."""
+    """What a device last gave away, pattern by pattern, and how many rows it had learned then.
+
+    ``threshold`` is where strange began then; None if it was still learning.
+    """
 
     learned: int
     parts: tuple[Part, ...]
+    threshold: float | None = None
 
     def get(self, number: int) -> Part | None:
         """Finds what was given away of a pattern."""
@@ -83,15 +93,16 @@ class Published:
 
     def pack(self) -> Packed:
         """Packs one part as it is, several by their numbers."""
+        stated = {} if self.threshold is None else {"threshold": self.threshold}
         if [(part.number, part.learned) for part in self.parts] == [(0, self.learned)]:
             numbers, arrays = pack_part("published", self.parts[0].evidence)
-            return {"published": {"learned": self.learned, **numbers}}, arrays
+            return {"published": {"learned": self.learned, **stated, **numbers}}, arrays
         fields, arrays = pack_parts("published", [part.evidence for part in self.parts])
         known = [
             {"number": part.number, "learned": part.learned, **numbers}
             for part, numbers in zip(self.parts, fields, strict=True)
         ]
-        return {"published": {"learned": self.learned, "parts": known}}, arrays
+        return {"published": {"learned": self.learned, **stated, "parts": known}}, arrays
 
     @classmethod
     def unpack(cls, basis: Basis, fields: Fields, arrays: Arrays) -> "Published | None":
@@ -100,17 +111,18 @@ class Published:
         if published is None:
             return None
         learned, known = published["learned"], published.get("parts")
+        threshold = published.get("threshold")
         require_epoch(learned)
+        require_threshold(threshold)
         if known is None:
-            return cls(
-                learned, (Part(0, learned, unpack_part(basis, "published", published, arrays)),)
-            )
+            evidence = unpack_part(basis, "published", published, arrays)
+            return cls(learned, (Part(0, learned, evidence),), threshold)
         evidences = unpack_parts(basis, "published", known, arrays)
         parts = (
             Part(one["number"], one["learned"], evidence)
             for one, evidence in zip(known, evidences, strict=True)
         )
-        return cls(learned, tuple(parts))
+        return cls(learned, tuple(parts), threshold)
 
 
 def _pack(prefix: str, parts: Sequence[Evidence], *, apart: bool) -> Packed:

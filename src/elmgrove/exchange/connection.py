@@ -1,0 +1,84 @@
+"""Connecting: from where an exchange is to a device that is in step with it."""
+
+from pathlib import Path
+from typing import Any
+
+from elmgrove.errors import BadInput
+from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation import Cost, Member, Rule
+from elmgrove.storage import load, save
+
+
+def connect(
+    url: str,
+    name: str,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+    state: str | Path | None = None,
+    ca: str | None = None,
+    rule: Rule | None = None,
+    budget: Cost | None = None,
+    guarded: bool = True,
+    **settings: Any,
+) -> Session:
+    """Opens a session with the exchange at ``url``, for the device of this name.
+
+    ``url`` is a server's with the federation's name at its end (``https://host:8470/fans``) or a
+    folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
+    beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
+    ``key``. With ``state``, the device goes on from that file and is saved to it before anything
+    leaves it and when the session is closed; without, it lives in memory. ``settings`` are the
+    detector's, for a new device: layer, scaling and ridge are the federation's.
+    """
+    path = None if state is None else Path(state)
+    exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
+    try:
+        member = _member(path, name, exchange, settings)
+        return Session(
+            member,
+            exchange,
+            rule=rule,
+            budget=budget,
+            guarded=guarded,
+            save=(lambda member: None) if path is None else (lambda member: save(path, member)),
+        )
+    except BaseException:  # interrupted as well: nobody else can close it
+        exchange.close()
+        raise
+
+
+def keyfile(state: Path | None) -> Path | None:
+    """Names the file in which a device keeps its key, beside its state."""
+    if state is None:
+        return None
+    return state.with_name(f"{state.name if state.suffix == '.key' else state.stem}.key")
+
+
+def open_exchange(
+    url: str,
+    name: str,
+    *,
+    token: str | None = None,
+    key: str | None = None,
+    keyfile: Path | None = None,
+    ca: str | None = None,
+) -> Exchange:
+    """Opens the exchange behind a URL or a path. It is not spoken to before it is needed."""
+    if not url.startswith(("http://", "https://")):
+        return FolderExchange(Path(url.removeprefix("folder:")))
+    # httpx takes a while to load, and a folder needs none of it.
+    from elmgrove.exchange.http import HttpExchange
+
+    return HttpExchange(url, name, key=key, token=token, keyfile=keyfile, ca=ca)
+
+
+def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:
+    if path is None or not path.exists():
+        return exchange.charter.start(name, **settings)
+    member = load(path, Member.from_bytes)
+    if member.name != name:
+        raise BadInput(f"{path} is the state of {member.name!r}, not of {name!r}")
+    return member

@@ -1,0 +1,54 @@
+"""Policies: what others are to a device, and how its detector uses them."""
+
+from collections.abc import Sequence
+
+from elmgrove.algebra import Evidence, Moments
+from elmgrove.detector import Detector, Other
+from elmgrove.errors import BadInput
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.merged import Merged
+
+#: The policy by which a row that is strange here is excused where others know it.
+UNKNOWN = "unknown"
+#: The policy by which others never excuse a row.
+STRANGE = "strange"
+#: The papers' policy: one model of everybody decides.
+MERGED = "merged"
+#: All policies.
+POLICIES = (UNKNOWN, STRANGE, MERGED)
+
+
+def require_policy(policy: str) -> None:
+    """Raises ``BadInput`` unless there is such a policy."""
+    if policy not in POLICIES:
+        raise BadInput(f"alarm must be one of {', '.join(POLICIES)}, not {policy!r}")
+
+
+def received_by(policy: str, ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
+    """Gives what a model rests on beside its own rows: nothing, unless all are to be one model."""
+    if policy != MERGED:
+        return ()
+    return ledger.parts if merged is None else merged.received
+
+
+def loan_by(policy: str, ledger: Ledger) -> Moments | None:
+    """Gives what a model borrows: nothing where all are one model already."""
+    return None if policy == MERGED else ledger.loan
+
+
+def consult(detector: Detector, policy: str, ledger: Ledger) -> None:
+    """Lets a detector ask those who say where strange begins, and borrow from all."""
+    others = [
+        Other(held.origin, held.parts, held.threshold)
+        for held in ledger
+        if held.threshold is not None and policy != MERGED
+    ]
+    detector.consult(others, loan_by(policy, ledger), excused=policy == UNKNOWN)
+
+
+def use(detector: Detector, policy: str, ledger: Ledger, merged: Merged | None) -> None:
+    """Lets these others be to a detector what the policy says, and no others any more."""
+    received = received_by(policy, ledger, merged)
+    if received or detector.received is not None:
+        detector.rest_on(received)
+    consult(detector, policy, ledger)
