@@ -118,8 +118,8 @@ def test_a_row_refused_by_a_little_is_remembered_and_one_refused_by_a_lot_is_not
     assert made.strays == [2.4]
 
 
-def test_of_rows_refused_together_those_of_the_first_window_are_remembered() -> None:
-    made = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=3)
+def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remembered() -> None:
+    made = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=10)
     made.accept_many(np.zeros((8, WIDTH)), np.ones(8))
     for score in (2.1, 2.2, 2.3, 2.4, 2.5):
         made.refuse(score, threshold=2.0)
@@ -128,7 +128,7 @@ def test_of_rows_refused_together_those_of_the_first_window_are_remembered() -> 
     made.refuse(2.6, threshold=2.0)
     assert made.strays == [2.1, 2.2, 2.3], "four rows after the last of them it is one of them"
     made.accept_many(np.zeros((4, WIDTH)), np.ones(4))
-    again = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=3)
+    again = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=10)
     again.restore(made.fields, made.arrays)
     for one in (made, again):
         one.refuse(2.7, threshold=2.0)

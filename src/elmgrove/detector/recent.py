@@ -32,8 +32,8 @@ class Recent:
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
     (``strays``) are remembered by their score for as long, and a threshold may count them.
     Rows refused by a lot are not: they say nothing about what normal rows do. Of rows that were
-    refused soon (``apart`` rows) after another, those of the first ``window`` count, which share a
-    row with the first of them; with all of them a fault that lasts would walk the threshold up.
+    refused soon (``apart`` rows) after another, those of the first third of a ``window`` count,
+    which is how long normal ones stay; with all of them a fault would walk the threshold up.
     And nothing grows old while rows are refused: a fault must not outlive what is normal.
     """
 
@@ -41,7 +41,7 @@ class Recent:
         self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1, window: int = 1
     ) -> None:
         self.capacity = capacity
-        self._apart, self._window = apart, window
+        self._apart, self._burst = apart, max(window // 3, 1)
         #: When the last row was refused, in rows that came, and the first of those before it.
         self.refused_at = self.burst_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
@@ -98,7 +98,7 @@ class Recent:
         if self.clock - self.refused_at >= self._apart:
             self.burst_at = self.clock
         self.refused_at = self.clock
-        first = self.clock - self.burst_at < self._window
+        first = self.clock - self.burst_at < self._burst
         if first and score <= self._reach(threshold):
             self.strayed += 1
             if self.strayed % self.stride == 0:
