@@ -149,7 +149,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     **{f"{name} = x": lambda f, a, name=name: f.update({name: "x"}) for name in PATTERN_FIELDS},
     "an unknown field": lambda f, a: f.update(more=1),
     "an unknown rule": lambda f, a: f["rule"].update(more=1),
-    "a rule without sense": lambda f, a: f["rule"].update(handicap=-1.0),
+    "a rule without sense": lambda f, a: f["rule"].update(join=-1.0),
     "no pattern": lambda f, a: f.update(own=[]),
     "two of one number": lambda f, a: f["own"][0].update(number=f["own"][1]["number"]),
     "a number to come": lambda f, a: f.update(next=1),
@@ -231,7 +231,7 @@ SCORES = pytest.mark.parametrize("score", ["distance", "loss"])
 
 def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
-    rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5, handicap=0.75)
+    rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5)
     made = Member(name, Detector(layer, score=score, patterns=rule, ridge=0.25))
     made.detector.learn_many(np.vstack(patterns))
     return made
@@ -252,7 +252,6 @@ def golden_member(score: str) -> Member:
         [*model.own, *model.patterns.retired], (0.5, 0.25, np.inf), strict=True
     ):
         pattern.typical = typical
-    model._weighing.weigh(2.0)
     counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
     scores = {"scores": np.arange(len(recent)) / 4.0}
     recent.restore({"recent": counters}, recent.arrays | scores)
@@ -269,7 +268,7 @@ def test_the_golden_state_is_what_the_device_writes(score: str) -> None:
 def test_golden_states_are_read(score: str) -> None:
     me = Member.from_bytes(STATES[score].read_bytes())
     assert me.detector.basis.score == score
-    assert me.detector.patterns.handicap == 0.75
+    assert me.detector.patterns.silhouette == 0.5
     first, second = me.detector.model.own
     assert (first.number, second.number) == (1, 2)
     require_sums(first.model.evidence, IDLE)

@@ -106,8 +106,6 @@ REFUSED = [
     {"join": -0.1},
     {"join": float("nan")},
     {"retire_after": -1},
-    {"handicap": -0.5},
-    {"handicap": float("nan")},
 ]
 
 

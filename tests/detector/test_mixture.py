@@ -68,17 +68,15 @@ def test_what_is_of_an_own_pattern_makes_that_pattern_better(score: str) -> None
 
 
 @SCORES
-def test_what_is_of_no_own_pattern_is_a_foreign_model_with_a_handicap(score: str) -> None:
-    known = taught(score, handicap=1.5)
+def test_what_is_of_no_own_pattern_is_a_foreign_model_that_counts_as_much(score: str) -> None:
+    known = taught(score)
     rows = rows_of(2, 9, 30)
     before = known.scores(rows)
+    level = np.mean([pattern.typical for pattern in known.own])
     known.rest_on([evidence(score, 2)])
     (foreign,) = known.foreign
     assert foreign.total == evidence(score, 2)
-    normal = mixed(1, 200)
-    known.settle(normal)
-    assert known.edge == pytest.approx(known.left_out(normal).max(), rel=1e-9)
-    weight = 1.5 * known.edge / typical_score(evidence(score, 2), 1e-3)
+    weight = level / typical_score(evidence(score, 2), 1e-3)
     expected = np.minimum(before, weight * foreign.scores(rows))
     np.testing.assert_allclose(known.scores(rows), expected, rtol=1e-9)
     np.testing.assert_allclose([known.score_one(row) for row in rows], expected, rtol=1e-6)
@@ -88,22 +86,6 @@ def test_what_is_of_no_own_pattern_is_a_foreign_model_with_a_handicap(score: str
     answer = known.answer(rows[0])
     assert answer.pattern == -1
     assert answer.score == pytest.approx(weight * foreign.scores(rows[:1])[0])
-
-
-@SCORES
-def test_before_anything_is_known_to_be_normal_and_without_handicap_foreign_models_are_equals(
-    score: str,
-) -> None:
-    known, equal = taught(score, handicap=1.5), taught(score, handicap=0.0)
-    level = np.mean([pattern.typical for pattern in known.own])
-    for each in (known, equal):
-        each.rest_on([evidence(score, 2)])
-    equal.settle(mixed(1, 200))
-    for each in (known, equal):
-        rows = rows_of(2, 9, 1)
-        plain = each.foreign[0].scores(rows)[0]
-        weight = level / typical_score(evidence(score, 2), 1e-3)
-        assert each.answer(rows[0]).score == pytest.approx(weight * plain)
 
 
 @SCORES

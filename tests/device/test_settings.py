@@ -203,12 +203,10 @@ def test_a_budget_of_zero_is_none() -> None:
     assert Settings(budget_bytes=9).budget == Cost(Cost().seconds, 9)
 
 
-def test_patterns_and_their_handicap_make_the_rule() -> None:
+def test_patterns_make_the_rule() -> None:
     assert Settings().pattern_rule is None
     assert Settings(patterns="auto").pattern_rule == PatternRule()
-    assert Settings(patterns="3", handicap=0.0).pattern_rule == PatternRule(3, handicap=0.0)
-    with pytest.raises(BadInput, match="handicap"):
-        Settings(handicap=-1.0)
+    assert Settings(patterns="3").pattern_rule == PatternRule(3)
 
 
 def test_a_window_is_a_number_or_auto_and_a_score_one_of_two() -> None:

@@ -407,10 +407,7 @@ def test_a_device_that_leaves_takes_its_patterns_along() -> None:
     np.testing.assert_array_equal(one.detector.score_many(mixed(8, 40, 3)), alone)
 
 
-@pytest.mark.parametrize(("handicap", "lost", "gained"), [(0.8, 0.01, 0.04), (0.0, 0.05, 0.4)])
-def test_on_digits_cooperation_keeps_what_a_device_knew_and_adds_what_its_peers_know(
-    handicap: float, lost: float, gained: float
-) -> None:
+def test_on_digits_cooperation_costs_little_and_adds_what_the_peers_know() -> None:
     digits = load_digits()
     X, y = digits.data / 16.0, digits.target
     held_out = np.random.default_rng(0).random(len(X)) < 0.3
@@ -418,9 +415,7 @@ def test_on_digits_cooperation_keeps_what_a_device_knew_and_adds_what_its_peers_
     exchange = MemoryExchange(charter)
     sessions = {}
     for known in ((0, 1), (2, 3), (4, 5), (6, 7)):
-        me = charter.start(
-            f"device-{known[0]}", patterns=PatternRule(start_rows=100, handicap=handicap)
-        )
+        me = charter.start(f"device-{known[0]}", patterns=PatternRule(start_rows=100))
         me.detector.learn_many(X[np.isin(y, known) & ~held_out])
         sessions[known] = Session(me, exchange)
     rows, truth = X[held_out], y[held_out]
@@ -436,5 +431,5 @@ def test_on_digits_cooperation_keeps_what_a_device_knew_and_adds_what_its_peers_
         for session in sessions.values():
             session.sync()
     for known, (own, peers) in alone.items():
-        assert auc(known, True) > own - lost
-        assert auc(known, False) > peers + gained
+        assert auc(known, True) > own - 0.05
+        assert auc(known, False) > peers + 0.4

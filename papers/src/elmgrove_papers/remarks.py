@@ -17,7 +17,7 @@ _DRIVING = (
 _PAIRS = (
     "Mean ROC-AUC over as many trials as stated; the paper has 50 of each model. Rows are device "
     "A's patterns, columns device B's. The models with patterns are this project's own: one for "
-    "each pattern, or three for each, without a handicap. The paper's values are in pictures "
+    "each pattern, or three for each. The paper's values are in pictures "
     "only, and it prints no means. Not stated there: BP-NN3-FL's epochs a round (here one), Adam's "
     "rate (0.001), and which device has which rows where both know the same pattern (half each; "
     "means leave those out). The best of the five is that of the means over the trials that each "
@@ -92,7 +92,6 @@ REMARKS = {
     ("mlmg", "fans"): f"{_ONE_RUN} Not in the paper. Only 12 cm fans were damaged.",
     ("mlmg", "mnist-pairs"): f"{_ONE_RUN} Ito 2021's pairs, with other rules for patterns.",
     ("mlmg", "har-pairs"): f"{_ONE_RUN} Ito 2021's pairs, with other rules for patterns. {_HAR}",
-    ("mlmg", "handicap"): f"{_ONE_RUN} Not in the paper: 400 rows a label. {_HAR}",
     ("mlmg", "assignment"): f"{_ONE_RUN} Not in the paper: 400 rows a label. {_HAR}",
     ("mlmg", "celeba"): f"{_UNTRIED} Faces are the middle square in grey, 32 × 32: the paper "
     "states neither the size of a picture nor the units.",

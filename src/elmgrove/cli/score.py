@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import numpy as np
 import typer
@@ -178,7 +178,7 @@ def _write_csv(rows: list[Scored], out: TextIO) -> None:
 def _write_jsonl(rows: list[Scored], out: TextIO) -> None:
     for row in rows:
         limit = row.threshold if np.isfinite(row.threshold) else None
-        fields = {"line": row.line, "score": row.score, "threshold": limit}
+        fields: dict[str, Any] = {"line": row.line, "score": row.score, "threshold": limit}
         causes = [cause._asdict() for cause in row.causes]
         fields |= {"strange": row.strange, "known": row.known, "anomalous": row.anomalous}
         out.write(json.dumps({**fields, "causes": causes}) + "\n")

@@ -32,9 +32,8 @@ class Autoencoder(OSELM):
     that is normal; where normal has several patterns far apart, ``Mixture`` is better.
     """
 
-    #: There are no patterns to tell apart, and no foreign ones to weigh.
+    #: There are no patterns to tell apart.
     rows_undecided = 0
-    unsettled = False
 
     def __init__(
         self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
@@ -116,9 +115,6 @@ class Autoencoder(OSELM):
 
     def borrow(self, loan: Moments | None) -> None:
         """Does nothing: only a distance can borrow how readings move together."""
-
-    def settle(self, X: Array) -> None:
-        """Does nothing: one model has no patterns of others to weigh."""
 
     # Learning
 

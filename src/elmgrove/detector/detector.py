@@ -80,7 +80,6 @@ class Detector(Learner):
         x = self.preparation.next_input(row)
         if x is None:
             return self._unjudged()
-        self._settle()
         with self._threads:
             return self._observed(x, self.model.answer(x))
 
@@ -109,7 +108,6 @@ class Detector(Learner):
     @property
     def threshold(self) -> float:
         """Scores above this are strange; infinite while ``learning``."""
-        self._settle()
         return math.inf if self.state == LEARNING else self.gate.limit()
 
     @property
@@ -138,7 +136,6 @@ class Detector(Learner):
     def _observed_many(self, inputs: Array) -> list[Verdict]:
         verdicts = list[Verdict]()
         while len(verdicts) < len(inputs):
-            self._settle()
             version, begun = self.model.version, len(verdicts)
             for answer in self.model.answers_ahead(inputs[begun:]):
                 # A copy: a verdict that somebody keeps is not to keep all the others' rows.
@@ -226,7 +223,7 @@ class Detector(Learner):
 
         One model rests on their sum. With patterns, evidence of rows like those of a pattern here
         makes that one better; the rest are patterns that others know, and explain a row here as
-        well, with a handicap.
+        much as its own do.
         """
         level = self._level()
         self.model.rest_on(parts)
@@ -271,7 +268,6 @@ class Detector(Learner):
         rows = recent.rows
         if len(rows) < 2 * self.basis.window or not len(recent):
             return None
-        self._settle()
         return float(np.quantile(self.model.left_out(rows), _LEVEL))
 
     def _follow(self, before: float | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector.alarm import Alarm, AlarmRule
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
-from elmgrove.detector.recent import ROWS, Recent
+from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 
@@ -125,11 +125,6 @@ class Gate:
         return self._warm
 
     # What it decides by
-
-    def usual_rows(self) -> Array | None:
-        """Gives the last rows accepted, if they are enough to tell what is usual; else None."""
-        rows = self.recent.rows
-        return rows if len(rows) >= min(max(self.policy.minimum, 1), ROWS) else None
 
     def adopted(self, rows: Array, scores: Array) -> None:
         """Takes in rows that were strange and are a new normal."""

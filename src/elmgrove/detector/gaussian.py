@@ -38,9 +38,8 @@ class Gaussian:
     and a score that is asked for by itself, are always those of all rows.
     """
 
-    #: There are no patterns to tell apart, and no foreign ones to weigh.
+    #: There are no patterns to tell apart.
     rows_undecided = 0
-    unsettled = False
 
     def __init__(
         self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
@@ -126,9 +125,6 @@ class Gaussian:
     def explainer(self, x: Array) -> tuple[int, Distance]:
         """Finds the pattern that explains a row best, and its distance: there is one."""
         return 0, self.distance
-
-    def settle(self, X: Array) -> None:
-        """Does nothing: one model has no patterns of others to weigh."""
 
     def without(self, X: Array, ages: Array) -> "Gaussian":
         """Makes the model that never learned these rows, each followed by ``ages`` others."""

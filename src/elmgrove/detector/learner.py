@@ -160,7 +160,6 @@ class Learner:
     def score_one(self, row: Any) -> float:
         """Says how strange a row is that follows the last one: about 1 where it is typical."""
         x = self.preparation.one(row)
-        self._settle()
         return score_of(self.model, self.preparation.last_rows.with_next(x))
 
     def score_many(self, rows: Any) -> Array:
@@ -173,7 +172,6 @@ class Learner:
         if bulk is not None:
             return self._scored_as_they_come(self.preparation.unscaled(rows), bulk)
         X = self.preparation.many(rows)
-        self._settle()
         size, scores = self.basis.window, np.empty(len(X))
         for start in range(0, len(X), BLOCK):
             first = max(start - size + 1, 0)
@@ -216,7 +214,6 @@ class Learner:
         x = self.preparation.next_input(row)
         if x is None:
             return
-        self._settle()
         with self._threads:
             answer = self.model.answer(x)
             self.model.keep(answer, x)
@@ -229,7 +226,6 @@ class Learner:
             inputs = self.preparation.last_rows.add_many(X[start : start + BLOCK])
             while len(inputs):
                 block = inputs[: self.model.rows_alike()]
-                self._settle()
                 scores = self.model.answers(block)
                 self.model.learn_all(block)
                 self.gate.learned(block, scores)
@@ -266,11 +262,6 @@ class Learner:
     def _rows_known(self) -> float:
         received = self.model.received
         return self.learned + (0.0 if received is None else received.count)
-
-    def _settle(self) -> None:
-        """Tells the model what is normal here, by which it limits what foreign patterns excuse."""
-        if self.model.unsettled and (rows := self.gate.usual_rows()) is not None:
-            self.model.settle(rows)
 
     def _blamed(self, x: Array, k: int) -> list[Cause]:
         x, view = view_of(self.model, x)

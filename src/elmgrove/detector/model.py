@@ -191,15 +191,6 @@ class Model(Protocol):
         ...
 
     @property
-    def unsettled(self) -> bool:
-        """Whether rows that are normal here should say how much foreign patterns count."""
-        ...
-
-    def settle(self, X: Array) -> None:
-        """Lets foreign patterns count as rows that are normal here have it."""
-        ...
-
-    @property
     def evidence(self) -> Evidence:
         """What was learned here."""
         ...

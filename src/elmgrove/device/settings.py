@@ -83,9 +83,6 @@ class Settings:
     score: Annotated[str, f"New device: {' or '.join(SCORES)}."] = "distance"
     seed: Annotated[int, "New device: seed of the hidden layer."] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto."] = "1"
-    handicap: Annotated[
-        float, "New device: how strange rows of others' patterns count; 0 = as normal as its own."
-    ] = 0.8
     rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
     confidence: Annotated[
         float, "New device: how sure counting must be of that rate before alarms; 0 = no counting."
@@ -119,14 +116,7 @@ class Settings:
         # Raises if it can't be read.
         _ = self.chosen_spectrum
         require_distance(self.distance)
-        for limit in (
-            "sync_seconds",
-            "sync_rows",
-            "budget_seconds",
-            "budget_bytes",
-            "units",
-            "handicap",
-        ):
+        for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
             if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
         for limit in ("save_rows", "start_rows", "save_seconds"):
@@ -149,7 +139,7 @@ class Settings:
         if self.patterns == "1":
             return None
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
-        return PatternRule(number, handicap=self.handicap)
+        return PatternRule(number)
 
     @property
     def chosen_spectrum(self) -> Spectrum | None:

@@ -29,7 +29,7 @@ MNIST = PairsSetting("identity", 64, Training((64,), 32, 5), Training((64, 32, 6
 DRIVING_ACTIVATION, DRIVING_UNITS = "sigmoid", 16
 #: Communication rounds R of BP-NN3-FL. Epochs a round are not stated: one.
 ROUNDS, ROUND_EPOCHS = 50, 1
-#: Our own row: a model for each pattern. Both are normal, so the other's has no handicap.
-EQUAL = PatternRule(patterns=1, handicap=0.0)
+#: Our own row: a model for each pattern. Both are normal, and count alike.
+EQUAL = PatternRule(patterns=1)
 #: And three models for each.
 THREE = replace(EQUAL, patterns=3)

@@ -6,7 +6,7 @@ from elmgrove_papers.mlmg.comparison import comparison
 from elmgrove_papers.mlmg.fans import cooling_fans
 from elmgrove_papers.mlmg.others import celeba, dcase
 from elmgrove_papers.mlmg.pairs import har_pairs, mnist_pairs
-from elmgrove_papers.mlmg.rules import assignment, handicap
+from elmgrove_papers.mlmg.rules import assignment
 from elmgrove_papers.mlmg.table2 import table2
 
 FIGURES = (
@@ -15,7 +15,6 @@ FIGURES = (
     Figure("fans", "Cooling fans; one joins late, one leaves", cooling_fans, drawing.fans, (12, 9)),
     Figure("mnist-pairs", "Two devices, all pairs of digits", mnist_pairs, drawing.pairs),
     Figure("har-pairs", "Two devices, all pairs of activities", har_pairs, drawing.pairs),
-    Figure("handicap", "What cooperation costs and brings", handicap, drawing.settings, (14, 5)),
     Figure("assignment", "Nearest centroid or lowest loss", assignment, drawing.settings, (14, 5)),
     Figure("celeba", "Table II on CelebA", celeba, drawing.table),
     Figure("dcase", "Table II on DCASE 2020's sounds", dcase, drawing.table),

@@ -16,8 +16,7 @@ RIDGE = 1e-3
 UNITS = {"mnist": 64, "har": 128, "fans": 32, "celeba": 64, "dcase": 128}
 #: Strange begins at this quantile of the losses on the rows a device learned.
 QUANTILE = 0.99
-#: Join and handicap are the defaults, which were chosen with an eye on the ROC-AUC on test rows
-#: ("elmgrove paper mlmg handicap", docs/papers.md).
+#: Join is the default, which was chosen with an eye on the ROC-AUC on test rows (docs/papers.md).
 RULE = PatternRule(most=10, start_rows=512, silhouette=0.05)
 #: MLMG's MNIST: 0 to 8 are normal, two or five of them at each of five clients; 9 is not.
 CASES: dict[int, list[tuple[int, ...]]] = {

@@ -13,14 +13,11 @@ from elmgrove_papers.figure import SEED, Numbers, Run
 from elmgrove_papers.mlmg.clients import RULE, basis
 from elmgrove_papers.pairs import TRAINING_SHARE, Pair, PatternDevices
 
-#: Both patterns count as normal, so the other's is no less so: no handicap.
-EQUAL = replace(RULE, patterns=1, handicap=0.0)
 #: What a device has after the merge; before it, it has one model.
 RULES: dict[str, PatternRule | None] = {
     "merged": None,
-    "patterns": EQUAL,
-    "patterns, split further": replace(EQUAL, patterns=3),
-    "patterns, handicap 0.8": replace(EQUAL, handicap=0.8),
+    "patterns": replace(RULE, patterns=1),
+    "patterns, split further": replace(RULE, patterns=3),
 }
 
 

@@ -1,4 +1,4 @@
-"""What the settings of the pattern rule do, on all data at hand: the handicap, the assignment."""
+"""What learns a row, by the pattern rule's assignment, on all data at hand."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,20 +10,6 @@ from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RULE, Client, activities, basis, digits, fans
 from elmgrove_papers.mlmg.trial import tried_fleet
-
-HANDICAPS = (0.0, 0.3, 0.6, 0.8, 1.0, 1.5)
-
-
-def handicap(run: Run) -> Numbers:
-    """Gives own and peers' ROC-AUC for several handicaps; quick: none, and the default."""
-    chosen = (0.0, RULE.handicap) if run.quick else HANDICAPS
-    found: Numbers = {}
-    for name, clients in _data(run).items():
-        found[name] = [
-            {"handicap": value} | _before_and_after(name, clients, replace(RULE, handicap=value))
-            for value in run.track(chosen, f"Handicaps on {name}")
-        ]
-    return found
 
 
 def assignment(run: Run) -> Numbers:

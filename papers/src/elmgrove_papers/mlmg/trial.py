@@ -73,8 +73,6 @@ def _left_out_threshold(detector: Detector) -> float:
     were made with.
     """
     rows = detector.gate.recent.rows
-    # Foreign patterns count as rows that are normal here have it, once something is scored.
-    detector.score_many(rows[:1])
     above = int(_RATE * (len(rows) + 1) + 1e-9)
     received = detector.received
     known = detector.learned + (0.0 if received is None else received.count)

@@ -89,7 +89,13 @@ class Mixture:
 
     def left_out(self, X: Array) -> Array:
         """Scores each row, where its own pattern's score is that without the row."""
-        lowest: Array = self._left_out(X).min(axis=0)
+        scores = self._weighing.scores(X)
+        # Which own pattern would learn each row, with nothing moving meanwhile.
+        if self.rule.assign == "loss":
+            labels = scores[: len(self.own)].argmin(axis=0)
+        else:
+            labels = self.patterns.nearest_to_each(X)
+        lowest: Array = self._weighing.scores_left_out(X, scores, labels).min(axis=0)
         return lowest
 
     def explainer(self, x: Array) -> tuple[int, Any]:
@@ -97,20 +103,6 @@ class Mixture:
         number = self.answer(x).pattern
         model = self.foreign[-1 - number] if number < 0 else self.patterns.find(number).model
         return number, model.explainer(x)[1]
-
-    @property
-    def edge(self) -> float | None:
-        """The largest score of what is normal here, by own patterns; None if not known."""
-        return self._weighing.edge
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether rows that are normal here should say how much foreign patterns count."""
-        return bool(self.foreign) and self.edge is None
-
-    def settle(self, X: Array) -> None:
-        """Lets foreign patterns count as rows that are normal here have it."""
-        self._weighing.weigh(float(self._left_out(X)[: len(self.own)].min(axis=0).max()))
 
     # Learning
 
@@ -221,7 +213,7 @@ class Mixture:
     def borrow(self, loan: Moments | None) -> None:
         """Lets each own pattern borrow how readings move together elsewhere."""
         self.patterns.borrow(loan)
-        self._changed()
+        self.version += 1
 
     # On disk
 
@@ -229,7 +221,7 @@ class Mixture:
         """Packs all patterns; what was received is kept elsewhere."""
         fields, arrays = self.patterns.pack()
         places = [list(place) for place in self.places]
-        return {"patterns": fields | {"places": places, "edge": self.edge}}, arrays
+        return {"patterns": fields | {"places": places}}, arrays
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
@@ -241,7 +233,6 @@ class Mixture:
         self._received = self._usable(received)
         # Where parts belonged when they came: the patterns may have changed since.
         self._place(self._received.saved_places(known["places"], self.patterns.numbers))
-        self._weighing.weigh(None if known["edge"] is None else float(known["edge"]))
 
     # Steps
 
@@ -254,23 +245,10 @@ class Mixture:
         for pattern in self.own:
             pattern.rest_on([evidence for number, evidence in sums if number == pattern.number])
         typical = [typical_score(evidence, self.ridge) for evidence in foreign]
-        self._weighing = Weighing(self.own, self.foreign, typical, self.rule.handicap)
+        self._weighing = Weighing(self.own, self.foreign, typical)
         self._arranged = self.patterns.arrangement
-        self._changed()
-
-    def _changed(self) -> None:
-        """Scores are out of date, and so is what foreign patterns count."""
+        # Scores computed before are out of date.
         self.version += 1
-        self._weighing.weigh(None)
-
-    def _left_out(self, X: Array) -> Array:
-        scores = self._weighing.scores(X)
-        # Which own pattern would learn each row, with nothing moving meanwhile.
-        if self.rule.assign == "loss":
-            labels = scores[: len(self.own)].argmin(axis=0)
-        else:
-            labels = self.patterns.nearest_to_each(X)
-        return self._weighing.scores_left_out(X, scores, labels)
 
     def _learn(self, x: Array) -> None:
         with one_thread:

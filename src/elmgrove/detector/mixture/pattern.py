@@ -34,8 +34,6 @@ class PatternRule:
     two patterns become one when one model explains both as well, up to this share of the error (or
     of the distance); None is what suits the score, 0.02 or 0.1; 0 never joins.
     ``retire_after``: a pattern that got none of so many rows is put aside; 0 never does.
-    ``handicap``: how strange a typical row of a foreign pattern is here, as a part of the
-    strangest that was normal here. 0 makes it as normal as a typical row of one's own.
     """
 
     patterns: int | str = AUTO
@@ -45,7 +43,6 @@ class PatternRule:
     assign: str = "centroid"
     join: float | None = None
     retire_after: int = 0
-    handicap: float = 0.8
 
     def tolerance(self, basis: Basis) -> float:
         """Gives what joining two patterns may lose."""
@@ -62,8 +59,8 @@ class PatternRule:
             raise BadInput(f"assign must be one of {', '.join(ASSIGNMENTS)}, not {self.assign!r}")
         if not -1.0 <= self.silhouette <= 1.0:
             raise BadInput(f"silhouette must lie between -1 and 1, not {self.silhouette}")
-        if not ((self.join is None or self.join >= 0.0) and 0.0 <= self.handicap < np.inf):
-            raise BadInput("join and handicap must be at least 0, and handicap finite")
+        if not (self.join is None or self.join >= 0.0):
+            raise BadInput(f"join must be at least 0, not {self.join}")
 
 
 @dataclass(frozen=True)

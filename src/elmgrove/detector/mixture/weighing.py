@@ -13,35 +13,17 @@ class Weighing:
     """Own patterns and foreign models, and how much the score of each counts.
 
     Models differ in how well they can explain anything at all, so what counts is a score in
-    proportion to what is typical of the model (a distance is that already). A typical row of a
-    foreign one counts as ``handicap`` times the strangest row that was normal here (``weigh``):
-    what happens elsewhere excuses a row here less than what happens here, and hardly anything that
-    one's own patterns explain about as well.
+    proportion to what is typical of the model (a distance is that already). Foreign ones count as
+    much as own ones: ``typical`` has the score of a typical row of each.
     """
 
     def __init__(
-        self,
-        own: Sequence[Pattern],
-        foreign: Sequence[SingleModel],
-        typical: Sequence[float],
-        handicap: float,
+        self, own: Sequence[Pattern], foreign: Sequence[SingleModel], typical: Sequence[float]
     ) -> None:
         self._own = list(own)
         self.models = [*(pattern.model for pattern in own), *foreign]
-        self._typical = _known(np.array([pattern.typical for pattern in own]), np.array(typical))
-        self._handicap = handicap
-        self.weigh(None)
-
-    def weigh(self, edge: float | None) -> None:
-        """Weighs foreign models by ``edge``: the largest score of what is normal here.
-
-        None if that is not known yet: then foreign models count as much as own ones.
-        """
-        self.edge = edge
-        own, foreign = self._typical
-        level = own.mean()
-        excused = level if edge is None else max(level, self._handicap * edge)
-        self._weights = np.concatenate([level / own, excused / foreign])
+        here, elsewhere = _known(np.array([pattern.typical for pattern in own]), np.array(typical))
+        self._weights = here.mean() / np.concatenate([here, elsewhere])
 
     def answer(self, x: Array) -> Answer:
         """Lets the best model answer for a row."""
