@@ -33,7 +33,9 @@ def bad_files() -> None:
     write("narrow.csv", rows(1, 3)[:, :4], None)
     np.save("narrow.npy", rows(1, 3)[:, :4])
     np.save("flat.npy", np.ones(6))
-    elsewhere = Member("elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES))
+    elsewhere = Member(
+        "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), policy="merged"
+    )
     elsewhere.detector.learn_many(rows(1, 30))
     save(Path("elsewhere.evidence"), elsewhere.contribution())
 

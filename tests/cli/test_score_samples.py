@@ -79,7 +79,10 @@ def test_less_than_a_frame_has_no_line(elmgrove: Elmgrove, fan: Path) -> None:
 def test_frames_may_overlap(elmgrove: Elmgrove) -> None:
     X = samples(1, 300, more=9)
     spectrum = dataclasses.replace(SPECTRUM, step=20)
-    save(Path("fan.elm"), Member("fan", Detector.for_data(X, spectrum=spectrum, window=2)))
+    save(
+        Path("fan.elm"),
+        Member("fan", Detector.for_data(X, spectrum=spectrum, window=2), policy="merged"),
+    )
     write("normal.csv", X, NAMES)
     count = (len(X) - LENGTH) // 20 + 1
     ran = elmgrove("learn", "normal.csv", "--state", "fan.elm")

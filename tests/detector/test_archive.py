@@ -29,7 +29,7 @@ CONTRIBUTIONS = {
 
 def member(name: str = "fan", **settings: Any) -> Member:
     rule = PatternRule(start_rows=60, join=1.0, retire_after=200)
-    return Member(name, Detector(LAYER, patterns=rule, **settings))
+    return Member(name, Detector(LAYER, patterns=rule, **settings), policy="merged")
 
 
 def before_the_start(**settings: Any) -> Member:
@@ -166,7 +166,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
 
 
 def one_model() -> Member:
-    made = Member("fan", Detector(LAYER, window=3))
+    made = Member("fan", Detector(LAYER, window=3), policy="merged")
     made.detector.learn_many(mixed(1, 700))
     for row in mixed(2, 20):
         made.detector.observe(row)
@@ -232,7 +232,7 @@ SCORES = pytest.mark.parametrize("score", ["distance", "loss"])
 def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
     rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5)
-    made = Member(name, Detector(layer, score=score, patterns=rule, ridge=0.25))
+    made = Member(name, Detector(layer, score=score, patterns=rule, ridge=0.25), policy="merged")
     made.detector.learn_many(np.vstack(patterns))
     return made
 

@@ -35,7 +35,9 @@ from support.patterns import INPUTS, rows_of
 from support.peers import answering, heard, sync
 from support.serving import free_port, serving
 
-CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS))
+CHARTER = Charter(
+    "fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS), alarm="merged"
+)
 TWO = PatternRule(2, start_rows=40)
 #: Enough that those of one kind are told to be by evidence.
 ROWS = 600
@@ -290,7 +292,7 @@ def test_agents_of_two_kinds_in_one_federation(device: Start, tmp_path: Path) ->
     found = {}
     with serving(f"{tmp_path}/store.db") as server:
         for merge in ("everyone", "group"):
-            charter = Charter(f"fans-{merge}", CHARTER.basis)
+            charter = Charter(f"fans-{merge}", CHARTER.basis, alarm="merged")
             where = {"exchange": f"{server.base}/{charter.name}"}
             joining = {"token": server.found(charter).token, "merge": merge}
             named = {f"{name}-{merge}": rows for name, rows in MACHINES.items()}

@@ -66,7 +66,10 @@ def server(tmp_path: Path) -> Iterator[Server]:
 @contextmanager
 def devices(server: Server, known: Patterns) -> Iterator[tuple[Session, Session]]:
     """Device A, which has learned its pattern, and device B with another."""
-    token, url = server.found(Charter("fleet", known.basis)).token, f"{server.base}/fleet"
+    token, url = (
+        server.found(Charter("fleet", known.basis, alarm="merged")).token,
+        f"{server.base}/fleet",
+    )
     # A rate that a hundred rows suffice for.
     rate = FalseAlarmRate(0.05, confidence=0)
     with (

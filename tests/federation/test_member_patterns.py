@@ -24,7 +24,7 @@ from support.fleet_machine import LEAST as SMALL_LEAST
 from support.fleet_machine import NAMES, Device, FleetOnMemory
 from support.patterns import INPUTS, mixed, rows_of
 
-CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS))
+CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS), alarm="merged")
 LEAST = least_new_rows(CHARTER.basis)
 RULE = PatternRule(start_rows=40, join=0.1, most=MOST_PARTS)
 
@@ -411,7 +411,7 @@ def test_on_digits_cooperation_costs_little_and_adds_what_the_peers_know() -> No
     digits = load_digits()
     X, y = digits.data / 16.0, digits.target
     held_out = np.random.default_rng(0).random(len(X)) < 0.3
-    charter = Charter("digits", Basis(HiddenLayer(64, 16, seed=1), 64))
+    charter = Charter("digits", Basis(HiddenLayer(64, 16, seed=1), 64), alarm="merged")
     exchange = MemoryExchange(charter)
     sessions = {}
     for known in ((0, 1), (2, 3), (4, 5), (6, 7)):

@@ -98,6 +98,7 @@ LOSS = Golden(
             "evidence": {"energy": 1.890625, "count": 1.875},
             **SETTINGS,
         },
+        "policy": "merged",
         "heard": [
             {"origin": "Lüfter 1", "epoch": 2, "energy": 1.4375, "count": 2.0},
             {"origin": "fan-3", "epoch": 7, "energy": 2.625, "count": 2.0},
@@ -142,6 +143,7 @@ DISTANCE = Golden(
             "evidence": {"count": 1.75},
             **SETTINGS,
         },
+        "policy": "merged",
         "heard": [{"origin": "Lüfter 1", "epoch": 4, "count": 4.0}],
         "published": {"learned": 2, "count": 1.5},
         "lead": 3,

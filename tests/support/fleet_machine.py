@@ -24,15 +24,19 @@ from elmgrove.federation import (
 NAMES = ["fan", "fan-2", "fan 3", "Lüfter/4"]
 
 
-CHARTER = Charter("fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), ridge=0.1)
+CHARTER = Charter(
+    "fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), ridge=0.1, alarm="merged"
+)
 
 
 LEAST = least_new_rows(CHARTER.basis)
 
 #: Devices that score by distance: rows as they come, mixed or not, and two side by side.
-BY_DISTANCE = Charter("fans", Basis(HiddenLayer(3, 3), 3, score="distance"))
-MIXED = Charter("fans", Basis(HiddenLayer(3, 2, seed=5), 3, score="distance"))
-IN_WINDOWS = Charter("fans", Basis(HiddenLayer(3, 4, seed=5), 6, window=2, score="distance"))
+BY_DISTANCE = Charter("fans", Basis(HiddenLayer(3, 3), 3, score="distance"), alarm="merged")
+MIXED = Charter("fans", Basis(HiddenLayer(3, 2, seed=5), 3, score="distance"), alarm="merged")
+IN_WINDOWS = Charter(
+    "fans", Basis(HiddenLayer(3, 4, seed=5), 6, window=2, score="distance"), alarm="merged"
+)
 
 
 NOTHING = np.empty((0, 3))

@@ -12,7 +12,7 @@ from elmgrove.cli import DemoProcesses, DemoServer
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session, client, request
-from elmgrove.federation import Charter, Contribution, Member
+from elmgrove.federation import MERGED, Charter, Contribution, Member
 
 #: Founds a federation, and gives each device, by its name, its way there.
 Meeting = Callable[[Charter], Callable[[str], Exchange]]
@@ -61,7 +61,7 @@ class Fleet:
     def __init__(
         self, basis: Basis, rule: PatternRule | None = None, meeting: Meeting = in_memory
     ) -> None:
-        self._charter = Charter("paper", basis)
+        self._charter = Charter("paper", basis, alarm=MERGED)
         self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._sessions: dict[str, Session] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import Charter, Member
+from elmgrove.federation import MERGED, Charter, Member
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.fleet import Fleet, Meeting, in_memory
 from elmgrove_papers.measures import auc
@@ -96,7 +96,7 @@ class PatternDevices:
         self._data = data
         self._most = most
         self._rule = rule
-        self._charter = Charter("devices", basis)
+        self._charter = Charter("devices", basis, alarm=MERGED)
         self._states: dict[str, bytes] = {}
 
     @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import EVIDENCE, Charter, Member, Merged, require_distance
+from elmgrove.federation import EVIDENCE, MERGED, Charter, Member, Merged, require_distance
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient
 from elmgrove.rounds.messages import PLAIN, require_bits
 from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
@@ -118,7 +118,7 @@ class Plan:
         patterns = PatternRule() if self.rule == RuleName.groups else None
         # Fed-ELMS' β is that of no ridge.
         ridge = 0.0 if self.rule == RuleName.fedavg else self.ridge
-        member = Charter(NAME, self.basis, ridge).start(NAME, patterns=patterns)
+        member = Charter(NAME, self.basis, ridge, alarm=MERGED).start(NAME, patterns=patterns)
         member.rest_on(merged)
         return member
 

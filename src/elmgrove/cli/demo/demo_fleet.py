@@ -10,7 +10,7 @@ from elmgrove.algebra import Array, Basis, HiddenLayer
 from elmgrove.cli.demo.digits import PIXELS, Digits
 from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
 from elmgrove.exchange import client, request
-from elmgrove.federation import Charter, Member
+from elmgrove.federation import MERGED, Charter, Member
 from elmgrove.storage import load
 
 NAME = "digits"
@@ -34,7 +34,9 @@ class DemoFleet:
         self.names = [f"device-{digit}" for digit in range(devices)]
         # By loss, as in the papers: digits of several sorts are not one cloud.
         layer = HiddenLayer(PIXELS, units, seed=seed)
-        self.charter = Charter(NAME, Basis(layer, PIXELS, features=_names(), score="loss"))
+        self.charter = Charter(
+            NAME, Basis(layer, PIXELS, features=_names(), score="loss"), alarm=MERGED
+        )
 
     def join(self, server: DemoServer) -> None:
         """Makes the federation, and starts one agent for each digit."""
@@ -94,7 +96,9 @@ class DemoFleet:
 
 def difference(member: Member, rows: Array) -> float:
     """Compares a model with one that learned all these rows in one place (relative, β)."""
-    central = Charter(NAME, member.detector.basis, member.detector.model.ridge).start("central")
+    central = Charter(NAME, member.detector.basis, member.detector.model.ridge, alarm=MERGED).start(
+        "central"
+    )
     central.detector.learn_many(rows)
     beta = _beta(central)
     return float(np.abs(_beta(member) - beta).max() / np.abs(beta).max())
