@@ -46,8 +46,8 @@ def names(folder: Path) -> list[str]:
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path, old: Member) -> None:
-    save(tmp_path / "fan.elm", old)
     save(tmp_path / "fan.evidence", old.contribution())
+    save(tmp_path / "fan.elm", old)
     assert names(tmp_path) == ["fan.elm", "fan.evidence"]
     assert load(tmp_path / "fan.elm", Member.from_bytes).to_bytes() == old.to_bytes()
     assert load(tmp_path / "fan.evidence", Contribution.from_bytes) == old.contribution()

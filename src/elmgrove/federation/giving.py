@@ -12,6 +12,7 @@ from elmgrove.federation.entries import (
     require_origin,
 )
 from elmgrove.federation.member_state import Published
+from elmgrove.federation.policy import MERGED, require_policy
 
 
 def least_new_rows(basis: Basis) -> int:
@@ -33,10 +34,12 @@ class Giver:
     computed from the difference.
     """
 
-    def __init__(self, name: str, detector: Detector) -> None:
+    def __init__(self, name: str, detector: Detector, policy: str) -> None:
         require_origin(name)
+        require_policy(policy)
         self.name = name
         self.detector = detector
+        self.policy = policy
         self.published: Published | None = None
         #: Added to the rows learned, it makes the epoch.
         self.lead = 0
@@ -46,7 +49,8 @@ class Giver:
         return self._contribution(self._now(self.detector.parts))
 
     def _now(self, parts: tuple[Part, ...]) -> Published:
-        threshold = self.detector.threshold
+        # That of one model of everybody would be about others' rows as well.
+        threshold = math.inf if self.policy == MERGED else self.detector.threshold
         return Published(self.detector.learned, parts, threshold if threshold < math.inf else None)
 
     def _contribution(self, given: Published) -> Contribution:

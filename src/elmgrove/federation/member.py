@@ -61,11 +61,9 @@ class Member(Giver):
         merged: Merged | None = None,
         policy: str = UNKNOWN,
     ) -> None:
-        super().__init__(name, detector)
-        require_policy(policy)
+        super().__init__(name, detector, policy)
         self.ledger = Ledger() if ledger is None else ledger
         self.merged = merged
-        self.policy = policy
         self.notes: dict[str, Any] = {}
         if self.ledger.get(name) is not None:
             raise BadInput(f"{name!r} can't have received from itself")

@@ -31,6 +31,7 @@ async def create_federation(request: Request) -> Response:
         charter.members,
         hashed(token),
         time.time(),
+        charter.alarm,
     )
     if not await service.store.create_federation(made):
         raise Problem("taken", f"there is a federation {charter.name!r} already")

@@ -42,6 +42,7 @@ class Service:
                     "basis": federation.basis,
                     "ridge": federation.ridge,
                     "members": federation.members,
+                    "alarm": federation.alarm,
                 }
             )
         return self._charters[key]

@@ -40,14 +40,17 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 1
+VERSION = 2
+# What makes the tables of a version those of the next.
+_UPGRADES = {1: "ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'"}
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
 # a list of entries reads none. An entry that nothing superseded is the newest of its origin.
 TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
-        members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL)""",
+        members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
+        alarm {text} NOT NULL)""",
     """CREATE TABLE device (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,
@@ -69,8 +72,9 @@ TABLES = (
 
 
 def prepare(text: str, binary: str, *further: str) -> Operation[None]:
-    """Makes the tables in an empty data base; ``further`` statements are for one data base alone.
+    """Makes the tables in an empty data base, or makes older ones those of this release.
 
+    ``further`` statements are for one data base alone.
     ``text`` must be a type that compares by bytes: the order of names is part of the contract.
     """
     yield ("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)",)
@@ -81,8 +85,14 @@ def prepare(text: str, binary: str, *further: str) -> Operation[None]:
         for statement in further:
             yield (statement,)
         yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
-    elif versions[0][0] != VERSION:
+        return
+    version = versions[0][0]
+    if not min(_UPGRADES) <= version <= VERSION:
         raise BadFile(
-            f"the data base has version {versions[0][0]} of the tables and this release of "
-            f"elmgrove reads version {VERSION}: use the release that wrote it, or a newer one"
+            f"the data base has version {version} of the tables and this release of elmgrove "
+            f"reads versions {min(_UPGRADES)} to {VERSION}: use the release that wrote it, or a "
+            "newer one"
         )
+    for step in range(version, VERSION):
+        yield (_UPGRADES[step].format(text=text),)
+        yield ("UPDATE elmgrove_schema SET version = $1", step + 1)

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 S = TypeVar("S", bound="Enrolment")
 T = TypeVar("T")
 
-FEDERATION = "SELECT name, basis, ridge, members, token_hash, created FROM federation"
+FEDERATION = "SELECT name, basis, ridge, members, token_hash, created, alarm FROM federation"
 DEVICE = "SELECT name, key_hash, revoked, enrolled FROM device WHERE federation = $1"
 
 
@@ -148,17 +148,24 @@ def _insert_federation(made: FederationRow) -> Operation[bool]:
     if (yield from _exists(made.name)):
         return False
     members = None if made.members is None else json.dumps(made.members)
-    insert = "INSERT INTO federation VALUES ($1, $2, $3, $4, $5, $6)"
+    insert = "INSERT INTO federation VALUES ($1, $2, $3, $4, $5, $6, $7)"
     basis = json.dumps(made.basis)
-    yield (insert, made.name, basis, made.ridge, members, made.token_hash, made.created)
+    values = (made.name, basis, made.ridge, members, made.token_hash, made.created, made.alarm)
+    yield (insert, *values)
     return True
 
 
 def _federation(
-    name: str, basis: str, ridge: float, members: str | None, token_hash: str, created: float
+    name: str,
+    basis: str,
+    ridge: float,
+    members: str | None,
+    token_hash: str,
+    created: float,
+    alarm: str,
 ) -> FederationRow:
     patterns = None if members is None else tuple(json.loads(members))
-    return FederationRow(name, json.loads(basis), ridge, patterns, token_hash, created)
+    return FederationRow(name, json.loads(basis), ridge, patterns, token_hash, created, alarm)
 
 
 def _devices(federation: str, select: str, *arguments: str) -> Operation[list[DeviceRow]]:

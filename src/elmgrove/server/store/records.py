@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from elmgrove.federation import UNKNOWN
+
 
 @dataclass(frozen=True)
 class FederationRow:
     """A federation: devices that share a basis.
 
     ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets any device
-    join that has the token.
+    join that has the token. ``alarm`` is the policy of devices that state none.
     """
 
     name: str
@@ -19,6 +21,7 @@ class FederationRow:
     members: tuple[str, ...] | None
     token_hash: str
     created: float
+    alarm: str = UNKNOWN
 
 
 @dataclass(frozen=True)
