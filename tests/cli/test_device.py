@@ -63,7 +63,7 @@ def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Fe
 
 
 def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
-    run(elmgrove, "fan", "--like", "like.evidence")
+    run(elmgrove, "fan", "--like", "like.evidence", "--alarm", "merged")
     other = charter("fans").start("pump")
     other.detector.learn_many(rows(2, 20))
     other.offer()
@@ -95,7 +95,7 @@ def test_pull_says_what_does_not_fit(elmgrove: Elmgrove) -> None:
         listener.close()
     assert ran.code == 0
     assert "Left out: " in ran.err
-    assert "those of no other device" in ran.err
+    assert "fan now uses its own rows alone." in ran.err
 
 
 def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:

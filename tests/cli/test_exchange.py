@@ -15,7 +15,10 @@ from support.commands import Elmgrove, one_clear_line
 from support.fans import NAMES, rows, write
 
 
-def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
+def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
+    like = ("--like", "fan-1.evidence", "--confidence", 0, "--alarm", "merged")
+    fan_2.unlink()
+    assert elmgrove("learn", "normal-2.csv", "--state", fan_2, *like).code == 0
     score = ("score", "normal-1.csv", "--state", fan_2, "--format", "csv")
     alone, scored_alone = fan_2.read_bytes(), elmgrove(*score).out
 
@@ -66,6 +69,38 @@ def test_the_whole_story(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
     )
 
 
+def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -> None:
+    """The second stands in a warmer room: all is strange to the first, which then asks it."""
+    write("warm.csv", rows(2, 200, shift=40.0))
+    like = ("--like", fan_1, "--confidence", 0)
+    assert elmgrove("learn", "warm.csv", "--state", "fan-2.elm", *like).code == 0
+    assert elmgrove("share", "--state", "fan-2.elm").code == 0
+    broken = rows(4, 1, shift=40.0)
+    broken[0, 3] += 30.0
+    write("new.csv", np.vstack([rows(3, 199, shift=40.0), broken]))
+    score = ("score", "new.csv", "--state", fan_1, "--format", "csv")
+    alone = list(csv.DictReader(io.StringIO(elmgrove(*score).out)))
+    assert [(line["strange"], line["known"], line["anomalous"]) for line in alone] == [
+        ("1", "", "1")
+    ] * 200
+
+    before = fan_1.read_bytes()
+    ran = elmgrove("merge", "--state", fan_1, "fan-2.evidence")
+    assert "fan-2, 200 rows learned: taken in.\nfan-1 now asks and borrows from fan-2." in ran.err
+    ran = elmgrove(*score)
+    asked = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [line["score"] for line in asked] == [line["score"] for line in alone], "own model"
+    assert {line["strange"] for line in asked} == {"1"}
+    assert {(line["known"], line["anomalous"]) for line in asked} == {("fan-2", "0"), ("", "1")}
+    assert (asked[-1]["known"], asked[-1]["anomalous"]) == ("", "1"), "no normal of anybody"
+    known = sum(line["known"] == "fan-2" for line in asked)
+    assert known >= 190
+    said = f"{200 - known} of 200 rows are anomalous; {known} more are strange here, but known"
+    assert said in ran.err
+    assert elmgrove("forget", "--state", fan_1, "--origin", "fan-2").code == 0
+    assert fan_1.read_bytes() == before
+
+
 def test_several_files_are_merged_all_or_none(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
     write("normal-3.csv", rows(3, 150))
     elmgrove("learn", "normal-3.csv", "--state", "fan-3.elm", "--like", fan_1)
@@ -75,7 +110,7 @@ def test_several_files_are_merged_all_or_none(elmgrove: Elmgrove, fan_1: Path, f
     files = ["fan-1.evidence", "fan-3.evidence"]
     assert "bad.evidence" in one_clear_line(elmgrove("merge", "-s", fan_2, *files, "bad.evidence"))
     assert fan_2.read_bytes() == before
-    assert "those of fan-1, fan-3" in elmgrove("merge", "-s", fan_2, *files).err
+    assert "asks and borrows from fan-1, fan-3." in elmgrove("merge", "-s", fan_2, *files).err
     one_by_one = Path("other.elm")
     one_by_one.write_bytes(before)
     for file in reversed(files):

@@ -10,7 +10,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Member
+from elmgrove.federation import POLICIES, Member
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
@@ -40,7 +40,7 @@ def name(ask: Ask) -> str:
     """A federation whose devices are called fan-a or fan-b."""
     save(Path("like.evidence"), said("x", 99))
     made = f"made-{next(_numbers)}"
-    ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]")
+    ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--alarm", "merged")
     assert ran.code == 0
     Path("token").write_text(ran.out.strip())
     return made
@@ -166,15 +166,31 @@ def test_a_folder_needs_no_server(elmgrove: Elmgrove) -> None:
     ran = elmgrove(*create)
     assert (ran.code, ran.out) == (0, "")
     assert "--exchange shared" in ran.err
-    assert FolderExchange(Path("shared")).charter == charter("fans")
+    assert FolderExchange(Path("shared")).charter == charter("fans", alarm="unknown")
     assert elmgrove(*create).code == 0, "the same again"
     other = elmgrove(*create[:2], "pumps", *create[3:])
     assert "defines another federation" in one_clear_line(other)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_alarm_is_the_charters(
+    ask: Ask, elmgrove: Elmgrove, running_server: Server, policy: str
+) -> None:
+    save(Path("like.evidence"), said("x", 99))
+    how = ("--like", "like.evidence", "--alarm", policy)
+    made = f"alarm-{next(_numbers)}"
+    Path("token").write_text(ask("create", made, *how).out.strip())
+    assert f"alarm {policy}," in ask("show", made).out.replace("\n", " ")
+    run_device(running_server, made)
+    assert load(Path("fan-a.elm"), Member.from_bytes).policy == policy
+    assert elmgrove("federation", "create", "fans", *how, "--folder", "shared").code == 0
+    assert FolderExchange(Path("shared")).charter.alarm == policy
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        ("create fans --like like.evidence --alarm loud", "one of unknown, strange, merged"),
         ("create fans", "give one of them"),
         ("create fans --like like.evidence --data sample.csv", "give one of them"),
         ("create fans --like like.evidence --units 3", "--units: --like takes this from"),

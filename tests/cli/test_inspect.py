@@ -31,7 +31,7 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     assert shown.code == 0
     for text in ("fan-2.elm", "watching", '{"fan-1": 300}', "speed [m/s]", facts["fingerprint"]):
         assert text in shown.out
-    assert facts["uses"] == "its own rows and those received"
+    assert facts["uses"] == "its own rows, and asks and borrows from those received"
     for text in facts:
         assert text in shown.out
     assert facts["uses"] in shown.out

@@ -37,12 +37,13 @@ def judged(detector: Detector, where: str, row: list[float]) -> tuple[Verdict, d
 def test_a_verdict_has_every_field(detector: Detector) -> None:
     verdict, told = judged(detector, "fan.csv, line 17", [0.0, 0.0, 50.0, 0.0])
     assert list(told) == [
-        "where", "score", "threshold", "state", "anomalous", "learned", "alarm", "promoted",
-        "pattern", "flagged", "causes",
+        "where", "score", "threshold", "state", "strange", "known", "anomalous", "learned",
+        "alarm", "promoted", "pattern", "flagged", "causes",
     ]  # fmt: skip
     assert told["where"] == "fan.csv, line 17"
     assert told["score"] == verdict.score > told["threshold"] == verdict.threshold
     assert told["state"] == "watching"
+    assert (told["strange"], told["known"]) == (True, [])
     assert (told["anomalous"], told["learned"], told["alarm"]) == (True, False, True)
     assert (told["promoted"], told["pattern"]) == (0, 0)
     assert told["flagged"] == {

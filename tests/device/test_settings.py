@@ -26,6 +26,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "only": ("anomalies", "alarms", "all"),
     "patterns": ("auto", "3", "2"),
     "window": ("7", "auto", "1"),
+    "alarm": ("strange", "merged", "unknown"),
     "score": ("loss", "distance", "loss"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),

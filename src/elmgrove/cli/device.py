@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import Ca, SavedState, notes
+from elmgrove.cli.options import Ca, SavedState, note_others, notes
 from elmgrove.device import PREFIX, Agent, NobodyReads, Settings, help_of, read_settings, type_of
 from elmgrove.exchange import Session, keyfile, open_exchange
 from elmgrove.federation import Member
@@ -78,8 +78,7 @@ def pull(
         for error in member.receive_all(pull_from(url, token=token)):
             notes.print(f"Left out: {error}")
         save(state, member)
-    others = ", ".join(held.origin for held in member.ledger) or "no other device"
-    notes.print(f"{member.name} now uses its own rows and those of {others}.")
+    note_others(member)
 
 
 @device.command()

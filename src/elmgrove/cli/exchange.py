@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.cli.options import SavedState, notes
+from elmgrove.cli.options import SavedState, note_others, notes
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.federation import Contribution, Member
+from elmgrove.federation import MERGED, Contribution, Member
 from elmgrove.storage import load, locked, save
 
 
@@ -56,9 +56,9 @@ def merge(
         typer.Argument(help="Files that others shared.", exists=True, dir_okay=False),
     ],
 ) -> None:
-    """Add what others learned, as if this device had learned their rows.
+    """Take in what others learned: whom to ask about strange rows, and to borrow from.
 
-    Merging a file twice changes nothing; a newer file of the same origin replaces the older.
+    A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging a file twice changes nothing; a newer file of the same origin replaces the older.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
@@ -73,10 +73,9 @@ def merge(
         if any(taken):
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
-        outcome = "merged" if new else "nothing new"
+        outcome = ("merged" if member.policy == MERGED else "taken in") if new else "nothing new"
         notes.print(f"{contribution.origin}, {_rows(contribution)} learned: {outcome}.")
-    others = ", ".join(held.origin for held in member.ledger)
-    notes.print(f"{member.name} now uses its own rows and those of {others}.")
+    note_others(member)
 
 
 def forget(

@@ -14,6 +14,7 @@ from elmgrove.algebra import Basis
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
+    AlarmName,
     Ca,
     Drop,
     ScalingName,
@@ -33,7 +34,7 @@ from elmgrove.cli.options import (
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import Charter, address_of, basis_of
+from elmgrove.federation import UNKNOWN, Charter, address_of, basis_of
 from elmgrove.storage import load
 
 federation = typer.Typer(
@@ -116,6 +117,7 @@ def create(
         list[str] | None,
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
     ] = None,
+    alarm: AlarmName = UNKNOWN,
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -149,7 +151,8 @@ def create(
             score=score,
             spectrum=bands,
         )
-    charter = Charter(name, basis, ridge, None if member is None else tuple(member))
+    members = None if member is None else tuple(member)
+    charter = Charter(name, basis, ridge, members, alarm)
     if folder is not None:
         FolderExchange.create(folder, charter)
         note_window(choice)
@@ -191,7 +194,7 @@ def show(
     console.print(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
         f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
-        f"score {basis.score}, ridge {charter.ridge:g}, "
+        f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
         f"members {', '.join(charter.members or ['any'])}",
         highlight=False,
     )

@@ -11,7 +11,14 @@ from rich.table import Table as Grid
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.cli.options import percent
 from elmgrove.detector import Detector
-from elmgrove.federation import EVIDENCE_FORMAT, STATE_FORMAT, Contribution, Member, format_of
+from elmgrove.federation import (
+    EVIDENCE_FORMAT,
+    MERGED,
+    STATE_FORMAT,
+    Contribution,
+    Member,
+    format_of,
+)
 from elmgrove.rounds import (
     CLASSIFIER_FORMAT,
     COMPACT_FORMAT,
@@ -80,6 +87,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
         "flagged": _flagged_facts(detector),
+        "alarm": member.policy,
         "received from": {held.origin: _rows(held) for held in member.ledger},
         "uses": _sum_facts(member),
         "rows published": 0 if member.published is None else member.published.learned,
@@ -100,7 +108,10 @@ def _flagged_facts(detector: Detector) -> str:
 
 def _sum_facts(member: Member) -> str:
     if member.merged is None:
-        return "its own rows" + (" and those received" if len(member.ledger) else "")
+        if not len(member.ledger):
+            return "its own rows"
+        asked = ", and asks and borrows from those received"
+        return "its own rows" + (" and those received" if member.policy == MERGED else asked)
     others = "1 other" if member.merged.devices == 1 else f"{member.merged.devices} others"
     return f"its own rows and {others} of {member.merged.federation!r}"
 
@@ -111,6 +122,7 @@ def _contribution_facts(contribution: Contribution) -> dict[str, Any]:
         "holds": "evidence to give away",
         "origin": contribution.origin,
         "rows": _rows(contribution),
+        "threshold": contribution.threshold,
         "admissible": "yes" if verdict else f"no: {verdict.reason}",
         **_evidence_facts(contribution.evidence),
     }

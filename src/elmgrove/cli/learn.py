@@ -12,6 +12,7 @@ from elmgrove.cli.lesson import PART, Lesson
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
+    AlarmName,
     Data,
     Drop,
     ScalingName,
@@ -44,7 +45,7 @@ from elmgrove.detector import (
     Threshold,
 )
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member, basis_of
+from elmgrove.federation import UNKNOWN, Member, basis_of
 from elmgrove.storage import Table, load, locked, save
 
 Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
@@ -101,6 +102,7 @@ def learn(
     confidence: Confidence = 0.95,
     threshold: Fixed = None,
     sigma: Sigma = None,
+    alarm: AlarmName = UNKNOWN,
 ) -> None:
     """Learn what normal rows look like, and make the state or go on with it.
 
@@ -126,6 +128,7 @@ def learn(
         confidence=confidence,
         threshold=threshold,
         sigma=sigma,
+        alarm=alarm,
     )
     choice: Choice | None = None
     with locked(state):
@@ -180,6 +183,7 @@ class NewDevice:
     confidence: float
     threshold: float | None
     sigma: float | None
+    alarm: str
 
     def start(self, state: Path, table: Table) -> Member:
         """Makes a device that has learned nothing yet, for rows like these."""
@@ -188,9 +192,9 @@ class NewDevice:
             basis,
             ridge=self.ridge,
             forgetting=self.forgetting,
-            threshold=self._policy(),
+            threshold=self._limit(),
         )
-        return Member(self.name or state.stem, detector)
+        return Member(self.name or state.stem, detector, policy=self.alarm)
 
     @cached_property
     def given(self) -> Basis | None:
@@ -215,7 +219,7 @@ class NewDevice:
             spectrum=chosen_spectrum(self.spectrum),
         )
 
-    def _policy(self) -> Threshold:
+    def _limit(self) -> Threshold:
         if self.threshold is not None and self.sigma is not None:
             raise BadInput("--threshold and --sigma are two ways to the same thing: choose one")
         if self.threshold is not None:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis, Spectrum
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
+from elmgrove.federation import MERGED, POLICIES, Member
 from elmgrove.storage import Table, read_table
 
 #: Notes about the work, as opposed to its result, go to standard error.
@@ -93,6 +94,13 @@ SpectrumText = Annotated[
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
 Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
 Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
+AlarmName = Annotated[
+    str,
+    new_state_option(
+        f"{', '.join(POLICIES)}: a strange row is anomalous unless another device knows it; in any "
+        "case; or one model of everybody decides."
+    ),
+]
 
 
 def require_not_given(context: typer.Context, options: Iterable[str], because: str) -> None:
@@ -120,6 +128,17 @@ def note_window(choice: Choice | None) -> None:
     """Notes which window was chosen, and why; nothing where a file says it."""
     if choice is not None:
         notes.print(f"Window of {choice.window}: {choice.reason}.")
+
+
+def note_others(member: Member) -> None:
+    """Notes from whom a device learns, and what they are to it."""
+    others = ", ".join(held.origin for held in member.ledger)
+    if not others:
+        notes.print(f"{member.name} now uses its own rows alone.")
+    elif member.policy == MERGED:
+        notes.print(f"{member.name} now uses its own rows and those of {others}.")
+    else:
+        notes.print(f"{member.name} now asks and borrows from {others}.")
 
 
 def percent(share: float) -> str:

@@ -12,8 +12,8 @@ from elmgrove.detector.model import SingleModel
 from elmgrove.detector.single import single_model, typical_score
 from elmgrove.errors import BadInput
 
-# Another's threshold counts at most as so many times one's own: whoever states a large one would
-# excuse everything.
+# Another's threshold counts at most as so many times one's own: a device that states a large one
+# would excuse everything.
 _TRUSTED = 3.0
 
 

@@ -34,8 +34,8 @@ class Gaussian:
     """One Gaussian for all normal rows, whose moments are sums that can be merged.
 
     What others know is one sum on which it rests. Rows that are learned wait and are added many at
-    a time, and the distance is computed again from time to time; the evidence,
-    and a score that is asked for by itself, are always those of all rows.
+    a time, and the distance is computed again from time to time; the evidence, and a score that is
+    asked for by itself, are always those of all rows.
     """
 
     #: There are no patterns to tell apart.
@@ -50,8 +50,7 @@ class Gaussian:
             raise BadInput(
                 f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}"
             )
-        # It is not used by a distance, but kept with the settings.
-        require_ridge(ridge)
+        require_ridge(ridge)  # a distance has no use for it, but it is kept with the settings
         self.basis = basis
         self.ridge, self.forgetting, self.dtype = float(ridge), float(forgetting), np.dtype(dtype)
         self.version = 0
@@ -282,8 +281,7 @@ class Gaussian:
         So a detector that goes on from it gives the scores it would have given.
         """
         numbers, arrays = pack_evidence(self._sums.settled)
-        waiting = np.array(self._sums.rows_waiting)
-        return {"evidence": numbers}, {**arrays, "waiting": waiting}
+        return {"evidence": numbers}, {**arrays, "waiting": np.array(self._sums.rows_waiting)}
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]

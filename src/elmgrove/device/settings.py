@@ -12,8 +12,11 @@ from elmgrove.algebra import SCORES, Spectrum
 from elmgrove.detector import PatternRule, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
+    MERGED,
     POLICIES,
     RULES,
+    STRANGE,
+    UNKNOWN,
     Cost,
     Rule,
     require_distance,
@@ -92,9 +95,8 @@ class Settings:
     ] = 1.0
     alarm: Annotated[
         str,
-        "What is an alarm: a strange row that is unknown to all others, any strange row, or what "
-        f"one model of everybody finds strange ({', '.join(POLICIES)}); '' = as the federation "
-        "says, or as before.",
+        f"What is anomalous: {UNKNOWN} (strange here, and no other device knows it), {STRANGE}, or "
+        f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
     ] = ""
     alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
     alarm_n: Annotated[int, "New device: ...among so many."] = 1
@@ -103,7 +105,8 @@ class Settings:
     def __post_init__(self) -> None:
         _require_choice("only", self.only, ("all", "anomalies", "alarms"))
         _require_choice("score", self.score, SCORES)
-        _require_choice("alarm", self.alarm, ("", *POLICIES))
+        if self.alarm:
+            _require_choice("alarm", self.alarm, POLICIES)
         if self.exchange and (self.peers or self.listen):
             raise BadInput("exchange and peers: what comes by both would count twice; choose one")
         if self.listen and not _is_address(self.listen):
