@@ -1,6 +1,7 @@
 """Entries travel as bytes that anybody may have written: contributions, departures, bundles."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -224,6 +225,39 @@ def test_a_name_that_can_not_be_printed_is_refused(origin: str) -> None:
 def test_an_epoch_is_a_number_of_rows(epoch: Any) -> None:
     with pytest.raises(BadInput, match="epoch"):
         Contribution("fan", epoch, (Evidence.zero(BASIS),))
+
+
+# Where strange begins there
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_a_threshold_travels_and_older_files_state_none(golden: Golden) -> None:
+    older = Contribution.from_bytes(golden.blob)
+    assert older.threshold is None
+    stated = replace(older, threshold=2.5)
+    fields, _ = unseal(EVIDENCE_FORMAT, stated.to_bytes())
+    assert fields == golden.fields | {"threshold": 2.5}
+    assert Contribution.from_bytes(stated.to_bytes()) == stated != older
+
+
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, -1.0, "3", True, 3, [3.0]])
+def test_a_threshold_is_a_finite_number_from_0_on(threshold: Any) -> None:
+    with pytest.raises(BadInput, match="threshold"):
+        Contribution("fan", 1, (Evidence.zero(BASIS),), threshold)
+
+
+@pytest.mark.parametrize("threshold", [-1.0, "3", True, 3, [3.0]])
+def test_a_threshold_that_is_sealed_all_the_same_is_refused(threshold: Any) -> None:
+    with pytest.raises(BadFile, match="threshold"):
+        Contribution.from_bytes(resealed({"threshold": threshold}, {}))
+
+
+@pytest.mark.parametrize("text", [b"    NaN", b"1e99999", b"-1e9999"])
+def test_a_threshold_that_json_makes_no_number_of_is_refused(text: bytes) -> None:
+    blob = resealed({"threshold": 12345.0}, {})
+    assert blob.count(b"12345.0") == 1
+    with pytest.raises(BadFile):
+        Contribution.from_bytes(blob.replace(b"12345.0", text))
 
 
 # Sealed by a program that does not follow the rules

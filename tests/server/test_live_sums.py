@@ -111,6 +111,11 @@ def set_field(name: str, value: object) -> bytes:
     return resealed(lambda fields, _: fields.__setitem__(name, value))
 
 
+def set_threshold(text: bytes) -> bytes:
+    """With a threshold that only JSON knows how to write."""
+    return set_field("threshold", 12345.0).replace(b"12345.0", text)
+
+
 def relabelled(old: bytes, new: bytes) -> bytes:
     """With another name for the kind of numbers in an array of none."""
     blob = resealed(lambda _, arrays: arrays.__setitem__("W", np.ones(0)))
@@ -140,6 +145,10 @@ BAD = {
     "more than the rows give": (set_entry("U", 0, 31.0), 422, "can't give more"),
     "more than the energy": (set_field("energy", 1e-3), 422, "explain"),
     "negative energy": (set_field("energy", -1.0), 422, "negative"),
+    "a negative threshold": (set_field("threshold", -1.0), 400, "threshold"),
+    "a threshold in words": (set_field("threshold", "3"), 400, "threshold"),
+    "a threshold that is no number": (set_threshold(b"    NaN"), 400, ""),
+    "an infinite threshold": (set_threshold(b"1e99999"), 400, ""),
     "negative count": (set_field("count", -1.0), 422, "negative"),
     "too large": (set_field("count", 1e201), 422, "can't be added up"),
     "too large to be judged": (overflowing(), 422, "the evidence of 'fan-1'"),

@@ -1,0 +1,149 @@
+"""Others are asked by name: whether a row that is strange here would have been normal there."""
+
+import math
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
+from elmgrove.detector import Other
+from support.contributions import DISTANT, cloud
+from support.moments import moments_of
+
+ME, PEER, NOBODY = 0, 1, 2
+
+
+def watching(kind: int = ME, **settings: object) -> Detector:
+    """A detector that has earned its alarms, on rows of one kind."""
+    soon = FalseAlarmRate(confidence=0.0)
+    made = Detector.for_basis(DISTANT, threshold=soon, **settings)
+    made.learn_many(cloud(kind, 1))
+    assert made.state == "watching"
+    return made
+
+
+def other(name: str, *kinds: int, threshold: float | None = None) -> Other:
+    """A device for which rows of these kinds are normal."""
+    stated = watching(kinds[0]).threshold if threshold is None else threshold
+    return Other(name, tuple(moments_of(DISTANT, cloud(kind, 1)) for kind in kinds), stated)
+
+
+def test_a_row_is_strange_here_and_known_there_by_name() -> None:
+    me, alone = watching(), watching()
+    me.consult([other("fan-2", PEER), other("fan-3", 5)])
+    for row, plain in zip(cloud(PEER, 7, 60), alone.observe_many(cloud(PEER, 7, 60)), strict=True):
+        verdict = me.observe(row)
+        assert verdict.score == pytest.approx(plain.score, rel=1e-9), "its model is its own"
+        assert verdict.strange
+        assert verdict.known in ((), ("fan-2",))
+        assert verdict.anomalous is (verdict.known == ())
+        assert not verdict.learned
+        assert plain.anomalous
+    known = [one.known for one in me.observe_many(cloud(PEER, 8, 200))]
+    assert known.count(("fan-2",)) >= 190
+
+
+def test_what_nobody_knows_is_anomalous() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER)])
+    for verdict in me.observe_many(cloud(NOBODY, 7, 20)):
+        assert (verdict.strange, verdict.known, verdict.anomalous) == (True, (), True)
+
+
+def test_an_excused_row_is_no_alarm_and_no_excuse_for_the_next() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER)])
+    middle = cloud(PEER, 1).mean(axis=0)
+    assert [me.observe(middle).alarm for _ in range(3)] == [False] * 3
+    assert me.observe(cloud(NOBODY, 1).mean(axis=0)).alarm
+
+
+def test_where_others_excuse_nothing_they_are_named_all_the_same() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER)], excused=False)
+    verdict = me.observe(cloud(PEER, 1).mean(axis=0))
+    assert (verdict.strange, verdict.known, verdict.anomalous) == (True, ("fan-2",), True)
+    assert verdict.alarm
+
+
+def test_a_device_with_several_patterns_is_named_with_the_number() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER, NOBODY, threshold=3.0), other("fan-3", NOBODY)])
+    assert me.observe(cloud(PEER, 1).mean(axis=0)).known == ("fan-2 (pattern 1)",)
+    assert me.observe(cloud(NOBODY, 1).mean(axis=0)).known == ("fan-2 (pattern 2)", "fan-3")
+
+
+def test_what_is_normal_here_is_asked_nobody() -> None:
+    me = watching()
+    me.consult([other("fan-2", ME)])
+    verdict = me.observe(cloud(ME, 1).mean(axis=0))
+    assert (verdict.strange, verdict.known, verdict.learned) == (False, (), True)
+
+
+def test_between_two_others_lies_nobodys_normal() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER), other("fan-3", NOBODY)])
+    between = (cloud(PEER, 1).mean(axis=0) + cloud(NOBODY, 1).mean(axis=0)) / 2.0
+    assert me.observe(between).known == ()
+
+
+def test_a_huge_threshold_excuses_no_more_than_three_times_ones_own() -> None:
+    me = watching()
+    me.consult([other("liar", PEER, threshold=1e300)])
+    assert {verdict.known for verdict in me.observe_many(cloud(NOBODY, 7, 20))} == {()}
+    limit = me.gate.limit()
+    X = cloud(PEER, 9, 300) + np.linspace(0.0, 4.0, 300)[:, np.newaxis]
+    scores = me.elsewhere.scores(X)
+    assert scores.min() < 3.0 * limit < scores.max()
+    named = [known == ("liar",) for known in me.elsewhere.known_each(X, limit)]
+    assert named == (scores <= 3.0 * limit).tolist()
+
+
+def test_a_threshold_of_nothing_excuses_nothing() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER, threshold=0.0)])
+    assert {verdict.known for verdict in me.observe_many(cloud(PEER, 7, 20))} == {()}
+
+
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, -1.0])
+def test_what_is_no_threshold_is_refused(threshold: float) -> None:
+    with pytest.raises(BadInput, match="threshold of 'fan-2'"):
+        other("fan-2", PEER, threshold=threshold)
+
+
+def test_another_basis_is_refused_and_those_asked_before_stay() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER)])
+    unlike = Basis(HiddenLayer(6, 5), 6, score="distance")
+    with pytest.raises(Mismatch):
+        me.consult([Other("fan-3", (moments_of(unlike, cloud(NOBODY, 1)),), 3.0)])
+    assert me.observe(cloud(PEER, 1).mean(axis=0)).known == ("fan-2",)
+
+
+def test_one_who_has_seen_nothing_is_not_asked() -> None:
+    me = watching()
+    me.consult([Other("fan-2", (Detector.for_basis(DISTANT).evidence,), 3.0)])
+    assert len(me.elsewhere) == 0
+
+
+def test_known_at_says_what_observing_says() -> None:
+    me = watching()
+    me.consult([other("fan-2", PEER)])
+    rows = np.vstack([cloud(PEER, 7, 20), cloud(NOBODY, 7, 5)])
+    asked = [me.known_at(rows, index) for index in range(len(rows))]
+    assert asked == [verdict.known for verdict in me.observe_many(rows)]
+    assert asked[-5:] == [()] * 5
+
+
+def test_the_same_loan_again_changes_no_score() -> None:
+    me = Detector.for_basis(DISTANT)
+    me.learn_many(cloud(ME, 1, 10))
+    alone = me.score_many(cloud(ME, 2, 20))
+    loan = other("fan-2", PEER).parts[0].weighted(1.0 / 600.0)
+    me.consult([], loan)
+    lent, version = me.score_many(cloud(ME, 2, 20)), me.model.version
+    assert not np.allclose(lent, alone)
+    me.consult([other("fan-2", PEER)], loan)
+    assert me.model.version == version
+    me.consult([])
+    np.testing.assert_array_equal(me.score_many(cloud(ME, 2, 20)), alone)

@@ -1,0 +1,174 @@
+"""What others are to a device: whom it asks, from whom it borrows, or with whom it is one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
+from elmgrove.algebra import lent_together
+from elmgrove.federation import POLICIES, Charter, Contribution, Departure, Member, Merged
+from support.contributions import DISTANT, cloud
+
+ME, PEER, NOBODY = 0, 1, 2
+SOON = FalseAlarmRate(confidence=0.0)
+ASKING = [policy for policy in POLICIES if policy != "merged"]
+
+
+def member(
+    name: str, kind: int = ME, count: int = 600, policy: str = "unknown", **settings: Any
+) -> Member:
+    settings.setdefault("threshold", SOON)
+    made = Member(name, Detector.for_basis(DISTANT, **settings), policy=policy)
+    made.detector.learn_many(cloud(kind, 1, count))
+    return made
+
+
+def said(name: str, kind: int = PEER, count: int = 600, **settings: Any) -> Contribution:
+    return member(name, kind, count, **settings).contribution()
+
+
+def middle(kind: int) -> np.ndarray:
+    return np.asarray(cloud(kind, 1).mean(axis=0))
+
+
+# What is made of a strange row
+
+
+@pytest.mark.parametrize(("policy", "anomalous"), [("unknown", False), ("strange", True)])
+def test_a_row_that_another_knows_is_excused_or_not(policy: str, anomalous: bool) -> None:
+    me = member("fan-1", policy=policy)
+    assert me.detector.observe(middle(PEER)).anomalous, "nobody is asked yet"
+    me.receive(said("fan-2"))
+    verdict = me.detector.observe(middle(PEER))
+    assert (verdict.strange, verdict.known, verdict.anomalous) == (True, ("fan-2",), anomalous)
+    assert me.detector.observe(middle(NOBODY)).anomalous
+    assert me.detector.received is None, "its model is its own"
+
+
+def test_one_model_of_everybody_asks_nobody() -> None:
+    me = member("fan-1", policy="merged")
+    me.receive(said("fan-2"))
+    assert me.detector.received == said("fan-2").evidence
+    assert (len(me.detector.elsewhere), me.detector.loan) == (0, None)
+    assert not me.detector.observe(middle(PEER)).strange
+
+
+def test_a_device_with_patterns_is_named_with_the_number() -> None:
+    peer = Member("fan-2", Detector.for_basis(DISTANT, patterns=PatternRule(2), threshold=SOON))
+    both = np.stack([cloud(PEER, 1), cloud(NOBODY, 1)], axis=1).reshape(-1, 6)
+    peer.detector.learn_many(both)
+    assert len(peer.contribution().parts) == 2
+    me = member("fan-1")
+    me.receive(Contribution.from_bytes(peer.contribution().to_bytes()))
+    names = {me.detector.observe(middle(kind)).known for kind in (PEER, NOBODY)}
+    assert names == {("fan-2 (pattern 1)",), ("fan-2 (pattern 2)",)}
+
+
+def test_one_who_is_still_learning_excuses_nothing_but_lends() -> None:
+    peer = said("fan-2", threshold=FalseAlarmRate(), count=100)
+    assert peer.threshold is None
+    me = member("fan-1")
+    me.receive(peer)
+    verdict = me.detector.observe(middle(PEER))
+    assert (verdict.known, verdict.anomalous) == ((), True)
+    assert me.detector.loan == lent_together([peer.lent])
+
+
+def test_who_left_or_is_forgotten_is_asked_no_more() -> None:
+    me = member("fan-1")
+    for _ in range(2):
+        me.receive(said("fan-2"))
+        assert me.detector.observe(middle(PEER)).known == ("fan-2",)
+        me.forget("fan-2")
+        assert (me.detector.observe(middle(PEER)).known, me.detector.loan) == ((), None)
+    me.receive(said("fan-2"))
+    me.receive(Departure("fan-2", 601))
+    assert (me.detector.observe(middle(PEER)).known, me.detector.loan) == ((), None)
+
+
+# What is told of oneself
+
+
+def test_a_threshold_is_told_once_there_is_one_and_it_is_ones_own() -> None:
+    me = member("fan-1")
+    assert me.contribution().threshold == me.detector.threshold
+    assert member("fan-1", count=100, threshold=FalseAlarmRate()).contribution().threshold is None
+    assert member("fan-1", policy="merged").contribution().threshold is None
+
+
+# Another policy
+
+
+@pytest.mark.parametrize("before", POLICIES)
+@pytest.mark.parametrize("after", POLICIES)
+def test_following_another_policy_is_having_followed_it(before: str, after: str) -> None:
+    me, other = member("fan-1", count=10, policy=before), member("fan-1", count=10, policy=after)
+    for one in (me, other):
+        one.receive(said("fan-2"))
+        one.receive(said("fan-3", NOBODY))
+    me.follow(after)
+    assert (me.policy, me.detector.excused) == (after, after == "unknown")
+    assert (me.detector.loan, me.detector.received) == (
+        other.detector.loan,
+        other.detector.received,
+    )
+    assert len(me.detector.elsewhere) == len(other.detector.elsewhere)
+    X = np.vstack([cloud(kind, 3, 20) for kind in (ME, PEER, NOBODY)])
+    np.testing.assert_allclose(me.detector.score_many(X), other.detector.score_many(X), rtol=1e-9)
+
+
+def test_of_one_sum_nobody_can_be_asked() -> None:
+    me = member("fan-1", policy="merged")
+    alone = member("fan-1").detector.score_many(cloud(PEER, 3, 20))
+    me.rest_on(Merged("fans", 1, 1, (said("fan-2").evidence,)))
+    me.follow("strange")
+    assert (me.merged, me.detector.received) == (None, None)
+    np.testing.assert_allclose(me.detector.score_many(cloud(PEER, 3, 20)), alone, rtol=1e-9)
+
+
+def test_a_policy_that_is_none_is_refused_and_changes_nothing() -> None:
+    me = member("fan-1", policy="strange")
+    with pytest.raises(BadInput, match="unknown, strange, merged, not 'loud'"):
+        me.follow("loud")
+    assert me.policy == "strange"
+    for make in (lambda: member("x", policy="loud"), lambda: Charter("x", DISTANT, alarm="loud")):
+        with pytest.raises(BadInput, match="alarm must be one of"):
+            make()
+
+
+def test_a_device_has_the_federations_policy_or_states_its_own() -> None:
+    charter = Charter.from_fields(Charter("fans", DISTANT, alarm="strange").fields)
+    assert charter.start("a").policy == "strange"
+    assert charter.start("a", policy="merged").policy == "merged"
+    older = Charter("fans", DISTANT, alarm="strange").fields
+    del older["alarm"]
+    assert Charter.from_fields(older).alarm == "unknown"
+
+
+# On disk
+
+
+@pytest.mark.parametrize("patterns", [None, PatternRule(2, start_rows=8)], ids=["one", "two"])
+@pytest.mark.parametrize("count", [8, 21, 600])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_saved_device_goes_on_as_if_it_had_not_been_saved(
+    policy: str, count: int, patterns: PatternRule | None
+) -> None:
+    me = member("fan-1", count=count, policy=policy, patterns=patterns)
+    me.receive(said("fan-2"))
+    me.receive(said("fan-3", NOBODY, 100, threshold=FalseAlarmRate()))
+    me.detector.observe_many(cloud(ME, 5, 7))
+    me.offer(guarded=False)
+    again = Member.from_bytes(me.to_bytes())
+    assert (again.policy, again.published, again.shared) == (policy, me.published, me.shared)
+    assert [one.threshold for one in again.ledger] == [one.threshold for one in me.ledger]
+    assert again.detector.loan == me.detector.loan
+    assert (me.detector.loan is None) == (policy == "merged")
+    assert again.to_bytes() == me.to_bytes()
+    rows = np.vstack([cloud(ME, 6, 30), cloud(PEER, 6, 10), cloud(5, 6, 3), cloud(ME, 7, 20)])
+    expected = me.detector.observe_many(rows)
+    assert again.detector.observe_many(rows) == expected
+    if count == 600 and policy in ASKING:
+        assert ("fan-2",) in {verdict.known for verdict in expected}
+    assert again.to_bytes() == me.to_bytes()
