@@ -8,7 +8,7 @@ from elmgrove.exchange import connect
 where, name, token = [*sys.argv[1:], ""][:3]
 rate = FalseAlarmRate(0.02)
 with connect(where, name, token=token or None, state=f"{name}.elm", threshold=rate) as device:
-    print(device.sync())  # from its first row on it knows what the others know
+    print(device.sync())  # from now on it asks the others, and borrows from them
     next(sys.stdin)  # the names of the columns
     for number, line in enumerate(sys.stdin, start=2):
         row = [float(cell) for cell in line.split(",")]

@@ -40,7 +40,9 @@ def name(ask: Ask) -> str:
     """A federation whose devices are called fan-a or fan-b."""
     save(Path("like.evidence"), said("x", 99))
     made = f"made-{next(_numbers)}"
-    ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--alarm", "merged")
+    ran = ask(
+        "create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--alarm", "merged"
+    )
     assert ran.code == 0
     Path("token").write_text(ran.out.strip())
     return made
