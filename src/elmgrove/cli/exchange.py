@@ -58,7 +58,8 @@ def merge(
 ) -> None:
     """Take in what others learned: whom to ask about strange rows, and to borrow from.
 
-    A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging a file twice changes nothing; a newer file of the same origin replaces the older.
+    A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging
+    a file twice changes nothing; a newer file of the same origin replaces the older.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
