@@ -1,7 +1,6 @@
 """What is said of a fleet: what a loan gained, whom it hurt, and whether that is enough."""
 
 import pytest
-
 from benchmarks.quality import fleets
 from benchmarks.quality.measure import Quality
 from benchmarks.quality.runs import Record, Results
