@@ -49,6 +49,10 @@ learn and score one device with one thread, n devices.
   third pair of one split (n says on how many). Targets compare on the same pairs and splits.
 - The stream: a detector made for the first {FIRST_ROWS:,} rows of a server, which then observes all
   rows from the first on; counted are rows while it watches.
+- Fleets: each device in turn has learned so many of its rows (from two places of them; all, once)
+  and all others all of theirs. Scaling and window are those of a federation made with the others'
+  rows. Alone it uses none of them, by the loan how their readings move together (the default), by
+  everyone and benefit one model of its rows and those of all, or of those chosen.
 - Simulated machines learn {TRAINING_ROWS:,} rows, see {LEAD} more normal ones, and then faults:
   blocks of {BLOCK} rows and {SINGLES} single rows, {FAULTY} times, each time of another sensor if
   there is one. A residual σ is the standard deviation of a sensor given the others, from the true

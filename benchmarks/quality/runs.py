@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import battery, pairs
+from benchmarks.quality import battery, fleets, pairs
 from benchmarks.quality.battery import Case, Flagged
 from benchmarks.quality.machines import KINDS, SENSORS
 from benchmarks.quality.measure import Quality, Stream, measured, streamed
@@ -20,6 +20,7 @@ from benchmarks.quality.sets import SETS, devices_of
 #: The one set whose devices are also observed as streams.
 STREAMED = "SMD"
 BATTERY = "simulated"
+FLEETS = "fleets"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -93,7 +94,8 @@ class Piece:
 
 def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[Piece]:
     """Lists the work of a run; ``only`` names sets, and none means all that are there."""
-    found = [*_real(plan, folder), *_paired(plan, folder), *_simulated(plan)]
+    found = [*_real(plan, folder), *_paired(plan, folder), *_in_fleets(plan, folder)]
+    found += _simulated(plan)
     return [piece for piece in found if not only or piece.part in only]
 
 
@@ -105,7 +107,7 @@ def missing(folder: Path | None) -> list[str]:
 
 def names() -> list[str]:
     """Names all parts of a run."""
-    return [*SETS, *pairs.SETS, BATTERY]
+    return [*SETS, *pairs.SETS, FLEETS, BATTERY]
 
 
 def done(work: Sequence[Piece], jobs: int) -> Iterator[tuple[Piece, Results]]:
@@ -138,6 +140,15 @@ def _paired(plan: Plan, folder: Path | None) -> Iterator[Piece]:
         if folder is not None and _is_there(folder, one.file):
             for case in pairs.cases(one.name, plan.quick):
                 yield Piece(one.name, _on_pair, (case, folder))
+
+
+def _in_fleets(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    for name in fleets.FLEETS:
+        # A quick run has no fleet of fans: one room.
+        if folder is not None and SETS[name].found(folder) and not plan.quick:
+            for case in fleets.cases(name, folder, plan.quick):
+                yield Piece(FLEETS, _on_fleet, (case, folder, plan.quick))
+            devices_of.cache_clear()
 
 
 def _simulated(plan: Plan) -> Iterator[Piece]:
@@ -176,6 +187,12 @@ def _on_pair(case: pairs.PairCase, folder: Path) -> Results:
     found = pairs.compared(case, folder)
     made = [Record(case.set, case.device, m, case.trial, quality) for m, quality in found.items()]
     return Results(records=made)
+
+
+def _on_fleet(case: fleets.FleetCase, folder: Path, quick: bool) -> Results:
+    found = fleets.compared(case, folder, quick)
+    device = f"{case.device} from {case.start:.0%}"
+    return Results(records=[Record(case.title, device, m, 0, q) for m, q in found.items()])
 
 
 def _on_machine(case: Case) -> Results:

@@ -1,10 +1,10 @@
 """What the project wants to reach, with its defaults, and what a run found."""
 
 from collections.abc import Iterator, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import NamedTuple
 
-from benchmarks.quality import pairs
+from benchmarks.quality import fleets, pairs
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.methods import DEFAULT, FIRST, OTHERS
 from benchmarks.quality.runs import BATTERY, STREAMED, Record, Results
@@ -24,6 +24,8 @@ SPREAD = 0.005
 SMD_AUC, SMD_AP = 0.84, 0.43
 MARGIN = 0.01
 LEAST_ALARMS, MOST_ALARMS = 0.003, 0.03
+#: What a loan gains young devices, may cost in the mean, and what hurts one device.
+LOAN_GAIN, LOAN_COST, HURT = 0.02, 0.003, 0.02
 #: Pairs are compared to this accuracy.
 _ROUNDING = 5e-4
 
@@ -47,6 +49,7 @@ def judged(results: Results) -> list[Reached]:
         *_against_peers(results.records, known),
         *_alarms(results),
         *_pairs(results.records),
+        *_fleets(results.records),
     ]
 
 
@@ -129,3 +132,35 @@ def _pairs(records: Sequence[Record]) -> Iterator[Reached]:
             mine, first = (mean_auc(records, name, method, devices) for method in (DEFAULT, FIRST))
             found = f"{mine:.3f}, 0.1 {first:.3f}"
             yield Reached(name, "AUC no worse than 0.1's", found, mine >= first - _ROUNDING)
+
+
+def _fleets(records: Sequence[Record]) -> Iterator[Reached]:
+    for name in fleets.FLEETS:
+        for rows in fleets.ROWS:
+            title = fleets.fleet_title(name, rows)
+            changes = _changes(records, title)
+            if changes:
+                yield _by_loan(title, name, rows, changes)
+
+
+def _changes(records: Sequence[Record], title: str) -> list[float]:
+    """What the loan changed in the AUC of each device."""
+    aucs = {(one.device, one.method): one.quality.auc for one in records if one.set == title}
+    return [
+        auc - aucs[device, fleets.ALONE]
+        for (device, method), auc in aucs.items()
+        if method == fleets.LOAN
+    ]
+
+
+def _by_loan(title: str, name: str, rows: int | None, changes: list[float]) -> Reached:
+    mean, worst = fmean(changes), min(changes)
+    hurt = sum(change < -HURT for change in changes) / len(changes)
+    found = f"{mean:+.4f}; hurt by more than {HURT}: {hurt:.0%}, worst {worst:+.3f}"
+    if name == STREAMED and rows in (30, 100):
+        return Reached(title, f"the loan gains ≥ {LOAN_GAIN} in the mean", found, mean >= LOAN_GAIN)
+    if rows in (30, 100, 300):
+        met = mean >= -LOAN_COST
+        return Reached(title, f"the loan costs at most {LOAN_COST} in the mean", found, met)
+    text = f"the loan costs at most {LOAN_COST} in the mean, and no device {HURT}"
+    return Reached(title, text, found, mean >= -LOAN_COST and hurt == 0.0)
