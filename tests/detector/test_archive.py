@@ -185,7 +185,7 @@ PLAIN_DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]]
     "more last rows than a window needs": lambda f, a: a.update(last_rows=np.zeros((3, INPUTS))),
     "last rows of another machine": lambda f, a: a.update(last_rows=np.zeros((2, INPUTS + 1))),
     "waiting rows of another machine": lambda f, a: a.update(waiting=np.zeros((2, INPUTS))),
-    "more waiting rows than can wait": lambda f, a: a.update(waiting=np.repeat(WIDE, 257, 0)),
+    "more waiting rows than can wait": lambda f, a: a.update(waiting=np.repeat(WIDE, 513, 0)),
     "more waiting rows than were learned": lambda f, a: f.update(learned=1),
     "scores without their times": lambda f, a: a.update(scores=np.zeros(3)),
 }
