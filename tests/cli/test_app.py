@@ -51,7 +51,7 @@ def test_brackets_and_colons_in_names_are_no_markup(elmgrove: Elmgrove) -> None:
     assert (ran.code, "[/red]:fire:" in ran.err) == (0, True)
     elmgrove("learn", "a.csv", "--state", "b.elm", "--like", "x.evidence")
     ran = elmgrove("merge", "--state", "b.elm", "x.evidence")
-    assert (ran.code, "[/red]:fire:, 150 rows learned: merged" in ran.err) == (0, True)
+    assert (ran.code, "[/red]:fire:, 150 rows learned: taken in" in ran.err) == (0, True)
     assert "[bold]" in one_clear_line(elmgrove("forget", "-s", "b.elm", "--origin", "[bold]"))
 
 

@@ -442,3 +442,14 @@ def test_a_sealed_state_with_a_wrong_part_is_refused(
 def test_sealing_again_what_was_not_altered_is_accepted() -> None:
     for golden in GOLDENS:
         assert Member.from_bytes(resealed(golden, {}, {})).to_bytes() == golden.blob
+
+
+@pytest.mark.parametrize("golden", [LOSS, DISTANCE], ids=lambda golden: golden.name)
+def test_a_state_that_names_no_policy_asks_by_the_usual_one(golden: Golden) -> None:
+    """Such as were written before there were policies: their thresholds are not known."""
+    older = {name: value for name, value in golden.fields.items() if name != "policy"}
+    me = Member.from_bytes(seal(STATE_FORMAT, older, golden.arrays))
+    assert (me.policy, me.detector.received) == ("unknown", None)
+    assert [held.threshold for held in me.ledger] == [None] * len(golden.fields["heard"])
+    assert len(me.detector.elsewhere) == 0
+    assert (me.detector.loan is None) == (golden is LOSS)

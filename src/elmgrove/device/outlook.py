@@ -24,7 +24,7 @@ class Outlook:
 
     def follow(self, verdict: Verdict) -> None:
         """Takes in a verdict, and tells if the state is another one after it."""
-        self._strange.append(verdict.anomalous)
+        self._strange.append(verdict.strange)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             if state == LEARNING:

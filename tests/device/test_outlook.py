@@ -1,0 +1,32 @@
+"""What the log says about a device's state."""
+
+import logging
+
+import pytest
+
+from elmgrove import Detector, FalseAlarmRate
+from elmgrove.detector import CHANGING, Other
+from elmgrove.device.outlook import Outlook
+from support.contributions import DISTANT, cloud
+from support.moments import moments_of
+
+
+def test_rows_that_others_know_are_told_as_strange(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether this is a new normal is a question, also where nothing of it is anomalous."""
+    detector = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
+    detector.learn_many(cloud(0, 1))
+    detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
+    outlook = Outlook(detector)
+    middle = cloud(1, 1).mean(axis=0)
+    with caplog.at_level(logging.WARNING, "elmgrove.device"):
+        for _ in range(100):
+            verdict = detector.observe(middle)
+            assert (verdict.strange, verdict.anomalous) == (True, False)
+            outlook.follow(verdict)
+            if detector.state == CHANGING:
+                break
+    [told] = caplog.messages
+    number = told.removeprefix("changing: ").split()[0]
+    assert (
+        told == f"changing: {number} of the last {number} rows were strange; is this a new normal?"
+    )
