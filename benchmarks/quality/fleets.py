@@ -48,6 +48,10 @@ def fleet_title(name: str, rows: int | None) -> str:
     return f"{name} as a fleet, {'all' if rows is None else rows} own rows"
 
 
+#: Each fleet and number of own rows, by the name under which they are reported.
+TITLES = {fleet_title(name, rows): (name, rows) for name in FLEETS for rows in ROWS}
+
+
 @dataclass
 class Cooperating:
     """A device that uses others in one way."""

@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.quality import fleets
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.methods import DEFAULT, OTHERS, OWN
 from benchmarks.quality.runs import Results
@@ -17,8 +18,10 @@ def draw(results: Results, path: Path) -> None:
     matplotlib: Any = import_module("matplotlib")
     matplotlib.use("Agg")
     pyplot: Any = import_module("matplotlib.pyplot")
-    sets = list(dict.fromkeys(one.set for one in results.records))
-    panels = len(sets) + bool(results.battery)
+    known = dict.fromkeys(one.set for one in results.records)
+    sets = [name for name in known if name not in fleets.TITLES]
+    shown = [name for name in fleets.FLEETS if fleets.fleet_title(name, None) in known]
+    panels = len(sets) + len(shown) + bool(results.battery)
     if not panels:
         return
     columns = min(panels, 4)
@@ -28,8 +31,10 @@ def draw(results: Results, path: Path) -> None:
     flat = list(axes.flat)
     for name, axis in zip(sets, flat, strict=False):
         _set(results, name, axis)
+    for name, axis in zip(shown, flat[len(sets) :], strict=False):
+        _fleet(results, name, axis)
     if results.battery:
-        _faults(results, flat[len(sets)])
+        _faults(results, flat[panels - 1])
     for axis in flat[panels:]:
         axis.axis("off")
     figure.savefig(path, dpi=110)
@@ -45,6 +50,20 @@ def _set(results: Results, name: str, axis: Any) -> None:
     axis.barh(shown, aucs, xerr=spreads, color=colours, ecolor="#555555")
     axis.set_xlim(max(0.0, min(0.5, min(aucs) - 0.05)), 1.0)
     axis.set_title(f"{name}: AUC (± over devices)", fontsize=10)
+    axis.tick_params(labelsize=7)
+
+
+def _fleet(results: Results, name: str, axis: Any) -> None:
+    titles = [title for title, (fleet, _) in fleets.TITLES.items() if fleet == name]
+    known = {(one.set, one.method): one.auc for one in lines(results.records)}
+    titles = [title for title in titles if (title, fleets.ALONE) in known]
+    labels = [str(fleets.TITLES[title][1] or "all") for title in titles]
+    for way in fleets.WAYS:
+        strong = 2 if way == fleets.LOAN else 1
+        aucs = [known[title, way] for title in titles]
+        axis.plot(labels, aucs, marker="o", markersize=3, label=way, lw=strong)
+    axis.set_title(f"{name} as a fleet: AUC by own rows", fontsize=10)
+    axis.legend(fontsize=6)
     axis.tick_params(labelsize=7)
 
 

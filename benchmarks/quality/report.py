@@ -1,17 +1,20 @@
 """The numbers as tables of cells, and their print on a terminal."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.quality import fleets
 from benchmarks.quality.battery import ORACLE
+from benchmarks.quality.measure import Quality
 from benchmarks.quality.methods import DEFAULT, OTHERS, OWN
-from benchmarks.quality.runs import BATTERY, Results
+from benchmarks.quality.runs import BATTERY, Record, Results
 from benchmarks.quality.summary import Battery, Line, batteries, counted, lines
-from benchmarks.quality.targets import Reached
+from benchmarks.quality.targets import HURT, Reached
 
 _ORDER = [entry.name for entry in OWN + OTHERS]
 
@@ -30,7 +33,9 @@ def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
     found = [
         _real(name, [one for one in known if one.set == name])
         for name in dict.fromkeys(one.set for one in known)
+        if name not in fleets.TITLES
     ]
+    found += [_fleet(results.records, name) for name in fleets.FLEETS if _has(results, name)]
     if results.streams:
         found.append(_streams(results))
     if results.battery:
@@ -79,6 +84,39 @@ def _real(name: str, known: Sequence[Line]) -> Cells:
         for one in ordered
     ]
     return Cells(name, head, rows)
+
+
+def _has(results: Results, name: str) -> bool:
+    return any(fleets.TITLES.get(one.set, ("",))[0] == name for one in results.records)
+
+
+def _fleet(records: Sequence[Record], name: str) -> Cells:
+    """Shows for each number of own rows what each way to use others gives and takes."""
+    rows = []
+    for title in (one for one, (fleet, _) in fleets.TITLES.items() if fleet == name):
+        known = {
+            way: {
+                one.device: one.quality for one in records if (one.set, one.method) == (title, way)
+            }
+            for way in fleets.WAYS
+        }
+        if alone := known[fleets.ALONE]:
+            own = fleets.TITLES[title][1]
+            rows += [[str(own or "all"), *_way(way, found, alone)] for way, found in known.items()]
+    head = ["own rows", "others", "AUC", "AP", f"hurt by > {HURT}", "worst", "n"]
+    return Cells(f"{name} as a fleet", head, rows)
+
+
+def _way(way: str, found: dict[str, Quality], alone: dict[str, Quality]) -> list[str]:
+    changes = [found[device].auc - alone[device].auc for device in found]
+    return [
+        way,
+        f"{fmean(one.auc for one in found.values()):.3f}",
+        f"{fmean(one.ap for one in found.values()):.3f}",
+        f"{sum(change < -HURT for change in changes) / len(changes):.0%}",
+        f"{min(changes):+.3f}",
+        str(len(changes)),
+    ]
 
 
 def _named(line: Line) -> str:
