@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
+from elmgrove.algebra import Distance
 from elmgrove.detector import Other
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of
@@ -89,13 +90,14 @@ def test_between_two_others_lies_nobodys_normal() -> None:
 
 def test_a_huge_threshold_excuses_no_more_than_three_times_ones_own() -> None:
     me = watching()
-    me.consult([other("liar", PEER, threshold=1e300)])
+    liar = other("liar", PEER, threshold=1e300)
+    me.consult([liar])
     assert {verdict.known for verdict in me.observe_many(cloud(NOBODY, 7, 20))} == {()}
     limit = me.gate.limit()
     X = cloud(PEER, 9, 300) + np.linspace(0.0, 4.0, 300)[:, np.newaxis]
-    scores = me.elsewhere.scores(X)
+    scores = Distance(liar.parts[0]).score_many(X)
     assert scores.min() < 3.0 * limit < scores.max()
-    named = [known == ("liar",) for known in me.elsewhere.known_each(X, limit)]
+    named = [me.elsewhere.known(x, limit) == ("liar",) for x in X]
     assert named == (scores <= 3.0 * limit).tolist()
 
 

@@ -19,7 +19,7 @@ _TRUSTED = 3.0
 
 @dataclass(frozen=True)
 class Other:
-    """What is normal for another device, or for several together: sums, by pattern.
+    """What is normal for another device: its sums, by pattern.
 
     ``threshold`` is where strange begins there, as it says itself.
     """
@@ -59,24 +59,13 @@ class Elsewhere:
 
         A device with several patterns is named with that of the input.
         """
-        return self.known_each(x[np.newaxis], limit)[0]
-
-    def known_each(self, X: Array, limit: float) -> list[tuple[str, ...]]:
-        """Names, for each input, those for whom it would have been normal."""
-        names: list[list[str]] = [[] for _ in X]
+        names = list[str]()
         for asked in self._asked:
-            scores = asked.scores(X)
-            best, allowed = scores.argmin(axis=0), min(asked.threshold, _TRUSTED * limit)
-            for row in np.flatnonzero(scores.min(axis=0) <= allowed):
-                names[row].append(asked.names[best[row]])
-        return [tuple(known) for known in names]
-
-    def scores(self, X: Array) -> Array:
-        """Gives the lowest score that anybody elsewhere gives each input; infinite if nobody is."""
-        lowest = np.full(len(X), np.inf)
-        for asked in self._asked:
-            np.minimum(lowest, asked.scores(X).min(axis=0), out=lowest)
-        return lowest
+            scores = asked.scores(x)
+            best = int(scores.argmin())
+            if scores[best] <= min(asked.threshold, _TRUSTED * limit):
+                names.append(asked.names[best])
+        return tuple(names)
 
     @property
     def _asked(self) -> list["_Asked"]:
@@ -105,8 +94,7 @@ class _Asked:
         typical[~usable] = typical[usable].max(initial=0.0) or 1.0
         self._weights = typical.mean() / typical
 
-    def scores(self, X: Array) -> Array:
-        """Scores each input by each pattern."""
-        scores = np.stack([model.scores(X) for model in self._models])
-        scores *= self._weights[:, np.newaxis]
-        return scores
+    def scores(self, x: Array) -> Array:
+        """Scores an input by each pattern."""
+        scores = np.array([model.scores(x[np.newaxis])[0] for model in self._models])
+        return np.asarray(scores * self._weights)
