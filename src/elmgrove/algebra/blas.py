@@ -11,6 +11,10 @@ from scipy.linalg.blas import get_blas_funcs, idamax, isamax
 from threadpoolctl import LibController, ThreadpoolController
 
 
+#: Reads the number of threads of a BLAS, and sets it.
+Switch = tuple[Callable[[], int], Callable[[int], Any]]
+
+
 class Blas:
     """BLAS routines for float64 or float32; of symmetric matrices they use the upper triangle.
 
@@ -49,19 +53,19 @@ class OneThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._depth = 0
-        self._switches: list[tuple[Callable[[], int], Callable[[int], Any]]] | None = None
+        self._switches: list[Switch] = []
         self._held: list[tuple[Callable[[int], Any], int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._depth == 0:
-                if self._switches is None:
-                    self._switches = _switches()
-                self._held = [
-                    (put, threads) for get, put in self._switches if (threads := get()) != 1
-                ]
-                for put, _ in self._held:
-                    put(1)
+            if not self._depth:
+                held = []
+                for get, put in self._switches or self._found():
+                    threads = get()
+                    if threads != 1:
+                        put(1)
+                        held.append((put, threads))
+                self._held = held
             self._depth += 1
 
     def __exit__(
@@ -72,16 +76,21 @@ class OneThread:
     ) -> None:
         with self._lock:
             self._depth -= 1
-            if self._depth == 0:
+            if not self._depth:
                 for put, threads in self._held:
                     put(threads)
+
+    def _found(self) -> list[Switch]:
+        # At the first use: looking for the library takes a while.
+        self._switches = _switches()
+        return self._switches
 
     def __reduce__(self) -> str:
         """Lets copies, also in another process, be the one that is there."""
         return "one_thread"
 
 
-def _switches() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
+def _switches() -> list[Switch]:
     """How to read and set the number of threads of the BLAS that SciPy calls."""
     found = ThreadpoolController().select(user_api="blas").lib_controllers
     # Wheels of SciPy bring a BLAS of their own; elsewhere SciPy and NumPy share the system's.
@@ -89,7 +98,7 @@ def _switches() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
     return [_switch(library) for library in own or found]
 
 
-def _switch(library: LibController) -> tuple[Callable[[], int], Callable[[int], Any]]:
+def _switch(library: LibController) -> Switch:
     """The C functions themselves where they have a known name: a fifth of the time."""
     for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
         get, put = (
