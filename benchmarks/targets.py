@@ -105,6 +105,7 @@ ROWS_OF = {
     "observe_many": TOGETHER,
     "score_many": MANY,
     "score_many, as 0.1": MANY,
+    "its products alone": MANY,
 }
 _LARGEST = max(SHAPES)
 

@@ -13,11 +13,13 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
 from benchmarks.clock import Case
 from benchmarks.rows import SEED, Matrix, rows
 from elmgrove import Detector, HiddenLayer, Scaling
 from elmgrove.algebra import suggested_units
+from elmgrove.algebra.bulk import FEW
 
 Cases = dict[str, Case]
 
@@ -68,6 +70,7 @@ def scoring(inputs: int) -> Cases:
     return {
         "score_many": Case(lambda: R[:MANY], now.score_many),
         "score_many, as 0.1": Case(lambda: S[:MANY], before.score_many),
+        "its products alone": Case(lambda: S[:MANY], _products_of(now)),
     }
 
 
@@ -89,6 +92,18 @@ def trees(inputs: int) -> Cases:
     for _ in range(2 * model.window_size):
         model.learn_one(ready())
     return {"HalfSpaceTrees": Case(ready, both)}
+
+
+def _products_of(detector: Detector) -> Callable[[Matrix], object]:
+    """Makes the bare products that a score can't do without, in float64 and nothing else.
+
+    Ωz where all products are at hand, else w = Kz, and Kᵀw for the columns of the last row.
+    """
+    K = np.asfortranarray(detector.model.explainer(np.zeros(detector.basis.inputs))[1].K)
+    if len(K) == K.shape[1] <= FEW:
+        return lambda X: dgemm(1.0, K, X.T)
+    K_last = np.asfortranarray(K[:, -detector.basis.layer.inputs :])
+    return lambda X: dgemm(1.0, K_last, dgemm(1.0, K, X.T), trans_a=1)
 
 
 def _rows(inputs: int) -> tuple[Matrix, Matrix]:
