@@ -362,6 +362,23 @@ def test_only_a_server_keeps_groups(
     assert (kept["distance"], kept["since"]) == (distance, 2)
 
 
+def test_a_device_is_told_of_all_others_at_once(exchange: Way) -> None:
+    publish(exchange, of_kinds("fan-1", 0), of_kinds("fan-2", 0, 1), of_kinds("fan-3", 1))
+    told = exchange("fan-3").others("fan-3", None)
+    assert told is not None
+    assert (told.devices, told.loans) == (2, ()), "a loss lends nothing"
+    names = [str(label) for label in told.labels]
+    assert names == ["fan-1, fan-2 (pattern 1)", "fan-2 (pattern 2)"]
+    both = of_kinds("fan-1", 0).parts[0] + of_kinds("fan-2", 0, 1).parts[0]
+    assert told.parts[0].close_to(both, 1e-12)
+    assert exchange("fan-3").others("fan-3", told) is None
+    publish(exchange, Departure("fan-1", 1000))
+    without = exchange("fan-3").others("fan-3", told)
+    assert without is not None
+    assert {str(label) for label in without.labels} == {"fan-2 (pattern 1)", "fan-2 (pattern 2)"}
+    assert exchange("fan-9").others("fan-9", None) is not None, "also who never published"
+
+
 def test_closing_twice_does_no_harm(exchange: Way) -> None:
     way = exchange("fan-1")
     way.close()

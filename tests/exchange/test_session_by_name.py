@@ -8,7 +8,7 @@ import pytest
 
 from elmgrove import FalseAlarmRate
 from elmgrove.exchange import FolderExchange, MemoryExchange, Session, connect, session
-from elmgrove.federation import Charter, Cost, Entry, Merged, Named
+from elmgrove.federation import Charter, Cost, Entry, Merged, Named, Refused
 from support.contributions import DISTANT, cloud
 
 CHARTER = Charter("fans", DISTANT)
@@ -107,9 +107,19 @@ def test_a_budget_holds_for_all_that_is_held(exchange: Watched) -> None:
     assert asked(none) == []
 
 
-def test_without_a_budget_there_is_one_all_the_same(
-    exchange: Watched, monkeypatch: pytest.MonkeyPatch
+class Refusing(Watched):
+    """Does not tell of all devices at once."""
+
+    def others(self, without: str, known: Merged | None) -> Merged | None:
+        raise Refused("too many")
+
+
+def test_where_all_at_once_are_too_many_there_is_a_budget_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    exchange = Refusing(CHARTER)
+    for number in (1, 2):
+        device(f"fan-{number}", exchange, number).sync()
     size = exchange.listings()[0].cost.bytes
     monkeypatch.setattr(session, "MOST_BYTES", int(1.5 * size))
     me = device("fan-9", exchange, 0)

@@ -18,7 +18,7 @@ from elmgrove.algebra.fed_elms import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
-from elmgrove.algebra.loan import lent, lent_together
+from elmgrove.algebra.loan import agreed, lent, lent_together
 from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.packing import (
@@ -76,6 +76,7 @@ __all__ = [
     "Scaling",
     "Spectrum",
     "Step",
+    "agreed",
     "average",
     "centre_near",
     "cluster",

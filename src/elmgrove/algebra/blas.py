@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg.blas import get_blas_funcs, idamax, isamax
 from threadpoolctl import LibController, ThreadpoolController
 
-
 #: Reads the number of threads of a BLAS, and sets it.
 Switch = tuple[Callable[[], int], Callable[[int], Any]]
 

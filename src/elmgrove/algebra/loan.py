@@ -8,6 +8,9 @@ from elmgrove.algebra.covariance import correlated, mixed_products
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments, zero_evidence
 
+# Of so many lenders one can be told to be the odd one out.
+_ENOUGH = 3
+
 
 def lent(evidence: Evidence) -> Moments | None:
     """Makes what a device lends to others: how its readings move together, as one row's worth.
@@ -36,9 +39,29 @@ def lent(evidence: Evidence) -> Moments | None:
 
 def lent_together(loans: Iterable[Moments | None]) -> Moments | None:
     """Adds up what several lend; None where nobody lends anything."""
-    shares = [loan for loan in loans if loan is not None and loan.count > 0.0]
+    shares = _shares(loans)
     if not shares:
         return None
     total = Evidence.sum(shares)
     assert isinstance(total, Moments), "a sum of moments"
     return total
+
+
+def agreed(loans: Iterable[Moments | None]) -> Moments | None:
+    """Adds up what several lend, without the one that is least like the rest.
+
+    One lender among a dozen that made its sums up can hide a fault from a device that has seen few
+    rows: it lends that what the fault moves moves together. Who is least like the rest is told by
+    the median of all, each entry of C by itself, so several liars of one mind are not noticed when
+    they are the majority. Of two lenders neither is left out.
+    """
+    shares = _shares(loans)
+    if len(shares) >= _ENOUGH:
+        C = np.stack([share.C / share.count for share in shares])
+        apart = np.sum((C - np.median(C, axis=0)) ** 2, axis=(1, 2))
+        del shares[int(np.argmax(apart))]
+    return lent_together(shares)
+
+
+def _shares(loans: Iterable[Moments | None]) -> list[Moments]:
+    return [loan for loan in loans if loan is not None and loan.count > 0.0]

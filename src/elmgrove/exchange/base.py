@@ -16,6 +16,7 @@ from elmgrove.federation import (
     Member,
     Merged,
     StandingGroups,
+    StandingOthers,
     Version,
     entry_from_bytes,
     group,
@@ -48,6 +49,9 @@ class Exchange(Protocol):
     ``Unreachable`` for what may work later.
     """
 
+    #: Whether groups are kept ready, so that telling a device of all others at once costs little.
+    standing: bool
+
     @property
     def charter(self) -> Charter:
         """What the devices of this federation have in common."""
@@ -76,6 +80,14 @@ class Exchange(Protocol):
         ``grouped`` by a distance (of ``federation.DISTANCES``): instead, the sums of the groups
         that come back to this device, without its own part (``StandingGroups.returned``). MUST be
         empty for a device that has published nothing, or left.
+        """
+        ...
+
+    def others(self, without: str, known: Merged | None) -> Merged | None:
+        """Tells a device of all others at once; None if ``known`` is still what it would be.
+
+        What they know, in groups that can be asked, and what they lend (``StandingOthers``),
+        without the device's own part. ``Refused`` where there are too many for that.
         """
         ...
 
@@ -160,6 +172,14 @@ def returned_of(
     grouping = group(Ledger(entries), charter.ridge, distance)
     standing = StandingGroups(charter.basis, charter.ridge, grouping)
     return standing.merged(charter.name, revision, origin)
+
+
+def others_of(charter: Charter, revision: int, entries: Collection[Entry], origin: str) -> Merged:
+    """Groups all entries in the order of their names, and tells one device of all others."""
+    others = StandingOthers(charter.basis, charter.ridge)
+    for contribution in Ledger(entries):
+        others.take(contribution)
+    return others.merged(charter.name, revision, origin)
 
 
 def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:

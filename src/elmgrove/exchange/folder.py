@@ -14,6 +14,7 @@ from elmgrove.exchange.base import (
     Unreachable,
     listing_of,
     merged_of,
+    others_of,
     returned_of,
     version_of,
 )
@@ -41,6 +42,9 @@ class FolderExchange:
     may write in the folder may write in any device's name: a folder is for devices that trust each
     other. A file that is damaged or does not belong is left out, with a warning.
     """
+
+    #: Groups are made when somebody asks.
+    standing = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -97,14 +101,22 @@ class FolderExchange:
             own = {self._path(without)}
             # In groups, one's own change matters: it may lead to another group.
             wanted = set(self._paths()) - (own if grouped is None else set())
-            stamps = [(path.name, *_stamp(path)) for path in sorted(wanted)]
-            revision = int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
+            revision = _revision(wanted)
             if known is not None and (known.revision, known.grouped) == (revision, grouped):
                 return None
             entries = [entry for _, entry in self._entries(wanted)]
         if grouped is not None:
             return returned_of(self.charter, revision, entries, without, grouped)
         return merged_of(self.charter, revision, entries)
+
+    def others(self, without: str, known: Merged | None) -> Merged | None:
+        """Tells a device of all others at once; None if ``known`` is still what it would be."""
+        with reaching(self._folder):
+            revision = _revision(self._paths())
+            if known is not None and known.revision == revision:
+                return None
+            entries = [entry for _, entry in self._entries()]
+        return others_of(self.charter, revision, entries, without)
 
     def groups(self, distance: str) -> dict[str, Any] | None:
         """Gives None: groups are made when a device asks for its sums, and not kept."""
@@ -143,6 +155,12 @@ class FolderExchange:
                 log.warning("%s is left out: %s", path, error)
             else:
                 yield path, entry
+
+
+def _revision(paths: Collection[Path]) -> int:
+    """Names the state of some files."""
+    stamps = [(path.name, *_stamp(path)) for path in sorted(paths)]
+    return int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
 
 
 def _stamp(path: Path) -> tuple[int, int, bytes]:

@@ -40,6 +40,9 @@ class HttpExchange:
     the server's, if that is nobody this machine trusts anyway. Nothing is sent before it is needed.
     """
 
+    #: A server keeps groups ready.
+    standing = True
+
     def __init__(
         self,
         url: str,
@@ -104,16 +107,24 @@ class HttpExchange:
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
         """Asks for the sum over all devices but one; an unchanged one costs a few hundred bytes."""
-        tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
         asked = {"without": without} | ({} if grouped is None else {"grouped": grouped})
-        answer = self._request("GET", "/merged", headers=tag, params=asked)
-        if answer.status_code == httpx.codes.NOT_MODIFIED:
-            return None
-        found = Merged.from_bytes(answer.content)
-        if found.grouped != grouped:
+        found = self._unless_known("/merged", known, asked)
+        if found is not None and found.grouped != grouped:
             # One that does not know the question answers with the sum over everybody.
-            raise Refused(f"{answer.url.host}: this server is too old to tell groups apart")
+            raise Refused("this server is too old to tell groups apart")
         return found
+
+    def others(self, without: str, known: Merged | None) -> Merged | None:
+        """Asks for what all others know and lend; what is unchanged costs a few hundred bytes."""
+        return self._unless_known("/others", known, {"without": without})
+
+    def _unless_known(
+        self, path: str, known: Merged | None, asked: dict[str, str]
+    ) -> Merged | None:
+        tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
+        answer = self._request("GET", path, headers=tag, params=asked)
+        unchanged = answer.status_code == httpx.codes.NOT_MODIFIED
+        return None if unchanged else Merged.from_bytes(answer.content)
 
     def groups(self, distance: str) -> dict[str, Any]:
         """Asks for the groups that the server keeps by this distance."""

@@ -3,7 +3,14 @@
 from collections.abc import Collection
 from typing import Any
 
-from elmgrove.exchange.base import Listing, listing_of, merged_of, returned_of, version_of
+from elmgrove.exchange.base import (
+    Listing,
+    listing_of,
+    merged_of,
+    others_of,
+    returned_of,
+    version_of,
+)
 from elmgrove.federation import (
     Charter,
     Entry,
@@ -15,6 +22,9 @@ from elmgrove.federation import (
 
 class MemoryExchange:
     """Keeps entries as bytes, as if they had travelled. Not for several threads at once."""
+
+    #: Groups are made when somebody asks.
+    standing = False
 
     def __init__(self, charter: Charter) -> None:
         self.charter = charter
@@ -59,6 +69,13 @@ class MemoryExchange:
         if grouped is not None:
             return returned_of(self.charter, revision, self.fetch(self._held), without, grouped)
         return merged_of(self.charter, revision, self.fetch(set(self._held) - {without}))
+
+    def others(self, without: str, known: Merged | None) -> Merged | None:
+        """Tells a device of all others at once; None if ``known`` is still what it would be."""
+        revision = len(self._changes)
+        if known is not None and known.revision == revision:
+            return None
+        return others_of(self.charter, revision, self.fetch(self._held), without)
 
     def groups(self, distance: str) -> dict[str, Any] | None:
         """Gives None: groups are made when a device asks for its sums, and not kept."""

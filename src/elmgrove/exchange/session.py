@@ -1,6 +1,6 @@
 """A session: one device and its exchange, in step with each other."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,6 +8,7 @@ from elmgrove.detector import Detector
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import (
     Exchange,
+    Listing,
     SyncReport,
     Unauthorized,
     Unreachable,
@@ -25,12 +26,15 @@ from elmgrove.federation import (
     Member,
     Merged,
     Outdated,
+    Refused,
     Rule,
     within,
 )
 
 #: Of others that are asked by name, as many are held as have so many bytes together.
 MOST_BYTES = 8_000_000
+#: Of more devices than this, a device is told at once where the exchange keeps groups ready.
+MOST_BY_NAME = 16
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Incoming:
-    """What came back: the others' sum or ``others`` by name, and why an entry was not taken.
+    """What came back: the others' sums or ``others`` by name, and why an entry was not taken.
 
     None where it is what was known before, or is not asked for.
     """
@@ -69,11 +73,11 @@ class Session:
     """Keeps a member in step with an exchange.
 
     ``rule`` chooses the devices to use (all unless stated), ``budget`` says how much fetching may
-    cost. A member that only asks others and borrows from them needs each by name: those that are
-    new are fetched, as many as fit in ``MOST_BYTES`` unless a budget says otherwise. One that
-    merges them takes the exchange's sum or groups where the rule needs no more; contributions are
-    fetched one by one with a budget, with any other rule, and by a device with patterns that takes
-    everyone.
+    cost. A member that only asks others and borrows from them knows each by name: those that are
+    new are fetched, as many as a budget allows. Where all are wanted and they are many, it is told
+    of all at once, in groups (``StandingOthers``). One that merges them takes the exchange's sum or
+    groups where the rule needs no more; contributions are fetched one by one with a budget, with
+    any other rule, and by a device with patterns that takes everyone.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard.
     """
@@ -154,7 +158,7 @@ class Session:
         except ElmgroveError as error:
             refusal = error
         if not outgoing.one_model:
-            return Incoming(None, refusal, self._others(outgoing))
+            return self._asked(outgoing, refusal)
         # A sum tells no patterns apart.
         wants_parts = self._rule.needs == SUM and outgoing.tolerance is not None
         if self._budget is None and self._rule.needs != PARTS and not wants_parts:
@@ -198,25 +202,48 @@ class Session:
         return True
 
     def _ready_sum(self, outgoing: Outgoing) -> Merged | None:
+        return self.exchange.merged(outgoing.name, self._known(outgoing), self._rule.grouped_by)
+
+    def _known(self, outgoing: Outgoing) -> Merged | None:
+        """What was told of this federation; the number of another one means nothing here."""
         known = outgoing.known
-        if known is not None and known.federation != self.exchange.charter.name:
-            known = None  # its number means nothing here
-        return self.exchange.merged(outgoing.name, known, self._rule.grouped_by)
+        return known if known and known.federation == self.exchange.charter.name else None
 
-    def _others(self, outgoing: Outgoing) -> tuple[Contribution, ...] | None:
-        """The others of the rule's choice, by name; None if they are those held."""
+    def _asked(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
+        """Others as they are asked and borrowed from: by name or, where they are many, at once."""
+        all_wanted = self._budget is None and self._rule.needs == SUM
+        known = self._known(outgoing)
+        if all_wanted and known is not None and known.devices > MOST_BY_NAME:
+            return Incoming(self.exchange.others(outgoing.name, known), refusal)
+        listings = self._listings(outgoing)
+        if all_wanted and self._many(listings):
+            try:
+                return Incoming(self.exchange.others(outgoing.name, known), refusal)
+            except Refused:
+                # Too many to be told of at once: then as many as can be held by name.
+                pass
         budget = self._budget or Cost(bytes=MOST_BYTES)
-        chosen = tuple(self._found(outgoing, budget))
-        return None if chosen == outgoing.held and outgoing.known is None else chosen
+        chosen = tuple(self._found(outgoing, listings, budget))
+        same = chosen == outgoing.held and outgoing.known is None
+        return Incoming(None, refusal, None if same else chosen)
 
-    def _found(self, outgoing: Outgoing, budget: Cost | None) -> list[Contribution]:
-        """What the rule chooses of what the budget affords; what is held is not fetched again."""
-        held = {one.origin: one for one in outgoing.held}
-        listings = {
+    def _many(self, listings: Mapping[str, Listing]) -> bool:
+        size = sum(listing.cost.bytes for listing in listings.values())
+        return size > MOST_BYTES or (self.exchange.standing and len(listings) > MOST_BY_NAME)
+
+    def _listings(self, outgoing: Outgoing) -> dict[str, Listing]:
+        """What the exchange holds of the others."""
+        return {
             listing.origin: listing
             for listing in self.exchange.listings()
             if not listing.left and listing.origin != outgoing.name
         }
+
+    def _found(
+        self, outgoing: Outgoing, listings: Mapping[str, Listing], budget: Cost | None
+    ) -> list[Contribution]:
+        """What the rule chooses of what the budget affords; what is held is not fetched again."""
+        held = {one.origin: one for one in outgoing.held}
         costs = {origin: listing.cost for origin, listing in listings.items()}
         wanted: Collection[str] = costs if budget is None else within(budget, costs)
         same = [
@@ -230,7 +257,7 @@ class Session:
         return self._rule.choose(outgoing.own, outgoing.ridge, others)
 
     def _chosen(self, outgoing: Outgoing) -> Merged:
-        chosen = self._found(outgoing, self._budget)
+        chosen = self._found(outgoing, self._listings(outgoing), self._budget)
         if outgoing.tolerance is None:
             return merged_of(self.exchange.charter, 0, chosen)
         return grouped_of(self.exchange.charter, chosen, outgoing.tolerance)

@@ -38,7 +38,8 @@ from elmgrove.federation.groups import (
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
 from elmgrove.federation.member import STATE_FORMAT, Member
-from elmgrove.federation.merged import Merged
+from elmgrove.federation.merged import GroupLabel, Merged
+from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.policy import MERGED, POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.sealed import (
@@ -87,6 +88,7 @@ __all__ = [
     "Departure",
     "Entry",
     "Everyone",
+    "GroupLabel",
     "Grouping",
     "Judgement",
     "Ledger",
@@ -101,6 +103,7 @@ __all__ = [
     "RunningSum",
     "SameGroup",
     "StandingGroups",
+    "StandingOthers",
     "Version",
     "address_of",
     "basis_of",

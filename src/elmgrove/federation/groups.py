@@ -233,10 +233,11 @@ def returned(grouping: Grouping) -> dict[str, tuple[int | None, ...]]:
     own: dict[str, list[int]] = {}
     for model, group in zip(grouping.models, grouping.labels, strict=True):
         own.setdefault(model.origin, []).append(group)
-    return {origin: _places(groups, grouping.numbers) for origin, groups in own.items()}
+    return {origin: coming_back(groups, grouping.numbers) for origin, groups in own.items()}
 
 
-def _places(groups: Sequence[int], numbers: Sequence[int]) -> tuple[int | None, ...]:
+def coming_back(groups: Sequence[int], numbers: Sequence[int]) -> tuple[int | None, ...]:
+    """Says which of all groups' models replace those of a client whose models are in ``groups``."""
     if len(groups) >= len(numbers):
         return (*numbers, *[None] * (len(groups) - len(numbers)))
     return tuple(groups)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmgrove.algebra import Evidence, Moments, lent_together
+from elmgrove.algebra import Evidence, Moments, agreed
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation.entries import Contribution, Departure, Entry
 
@@ -125,8 +125,8 @@ class Ledger:
 
     @property
     def loan(self) -> Moments | None:
-        """What all contributors lend together; None where nobody does."""
-        return lent_together(held.lent for held in self)
+        """What contributors lend together, but for the odd one out; None where nobody does."""
+        return agreed(held.lent for held in self)
 
     def total(self) -> Evidence | None:
         """Adds up all contributions; None when there are none."""

@@ -43,9 +43,9 @@ class Member(Giver):
     ``known`` names those for whom a strange row would have been normal, which excuses it or not. By
     ``merged`` its model is its own evidence plus what it received (the papers' way).
 
-    What it received is either the newest of each origin, or one sum over the others, never both,
-    since the sum may hold an origin's rows already. It gives away its own evidence only, so what
-    goes round in circles is never counted twice.
+    What it received is either the newest of each origin, or sums over the others (one, or those of
+    groups), never both, since a sum may hold an origin's rows already. It gives away its own
+    evidence only, so what goes round in circles is never counted twice.
 
     ``notes`` are for the program that keeps the member, and saved with it.
     """
@@ -74,7 +74,7 @@ class Member(Giver):
             detector.rest_on(received)
         elif detector.received != (Evidence.sum(received) if received else None):
             raise BadInput("the detector uses evidence of others that the ledger does not hold")
-        consult(detector, policy, self.ledger)
+        consult(detector, policy, self.ledger, merged)
 
     # Receiving
 
@@ -119,10 +119,11 @@ class Member(Giver):
         return refused
 
     def rest_on(self, merged: Merged | None) -> None:
-        """Lets one sum over the others take the place of what was received; with None nothing."""
+        """Lets sums over the others take the place of what was received; with None nothing."""
         if merged is not None:
-            self.detector.basis.require(merged.evidence.basis)
-            merged.evidence.require_admissible(f"the sum of {merged.federation!r}")
+            self.detector.basis.require(merged.parts[0].basis)
+            for part in merged.parts:
+                part.require_admissible(f"a sum of {merged.federation!r}")
         self._use(Ledger(self.ledger.departures), merged)
 
     def forget(self, origin: str) -> bool:
@@ -199,7 +200,7 @@ class Member(Giver):
             policy = fields.get("policy", UNKNOWN)
             received = received_by(policy, ledger, merged)
             detector = unpack_detector(
-                fields["detector"], arrays, received, loan_by(policy, ledger)
+                fields["detector"], arrays, received, loan_by(policy, ledger, merged)
             )
             made = cls(fields["name"], detector, ledger, merged, policy)
             made.published = Published.unpack(basis, fields, arrays)

@@ -22,7 +22,7 @@ from elmgrove.federation.entries import (
     require_threshold,
 )
 from elmgrove.federation.ledger import Ledger
-from elmgrove.federation.merged import Merged
+from elmgrove.federation.merged import Merged, pack_answers, unpack_answers
 
 Fields = Mapping[str, Any]
 Arrays = Mapping[str, Array]
@@ -58,7 +58,8 @@ def pack_merged(merged: Merged) -> Packed:
         "devices": merged.devices,
         **({} if merged.grouped is None else {"grouped": merged.grouped}),
     }
-    return {"merged": known | numbers}, arrays
+    more, lent = pack_answers(merged)
+    return {"merged": known | more | numbers}, arrays | lent
 
 
 def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None:
@@ -72,7 +73,8 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
         known["devices"],
         _unpack(basis, "merged", known, arrays),
         known.get("grouped"),
-        apart="kinds" in known,
+        "kinds" in known,
+        *unpack_answers(basis, known, arrays),
     )
 
 

@@ -1,11 +1,15 @@
 """Merged: one sum over the other devices, or one for each group of them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 from elmgrove.algebra import (
+    Array,
     Basis,
     Evidence,
+    Moments,
     Packed,
     pack_evidence,
     pack_parts,
@@ -13,11 +17,35 @@ from elmgrove.algebra import (
     unpack_parts,
 )
 from elmgrove.errors import BadInput
-from elmgrove.federation.entries import require_epoch, require_origin
+from elmgrove.federation.entries import require_epoch, require_origin, require_threshold
 from elmgrove.federation.groups import require_distance
 from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
 MERGED_FORMAT = "elmgrove.merged"
+
+
+@dataclass(frozen=True)
+class GroupLabel:
+    """Who is behind the sum of a group: some of their names, how many there are, their threshold.
+
+    ``threshold`` is where strange begins for them, in the middle; None if none of them says.
+    """
+
+    names: tuple[str, ...]
+    devices: int
+    threshold: float | None
+
+    def __post_init__(self) -> None:
+        require_epoch(self.devices)
+        require_threshold(self.threshold)
+        if not 1 <= len(self.names) <= self.devices or not all(
+            isinstance(name, str) and name.isprintable() for name in self.names
+        ):
+            raise BadInput(f"{self.names!r:.80} can't be names of {self.devices} devices")
+
+    def __str__(self) -> str:
+        more = self.devices - len(self.names)
+        return ", ".join(self.names) + (f" and {more} more" if more else "")
 
 
 @dataclass(frozen=True)
@@ -29,6 +57,9 @@ class Merged:
     the sum alone or, where patterns were told ``apart``, the sum of each group of them.
     ``grouped`` names the distance by which an exchange told them apart; then only what comes back
     to the device is in it.
+
+    Groups with ``labels`` are not to be merged, but to be asked about strange rows, and ``loans``
+    are what devices lend, some of them together in each.
     """
 
     federation: str
@@ -37,6 +68,8 @@ class Merged:
     parts: tuple[Evidence, ...]
     grouped: str | None = None
     apart: bool = False
+    labels: tuple[GroupLabel, ...] = ()
+    loans: tuple[Moments, ...] = ()
 
     def __post_init__(self) -> None:
         require_origin(self.federation)
@@ -46,6 +79,8 @@ class Merged:
             raise BadInput("a merged sum is one part, or several that were told apart")
         if self.grouped is not None:
             require_distance(self.grouped)
+        if self.labels and not (self.apart and len(self.labels) == len(self.parts)):
+            raise BadInput("each group has one label, or none has")
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -69,11 +104,12 @@ class Merged:
             "basis": self.parts[0].basis.fields,
             **({} if self.grouped is None else {"grouped": self.grouped}),
         }
+        more, lent = pack_answers(self)
         if not self.apart:
             numbers, arrays = pack_evidence(self.parts[0])
-            return fields | numbers, arrays
+            return fields | more | numbers, arrays | lent
         groups, arrays = pack_parts("group", self.parts)
-        return fields | {"groups": groups}, arrays
+        return fields | more | {"groups": groups}, arrays | lent
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Merged":
@@ -91,6 +127,30 @@ class Merged:
                 else (unpack_evidence(basis, fields, arrays),),
                 fields.get("grouped"),
                 apart,
+                *unpack_answers(basis, fields, arrays),
             )
             require_written_as(made._packed(), fields, arrays)
         return made
+
+
+def pack_answers(merged: Merged) -> Packed:
+    """Packs what lets others be asked and borrowed from: labels and loans, if there are any."""
+    loans, arrays = pack_parts("loan", merged.loans)
+    labels = [asdict(label) | {"names": list(label.names)} for label in merged.labels]
+    found = {"labels": labels, "loans": loans}
+    return {name: value for name, value in found.items() if value}, arrays
+
+
+def unpack_answers(
+    basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> tuple[tuple[GroupLabel, ...], tuple[Moments, ...]]:
+    """Makes labels and loans of what ``pack_answers`` gave."""
+    labels = (
+        GroupLabel(tuple(known["names"]), known["devices"], known["threshold"])
+        for known in fields.get("labels", ())
+    )
+    loans = unpack_parts(basis, "loan", fields.get("loans", ()), arrays)
+    lent = tuple(loan for loan in loans if isinstance(loan, Moments))
+    if len(lent) != len(loans):
+        raise BadInput("a loss lends nothing")
+    return tuple(labels), lent

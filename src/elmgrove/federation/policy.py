@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from elmgrove.algebra import Evidence, Moments
+from elmgrove.algebra import Evidence, Moments, agreed
 from elmgrove.detector import Detector, Other
 from elmgrove.errors import BadInput
 from elmgrove.federation.ledger import Ledger
@@ -31,19 +31,25 @@ def received_by(policy: str, ledger: Ledger, merged: Merged | None) -> Sequence[
     return ledger.parts if merged is None else merged.received
 
 
-def loan_by(policy: str, ledger: Ledger) -> Moments | None:
+def loan_by(policy: str, ledger: Ledger, merged: Merged | None) -> Moments | None:
     """Gives what a model borrows: nothing where all are one model already."""
-    return None if policy == MERGED else ledger.loan
+    if policy == MERGED:
+        return None
+    return ledger.loan if merged is None else agreed(merged.loans)
 
 
-def consult(detector: Detector, policy: str, ledger: Ledger) -> None:
+def consult(detector: Detector, policy: str, ledger: Ledger, merged: Merged | None) -> None:
     """Lets a detector ask those who say where strange begins, and borrow from all."""
+    known = [(held.origin, held.parts, held.threshold) for held in ledger]
+    if merged is not None:
+        answers = zip(merged.labels, merged.parts, strict=False)
+        known += [(str(label), (part,), label.threshold) for label, part in answers]
     others = [
-        Other(held.origin, held.parts, held.threshold)
-        for held in ledger
-        if held.threshold is not None and policy != MERGED
+        Other(name, parts, threshold)
+        for name, parts, threshold in known
+        if threshold is not None and policy != MERGED
     ]
-    detector.consult(others, loan_by(policy, ledger), excused=policy == UNKNOWN)
+    detector.consult(others, loan_by(policy, ledger, merged), excused=policy == UNKNOWN)
 
 
 def use(detector: Detector, policy: str, ledger: Ledger, merged: Merged | None) -> None:
@@ -51,4 +57,4 @@ def use(detector: Detector, policy: str, ledger: Ledger, merged: Merged | None) 
     received = received_by(policy, ledger, merged)
     if received or detector.received is not None:
         detector.rest_on(received)
-    consult(detector, policy, ledger)
+    consult(detector, policy, ledger, merged)

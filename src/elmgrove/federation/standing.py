@@ -20,10 +20,10 @@ from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import (
     Grouping,
     LocalPattern,
+    coming_back,
     local_models,
     parameters,
     require_parameters,
-    returned,
 )
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.running_sum import RunningSum
@@ -141,8 +141,13 @@ class StandingGroups:
             tolerance = usual_tolerance(basis)
         self._basis = basis
         self._distance = grouping.distance
-        self._places = dict[tuple[str, int], tuple[LocalPattern, int]]()
+        # By device, then by the pattern's place in its contribution.
+        self._places = dict[str, dict[int, tuple[LocalPattern, int]]]()
+        # The patterns of each group.
+        self._members = dict[int, dict[tuple[str, int], LocalPattern]]()
         self._sums = dict[int, RunningSum]()
+        # Those of them that were asked for and are still what they were.
+        self._evidence = dict[int, Evidence]()
         self._nearest: Nearest = (
             NearestCentre(ridge)
             if grouping.distance == "parameters"
@@ -154,16 +159,31 @@ class StandingGroups:
     @property
     def grouping(self) -> Grouping:
         """The group of each pattern now, without reasons."""
-        places = [self._places[name] for name in sorted(self._places)]
+        places = [place for origin in sorted(self._places) for place in self._held(origin)]
         models, labels = (tuple(side) for side in zip(*places, strict=True)) if places else ((), ())
         return Grouping(self._distance, models, labels)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The groups that somebody is in."""
+        return sorted(group for group, members in self._members.items() if members)
+
+    def members(self, group: int) -> list[LocalPattern]:
+        """Lists the patterns of a group, in the order of the names."""
+        members = self._members[group]
+        return [members[name] for name in sorted(members)]
+
+    def size(self, group: int) -> int:
+        """Counts the patterns of a group."""
+        return len(self._members[group])
 
     @property
     def nbytes(self) -> int:
         """What it holds at the most: patterns with their parameters, and sums in two parts."""
         # At most one more of each input: where the centre lies.
         numbers = 2 * numbers_in(self._basis) + self._basis.inputs
-        return 16 * numbers * (len(self._places) + len(self._sums))
+        patterns = sum(map(len, self._places.values()))
+        return 16 * numbers * (patterns + len(self._sums))
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
         """Gives each pattern with rows its group; says which."""
@@ -178,10 +198,11 @@ class StandingGroups:
     def leave(self, origin: str) -> None:
         """Takes a device's patterns out; does nothing if there are none."""
         for model, group in self._held(origin):
-            del self._places[model.name]
+            del self._members[group][model.name]
             self._sums[group].remove(model.evidence)
             self._changed(group)
             self._nearest.left(model, group)
+        self._places.pop(origin, None)
 
     def returned(self, origin: str) -> tuple[Evidence, ...]:
         """Gives what comes back to a device (Algorithm 3): the sum of each such group.
@@ -190,21 +211,25 @@ class StandingGroups:
         the device's own part, and those that nobody else is in left out. Nothing for a
         device that is in no group.
         """
-        sums = list[Evidence]()
-        for group in self._coming_back(origin):
-            others = copy.copy(self._sums[group])
-            for model, its in self._held(origin):
-                if its == group:
-                    others.remove(model.evidence)
-            if others.devices:
-                sums.append(others.evidence())
-        return tuple(sums)
+        sums = (self.sum_without(origin, group) for group in self._coming_back(origin))
+        return tuple(evidence for evidence in sums if evidence is not None)
+
+    def sum_without(self, origin: str, group: int) -> Evidence | None:
+        """Adds up a group without a device's own part; None if nobody else is in it."""
+        own = [model for model, its in self._held(origin) if its == group]
+        if not own:
+            if group not in self._evidence:
+                self._evidence[group] = self._sums[group].evidence()
+            return self._evidence[group]
+        others = copy.copy(self._sums[group])
+        for model in own:
+            others.remove(model.evidence)
+        return others.evidence() if others.devices else None
 
     def partners(self, origin: str) -> frozenset[str]:
         """Names the other devices that have a part in what comes back to this one."""
         back = self._coming_back(origin)
-        found = {model.origin for model, group in self._places.values() if group in back}
-        return frozenset(found - {origin})
+        return frozenset(name for group in back for name, _ in self._members[group]) - {origin}
 
     def merged(self, federation: str, revision: int, origin: str) -> Merged:
         """Gives what comes back to a device, as an exchange hands it out."""
@@ -219,28 +244,30 @@ class StandingGroups:
         )
 
     def _coming_back(self, origin: str) -> list[int]:
-        groups = returned(self.grouping).get(origin, ())
+        groups = coming_back([group for _, group in self._held(origin)], self.numbers)
         return [group for group in dict.fromkeys(groups) if group is not None]
 
     def _held(self, origin: str) -> list[tuple[LocalPattern, int]]:
-        names = sorted(name for name in self._places if name[0] == origin)
-        return [self._places[name] for name in names]
+        places = self._places.get(origin, {})
+        return [places[pattern] for pattern in sorted(places)]
 
     def _assign(self, model: LocalPattern, former: int | None) -> int:
         group = self._nearest.group_for(model)
         if group is None:
-            used = {its for _, its in self._places.values()}
+            used = set(self.numbers)
             numbers = count() if former is None else chain([former], count())
             group = next(number for number in numbers if number not in used)
         self._join(model, group)
         return group
 
     def _join(self, model: LocalPattern, group: int) -> None:
-        self._places[model.name] = model, group
+        self._places.setdefault(model.origin, {})[model.pattern] = model, group
+        self._members.setdefault(group, {})[model.name] = model
         self._sums.setdefault(group, RunningSum(self._basis)).add(model.evidence)
         self._changed(group)
         self._nearest.joined(model, group)
 
     def _changed(self, group: int) -> None:
-        places = (self._places[name] for name in sorted(self._places))
-        self._sums[group].freshen(model.evidence for model, its in places if its == group)
+        self._evidence.pop(group, None)
+        if self._sums[group].worn:
+            self._sums[group].freshen(model.evidence for model in self.members(group))

@@ -32,7 +32,8 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
         service = app.state.service = Service(store, hashed(admin_token), max_body)
-        live = asyncio.gather(service.live_sums.run(), service.live_groups.run())
+        kept = (service.live_sums, service.live_groups, service.live_others)
+        live = asyncio.gather(*(each.run() for each in kept))
         try:
             # Many requests on one thread each, rather than one on many.
             with threadpool_limits(1, "blas"):

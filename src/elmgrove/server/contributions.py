@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from hashlib import sha256
 
 from starlette.requests import Request
@@ -15,6 +16,7 @@ from elmgrove.federation import (
     HIGHEST_EPOCH,
     Contribution,
     Departure,
+    Merged,
     Version,
     follows,
     framed,
@@ -105,15 +107,38 @@ async def merged(request: Request) -> Response:
     # the caller's own change matters as well: it may lead to another group.
     others = without if grouped is None else None
     stamp = _stamp(federation, await service.store.revision(federation.name, others), grouped)
+
+    async def found() -> Merged:
+        if grouped is None or without is None:
+            return await service.live_sums.merged(federation, caller.charter, without, stamp)
+        live = service.live_groups.grouping(federation, caller.charter, grouped)
+        return await live.merged(without, stamp)
+
+    return await _unless_known(request, stamp, found)
+
+
+async def others(request: Request) -> Response:
+    """Gives what all devices but the caller know, in groups, and lend; 304 while it has that."""
+    caller = await caller_of(request)
+    without, _ = _asked(request, caller)
+    if without is None:
+        raise Problem("malformed", "without: name the device that is to be told")
+    federation, service = caller.federation, caller.service
+    # Its own change may lead to another group, and so change what it is told.
+    stamp = _stamp(federation, await service.store.revision(federation.name), "others")
+    live = service.live_others.of(federation, caller.charter)
+    return await _unless_known(request, stamp, partial(live.merged, without, stamp))
+
+
+async def _unless_known(
+    request: Request, stamp: int, found: Callable[[], Awaitable[Merged]]
+) -> Response:
+    """Answers with what is found, or with 304 where the caller has what the stamp names."""
     headers = {"ETag": f'"{stamp}"', "Cache-Control": "no-cache"}
     if f'"{stamp}"' in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    if grouped is None or without is None:
-        found = await service.live_sums.merged(federation, caller.charter, without, stamp)
-    else:
-        live = service.live_groups.grouping(federation, caller.charter, grouped)
-        found = await live.merged(without, stamp)
-    blob = await asyncio.to_thread(found.to_bytes)
+    merged = await found()
+    blob = await asyncio.to_thread(merged.to_bytes)
     return Response(blob, headers=headers, media_type=BLOB)
 
 
@@ -160,9 +185,10 @@ async def _store(
         time.time(),
         successor=successor,
     )
-    live_sums, live_groups = caller.service.live_sums, caller.service.live_groups
-    live_sums.take_in(caller.federation, caller.charter, stored.revision, evidence)
-    live_groups.wake()
+    service = caller.service
+    service.live_sums.take_in(caller.federation, caller.charter, stored.revision, evidence)
+    service.live_groups.wake()
+    service.live_others.wake()
     return stored
 
 

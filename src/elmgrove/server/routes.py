@@ -156,6 +156,16 @@ OFFERS = (
         query=("without", "grouped"),
     ),
     Offer(
+        "contributions_others",
+        "GET",
+        f"{FEDERATION}/others",
+        contributions.others,
+        (ADMIN, KEY),
+        200,
+        BLOB,
+        query=("without",),
+    ),
+    Offer(
         "groups_show",
         "GET",
         f"{FEDERATION}/groups",

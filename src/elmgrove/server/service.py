@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from elmgrove.algebra import numbers_in
 from elmgrove.federation import Charter
 from elmgrove.server.live_groups import LiveGroups
+from elmgrove.server.live_others import LiveOthers
 from elmgrove.server.live_sums import LiveSums
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import FederationRow, Store
@@ -19,18 +20,20 @@ MAX_JSON = 4 * 2**20
 
 @dataclass
 class Service:
-    """The store, live sums and groups, the administrator's hash, and the longest body to take."""
+    """The store, what is live of it, the administrator's hash, and the longest body to take."""
 
     store: Store
     admin_hash: str
     max_body: int
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
+    live_others: LiveOthers = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.live_sums = LiveSums(self.store)
         self.live_groups = LiveGroups(self.store)
+        self.live_others = LiveOthers(self.store)
 
     def charter(self, federation: FederationRow) -> Charter:
         """Gives the charter of a federation; it is made once, since every request asks for it."""

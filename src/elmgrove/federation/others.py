@@ -1,0 +1,127 @@
+"""Others at once: what a device is told of all others, whose size does not grow with them."""
+
+import statistics
+from hashlib import sha256
+
+from elmgrove.algebra import Basis, Evidence, Moments, numbers_in, zero_evidence
+from elmgrove.federation.entries import Contribution
+from elmgrove.federation.groups import EVIDENCE, Grouping, LocalPattern
+from elmgrove.federation.merged import GroupLabel, Merged
+from elmgrove.federation.running_sum import RunningSum
+from elmgrove.federation.standing import StandingGroups
+
+#: Bytes of groups that a device is told of; the groups of most devices come first.
+MOST_BYTES = 8_000_000
+# What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
+# that a lender made its numbers up.
+_SHARES = 8
+# Names that a label tells.
+_NAMES = 3
+
+
+class StandingOthers:
+    """Keeps ready what each device is told of all others: groups that know, and what they lend.
+
+    A contribution that comes, changes or leaves costs a comparison with each group, and two
+    additions to what is lent, however many devices there are (``RunningSum``: exact, and a device
+    that left leaves no trace). What a device is told costs as much as there are groups.
+
+    Where all devices are unlike each other there are as many groups as patterns; then it is told
+    of as many as ``MOST_BYTES`` allow. Everything is held in memory.
+    """
+
+    def __init__(self, basis: Basis, ridge: float) -> None:
+        self._basis = basis
+        self._groups = StandingGroups(basis, ridge, Grouping(EVIDENCE, (), ()))
+        self._held = dict[str, Contribution]()
+        self._lent = [RunningSum(basis) for _ in range(_SHARES)]
+        # Those of them that were asked for and are still what they were.
+        self._loan = dict[int, Evidence]()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds at the most."""
+        sums = 16 * (numbers_in(self._basis) + self._basis.inputs) * (len(self._held) + _SHARES)
+        return self._groups.nbytes + sums
+
+    def take(self, contribution: Contribution) -> None:
+        """Puts a contribution in the place of the device's former one."""
+        self._groups.take(contribution)
+        self._lend(contribution.origin, contribution)
+
+    def leave(self, origin: str) -> None:
+        """Takes a device out; does nothing if it is not there."""
+        self._groups.leave(origin)
+        self._lend(origin, None)
+
+    def merged(self, federation: str, revision: int, origin: str) -> Merged:
+        """Gives what a device is told of all others, without its own part in it."""
+        parts, labels = list[Evidence](), list[GroupLabel]()
+        for group in self._largest_first():
+            members = [one for one in self._groups.members(group) if one.origin != origin]
+            evidence = self._groups.sum_without(origin, group) if members else None
+            if evidence is not None:
+                parts.append(evidence)
+                labels.append(self._label(members))
+        return Merged(
+            federation,
+            revision,
+            len(self._held.keys() - {origin}),
+            tuple(parts) or (zero_evidence(self._basis),),
+            apart=bool(parts),
+            labels=tuple(labels),
+            loans=self._loans(origin),
+        )
+
+    def _largest_first(self) -> list[int]:
+        most = max(MOST_BYTES // (8 * numbers_in(self._basis)), 1)
+        sizes = {number: self._groups.size(number) for number in self._groups.numbers}
+        return sorted(sizes, key=lambda number: (-sizes[number], number))[:most]
+
+    def _label(self, members: list[LocalPattern]) -> GroupLabel:
+        origins = dict.fromkeys(member.origin for member in members)
+        stated = [
+            threshold for one in origins if (threshold := self._held[one].threshold) is not None
+        ]
+        names = dict.fromkeys(map(self._name, members))
+        return GroupLabel(
+            tuple(names)[: min(_NAMES, len(origins))],
+            len(origins),
+            statistics.median(stated) if stated else None,
+        )
+
+    def _name(self, member: LocalPattern) -> str:
+        several = len(self._held[member.origin].parts) > 1
+        return f"{member.origin} (pattern {member.pattern + 1})" if several else member.origin
+
+    def _loans(self, origin: str) -> tuple[Moments, ...]:
+        held = self._held.get(origin)
+        own = None if held is None else held.lent
+        for share, total in enumerate(self._lent):
+            if share not in self._loan:
+                self._loan[share] = total.evidence()
+        sums = dict(self._loan)
+        if own is not None:
+            sums[_share_of(origin)] = self._lent[_share_of(origin)].evidence(own)
+        found = (sums[share] for share in range(_SHARES))
+        return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
+
+    def _lend(self, origin: str, new: Contribution | None) -> None:
+        held = self._held.pop(origin, None)
+        if new is not None:
+            self._held[origin] = new
+        share = _share_of(origin)
+        self._loan.pop(share, None)
+        before, now = (None if one is None else one.lent for one in (held, new))
+        self._lent[share].change(before, now)
+        if self._lent[share].worn:
+            same = (one for name, one in sorted(self._held.items()) if _share_of(name) == share)
+            self._lent[share].freshen(one.lent for one in same if one.lent is not None)
+
+
+def _share_of(origin: str) -> int:
+    """The sum in which a device lends: always the same one, and spread evenly over names."""
+    return sha256(origin.encode()).digest()[0] % _SHARES

@@ -1,0 +1,85 @@
+"""Live others: what devices of a large federation are told of all others, kept ready."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from elmgrove.federation import Charter, Contribution, Merged, StandingOthers
+from elmgrove.server.live import LiveSet, LiveView
+from elmgrove.server.problems import Problem
+from elmgrove.server.store import Change, FederationRow, Store
+
+log = logging.getLogger("elmgrove.server")
+
+#: What is held of one federation at most, all in memory.
+MOST_BYTES = 1024 * 2**20
+#: What nobody asked about for so many seconds is dropped.
+PATIENCE = 3600.0
+
+
+class LiveOther(LiveView):
+    """The groups and loans of one federation; a change costs a comparison with each group."""
+
+    def __init__(self, store: Store, charter: Charter) -> None:
+        super().__init__(store, charter.name)
+        self._charter = charter
+        self._others = self._begun()
+
+    def _begun(self) -> StandingOthers:
+        return StandingOthers(self._charter.basis, self._charter.ridge)
+
+    async def merged(self, origin: str, revision: int) -> Merged:
+        """Gives what a device is told of all others, under the number ``revision``."""
+        async with self._lock:
+            await self._catch_up()
+            return await asyncio.to_thread(self._others.merged, self._federation, revision, origin)
+
+    async def _apply(self, changes: Sequence[Change]) -> int:
+        # If this fails half-way, the next time begins with all contributions: revision 0 says so.
+        self._revision = 0
+        await asyncio.to_thread(_take_in, self._others, changes)
+        _require_room(self._others)
+        return changes[-1].revision
+
+    async def _rebuild(self) -> int:
+        others = self._begun()
+        async with self._store.snapshot(self._federation) as snapshot:
+            async for _, blob in snapshot.blobs:
+                await asyncio.to_thread(_take, others, blob)
+                _require_room(others)
+        self._others = others
+        log.info("%s: grouped what all %d devices know", self._federation, len(others))
+        return snapshot.revision
+
+
+class LiveOthers(LiveSet[LiveOther]):
+    """The live others of all federations that were asked about."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(PATIENCE)
+        self._store = store
+
+    def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
+        """Gives those of one federation."""
+        return self._view(federation, lambda: LiveOther(self._store, charter))
+
+
+def _take_in(others: StandingOthers, changes: Sequence[Change]) -> None:
+    for change in changes:
+        if change.blob is None:
+            others.leave(change.origin)
+        else:
+            _take(others, change.blob)
+
+
+def _take(others: StandingOthers, blob: bytes) -> None:
+    others.take(Contribution.from_bytes(blob))
+
+
+def _require_room(others: StandingOthers) -> None:
+    if others.nbytes > MOST_BYTES:
+        raise Problem(
+            "refused",
+            f"this federation is too large to be grouped here (more than {MOST_BYTES} bytes); "
+            "fetch some of its contributions instead",
+        )

@@ -1,0 +1,198 @@
+"""All others at once: groups that can be asked, what they lend, and no trace of who left."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import BadInput, Evidence, FalseAlarmRate, NotAdmissible
+from elmgrove.algebra import agreed
+from elmgrove.federation import Charter, Contribution, GroupLabel, Member, Merged, StandingOthers
+from elmgrove.federation import others as others_module
+from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, near, said
+
+CHARTER = Charter("fans", DISTANT)
+SOON = FalseAlarmRate(confidence=0.0)
+
+
+def fan(number: int, *kinds: int, threshold: float | None = 3.0, count: int = 600) -> Contribution:
+    """What a device contributes that knows these kinds of rows."""
+    patterns = [cloud(kind, number, count) for kind in kinds]
+    return replace(distant(f"fan-{number}", *patterns), threshold=threshold)
+
+
+FLEET = [fan(1, 0), fan(2, 0), fan(3, 1), fan(4, 0, 1), fan(5, 2)]
+
+
+def standing(*contributions: Contribution) -> StandingOthers:
+    made = StandingOthers(DISTANT, 1e-3)
+    for contribution in contributions:
+        made.take(contribution)
+    return made
+
+
+def told(others: StandingOthers, origin: str) -> Merged:
+    return others.merged("fans", 1, origin)
+
+
+def by_label(merged: Merged) -> dict[str, Evidence]:
+    return {str(label): part for label, part in zip(merged.labels, merged.parts, strict=True)}
+
+
+def test_a_device_is_told_of_each_group_without_its_own_part() -> None:
+    found = told(standing(*FLEET), "fan-1")
+    assert found.devices == 4
+    groups = by_label(found)
+    assert set(groups) == {"fan-2, fan-4 (pattern 1)", "fan-3, fan-4 (pattern 2)", "fan-5"}
+    alike = groups["fan-2, fan-4 (pattern 1)"]
+    assert alike.close_to(FLEET[1].parts[0] + FLEET[3].parts[0], 1e-12)
+    assert "fan-1, fan-2, fan-4 (pattern 1)" in by_label(told(standing(*FLEET), "fan-9"))
+
+
+def test_a_label_tells_some_names_and_how_many_there_are() -> None:
+    many = standing(*(fan(number, 0, threshold=float(number)) for number in range(1, 8)))
+    (label,) = told(many, "fan-2").labels
+    assert (str(label), label.devices) == ("fan-1, fan-3, fan-4 and 3 more", 6)
+    assert label.threshold == pytest.approx(4.5)
+
+
+def test_devices_that_still_learn_state_no_threshold() -> None:
+    (label,) = told(standing(fan(1, 0, threshold=None), fan(2, 0, threshold=2.0)), "x").labels
+    assert label.threshold == 2.0
+    (label,) = told(standing(fan(1, 0, threshold=None)), "x").labels
+    assert label.threshold is None
+
+
+def test_what_is_lent_is_what_the_others_lend() -> None:
+    lent = [held.lent for held in FLEET if held.origin != "fan-3"]
+    assert None not in lent
+    loans = told(standing(*FLEET), "fan-3").loans
+    together = Evidence.sum(loans)
+    assert together.close_to(Evidence.sum([one for one in lent if one is not None]), 1e-12)
+
+
+def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
+    made = StandingOthers(BASIS, RIDGE)
+    for number in (1, 2):
+        made.take(said(f"fan-{number}", near(1, number)))
+    found = told(made, "fan-1")
+    assert (found.loans, [str(label) for label in found.labels]) == ((), ["fan-2"])
+
+
+def test_of_nobody_there_is_nothing_to_tell() -> None:
+    found = told(standing(FLEET[0]), "fan-1")
+    assert (found.devices, found.labels, found.loans, found.received) == (0, (), (), ())
+
+
+def test_the_groups_of_most_devices_come_first_and_no_more_than_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(others_module, "MOST_BYTES", 8 * 33)
+    (label,) = told(standing(*FLEET), "fan-5").labels
+    assert (label.devices, label.names[0]) == (3, "fan-1")
+
+
+changes = st.lists(
+    st.tuples(st.integers(1, 5), st.sampled_from([None, (0,), (1,), (0, 1)]), st.integers(2, 4)),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(changes=changes)
+def test_who_changed_or_left_leaves_no_trace(
+    changes: list[tuple[int, tuple[int, ...] | None, int]],
+) -> None:
+    others, held = standing(*FLEET), {one.origin: one for one in FLEET}
+    for number, kinds, size in changes:
+        if kinds is None:
+            others.leave(f"fan-{number}")
+            held.pop(f"fan-{number}", None)
+        else:
+            new = fan(number, *kinds, count=200 * size)
+            others.take(new)
+            held[new.origin] = new
+    found, expected = told(others, "x"), told(standing(*held.values()), "x")
+    assert found.devices == expected.devices == len(held)
+    groups, fresh = by_label(found), by_label(expected)
+    assert groups.keys() == fresh.keys()
+    assert all(groups[name].close_to(fresh[name], 1e-9) for name in groups)
+    assert len(found.loans) == len(expected.loans)
+    for loan, same in zip(found.loans, expected.loans, strict=True):
+        assert loan.close_to(same, 1e-9)
+
+
+# As a device uses it
+
+
+def asking(policy: str = "unknown") -> Member:
+    member = CHARTER.start("fan-1", policy=policy, threshold=SOON)
+    member.detector.learn_many(cloud(0, 1))
+    member.rest_on(told(standing(*FLEET[1:]), "fan-1"))
+    return member
+
+
+def test_groups_are_asked_about_strange_rows() -> None:
+    member = asking()
+    verdict = member.detector.observe(cloud(1, 7).mean(axis=0))
+    assert verdict.strange
+    assert verdict.known == ("fan-3, fan-4 (pattern 2)",)
+    assert not verdict.anomalous
+    nowhere = member.detector.observe(np.full(6, 1e3))
+    assert (nowhere.known, nowhere.anomalous) == ((), True)
+    assert member.detector.received is None, "nothing is merged"
+
+
+def test_what_groups_lend_is_borrowed() -> None:
+    member = asking()
+    assert member.merged is not None
+    assert member.detector.loan == agreed(member.merged.loans)
+
+
+def test_a_policy_of_merging_asks_nobody() -> None:
+    member = asking()
+    member.follow("merged")
+    assert (member.merged, member.detector.loan, len(member.detector.elsewhere)) == (None, None, 0)
+
+
+def test_a_state_and_a_message_come_back_as_they_were() -> None:
+    member = asking()
+    assert member.merged is not None
+    assert Merged.from_bytes(member.merged.to_bytes()) == member.merged
+    back = Member.from_bytes(member.to_bytes())
+    assert back.merged == member.merged
+    assert back.to_bytes() == member.to_bytes()
+    row = cloud(2, 8).mean(axis=0)
+    assert back.detector.observe(row).known == member.detector.observe(row).known == ("fan-5",)
+
+
+@pytest.mark.parametrize(
+    ("names", "devices", "threshold"),
+    [
+        ((), 1, 1.0),
+        (("a", "b"), 1, 1.0),
+        (("a\n",), 1, 1.0),
+        (("a",), 1, -1.0),
+        (("a",), 1, np.inf),
+    ],
+)
+def test_a_label_that_can_not_be_is_refused(
+    names: tuple[str, ...], devices: int, threshold: float
+) -> None:
+    with pytest.raises(BadInput):
+        GroupLabel(names, devices, threshold)
+
+
+def test_each_group_has_a_label_or_none_has() -> None:
+    found = told(standing(*FLEET), "fan-1")
+    with pytest.raises(BadInput, match="label"):
+        replace(found, labels=found.labels[1:])
+
+
+def test_a_group_that_no_rows_can_have_made_is_refused() -> None:
+    member, known = asking(), told(standing(*FLEET), "fan-1")
+    wrong = known.parts[0].weighted(-1.0)
+    with pytest.raises(NotAdmissible, match="fans"):
+        member.rest_on(replace(known, parts=(wrong, *known.parts[1:])))
