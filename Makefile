@@ -38,6 +38,7 @@ bench-exchange: $(VENV)/dev.done ## Measure the exchange server, its sums and th
 	$(BIN)/python -m benchmarks.exchange load
 	$(BIN)/python -m benchmarks.exchange growth
 	$(BIN)/python -m benchmarks.exchange sums
+	$(BIN)/python -m benchmarks.exchange patterns
 	$(BIN)/python -m benchmarks.exchange agent
 
 bench-flower: ## Measure rounds on Flower's simulation against this process, 10 to 1,000 clients (15 minutes)

@@ -19,7 +19,6 @@ from benchmarks.clock import Case
 from benchmarks.rows import SEED, Matrix, rows
 from elmgrove import Detector, HiddenLayer, Scaling
 from elmgrove.algebra import suggested_units
-from elmgrove.algebra.bulk import FEW
 
 Cases = dict[str, Case]
 
@@ -100,7 +99,7 @@ def _products_of(detector: Detector) -> Callable[[Matrix], object]:
     Ωz where all products are at hand, else w = Kz, and Kᵀw for the columns of the last row.
     """
     K = np.asfortranarray(detector.model.explainer(np.zeros(detector.basis.inputs))[1].K)
-    if len(K) == K.shape[1] <= FEW:
+    if len(K) == K.shape[1]:
         return lambda X: dgemm(1.0, K, X.T)
     K_last = np.asfortranarray(K[:, -detector.basis.layer.inputs :])
     return lambda X: dgemm(1.0, K_last, dgemm(1.0, K, X.T), trans_a=1)

@@ -9,6 +9,7 @@ from benchmarks.exchange.agent import measure_agent
 from benchmarks.exchange.fleet import HAR, SMALL, Size
 from benchmarks.exchange.growth import measure_growth
 from benchmarks.exchange.load import Plan, measure_load
+from benchmarks.exchange.patterns import measure_patterns
 from benchmarks.exchange.sums import measure_sums
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
@@ -55,6 +56,22 @@ def growth(
 def sums(quick: Quick = False) -> None:
     """Measures a million replacements in a running sum, at a small layer, and the cost of one."""
     measure_sums(10_000 if quick else 1_000_000, SMALL)
+
+
+@app.command()
+def patterns(
+    devices: Annotated[
+        list[int],
+        typer.Option(
+            help="Size of a fleet; may be repeated. 10, 20, 40, 100, 300, 1000 unless stated.",
+            min=2,
+            default_factory=lambda: [10, 20, 40, 100, 300, 1000],
+        ),
+    ],
+    quick: Quick = False,
+) -> None:
+    """Measures what syncs of devices with two patterns cost a whole fleet."""
+    measure_patterns([10, 40] if quick else devices)
 
 
 @app.command()

@@ -31,10 +31,10 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     assert shown.code == 0
     for text in ("fan-2.elm", "watching", '{"fan-1": 300}', "speed [m/s]", facts["fingerprint"]):
         assert text in shown.out
-    assert facts["uses"] == "its own rows, and asks and borrows from those received"
+    assert facts["others"] == "asks 1 other; strange rows that they know are excused"
     for text in facts:
         assert text in shown.out
-    assert facts["uses"] in shown.out
+    assert facts["others"] in shown.out
 
 
 def test_inspect_shows_what_a_young_state_lacks(elmgrove: Elmgrove) -> None:

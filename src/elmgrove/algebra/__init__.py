@@ -4,6 +4,7 @@ from elmgrove.algebra.basis import SCORES, Basis, default_score
 from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.bulk import Bulk
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
+from elmgrove.algebra.covariance import rows_lent
 from elmgrove.algebra.crossval import expected_error, typical_loss
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
@@ -100,6 +101,7 @@ __all__ = [
     "pack_part",
     "pack_parts",
     "require_ridge",
+    "rows_lent",
     "suggested_units",
     "trained",
     "typical_loss",

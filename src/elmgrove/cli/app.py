@@ -21,6 +21,7 @@ COMMANDS = {
     "share": "elmgrove.cli.exchange:share",
     "merge": "elmgrove.cli.exchange:merge",
     "forget": "elmgrove.cli.exchange:forget",
+    "status": "elmgrove.cli.status:status",
     "inspect": "elmgrove.cli.inspect:inspect",
     "demo": "elmgrove.cli.demo:demo",
     "federate": "elmgrove.cli.federate:federate",

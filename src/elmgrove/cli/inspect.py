@@ -9,14 +9,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Basis, Evidence
-from elmgrove.cli.options import percent
-from elmgrove.detector import Detector
+from elmgrove.cli.status import flagged, others_of
 from elmgrove.federation import (
     EVIDENCE_FORMAT,
-    MERGED,
     STATE_FORMAT,
     Contribution,
     Member,
+    borrowed_by,
     format_of,
 )
 from elmgrove.rounds import (
@@ -86,10 +85,11 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "rows missing": detector.rows_missing,
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
-        "flagged": _flagged_facts(detector),
+        "flagged": flagged(detector),
         "alarm": member.policy,
         "received from": {held.origin: _rows(held) for held in member.ledger},
-        "uses": _sum_facts(member),
+        "others": others_of(member),
+        "borrows": str(borrowed_by(member)),
         "rows published": 0 if member.published is None else member.published.learned,
         "recent rows kept": len(detector.gate.recent),
         "rows in quarantine": len(detector.quarantine),
@@ -97,23 +97,6 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
     }
-
-
-def _flagged_facts(detector: Detector) -> str:
-    """Says how many rows were above the threshold since the state is what it is."""
-    seen, (low, high) = detector.progress.seen, detector.progress.seen.band
-    share = f"{percent(seen.share)} (95 % sure: {percent(low)} to {percent(high)})"
-    return f"{seen.flagged} of {seen.rows} rows: {share}" if seen.rows else "no rows counted yet"
-
-
-def _sum_facts(member: Member) -> str:
-    if member.merged is None:
-        if not len(member.ledger):
-            return "its own rows"
-        asked = ", and asks and borrows from those received"
-        return "its own rows" + (" and those received" if member.policy == MERGED else asked)
-    others = "1 other" if member.merged.devices == 1 else f"{member.merged.devices} others"
-    return f"its own rows and {others} of {member.merged.federation!r}"
 
 
 def _contribution_facts(contribution: Contribution) -> dict[str, Any]:

@@ -178,7 +178,10 @@ def client(
     headers = {"User-Agent": f"elmgrove/{__version__}"}
     if secret is not None:
         headers["Authorization"] = f"Bearer {secret}"
-    trust: Any = True if ca is None else ssl.create_default_context(cafile=ca)
+    # Without TLS there is nobody to trust, and reading all certificates takes a while.
+    trust: Any = parts.scheme == "https"
+    if ca is not None:
+        trust = ssl.create_default_context(cafile=ca)
     base = f"{parts.scheme}://{parts.netloc}{root}{parts.path.rstrip('/')}"
     return httpx.Client(base_url=base, headers=headers, verify=trust, timeout=timeout)
 

@@ -1,5 +1,6 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
+from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
 from elmgrove.federation.charter import (
     Charter,
     address_of,
@@ -82,6 +83,7 @@ __all__ = [
     "SUM",
     "UNKNOWN",
     "Benefit",
+    "Borrowing",
     "Charter",
     "Contribution",
     "Cost",
@@ -107,6 +109,8 @@ __all__ = [
     "Version",
     "address_of",
     "basis_of",
+    "borrowed_by",
+    "borrowing",
     "bundle",
     "by_evidence",
     "by_parameters",
