@@ -107,7 +107,7 @@ def cases(name: str, folder: Path, quick: bool) -> list[FleetCase]:
 def compared(case: FleetCase, folder: Path, quick: bool) -> dict[str, Quality]:
     """Measures each way to use the others."""
     known = devices_of(case.set, folder, quick)[case.device]
-    basis, others = _others(case.set, case.device, folder, quick)
+    basis, others = others_of(case.set, case.device, folder, quick)
     rows = known.train
     if case.rows is not None:
         begin = int(case.start * (len(rows) - case.rows))
@@ -119,7 +119,7 @@ def compared(case: FleetCase, folder: Path, quick: bool) -> dict[str, Quality]:
 
 
 @cache
-def _others(
+def others_of(
     name: str, device: str, folder: Path, quick: bool
 ) -> tuple[Basis, tuple[Contribution, ...]]:
     """What all but one device contribute to a federation that was made with their rows."""

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Array
-from elmgrove.cli.options import Ca, bar, notes
+from elmgrove.cli.contributions import AsJson, Key, Where, contributions_of
+from elmgrove.cli.fleet_show import show
+from elmgrove.cli.options import Ca, notes
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.exchange import Exchange, open_exchange
+from elmgrove.exchange import open_exchange
 from elmgrove.federation import (
     Contribution,
     Grouping,
@@ -25,7 +27,6 @@ from elmgrove.federation import (
     local_models,
     parameters,
 )
-from elmgrove.storage import load
 
 fleet = typer.Typer(
     name="fleet",
@@ -33,22 +34,14 @@ fleet = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-_AT_ONCE = 20
 #: What judging measures, by the score that the devices have.
 _MEASURES = {"distance": "mean distance", "loss": "mean squared error"}
-Where = Annotated[
-    list[str],
-    typer.Argument(help="A server's URL with the federation, a shared folder, or files."),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(help="A device's key or the admin token.", envvar="ELMGROVE_KEY"),
-]
 Ridge = Annotated[
     float | None, typer.Option(help="Regularization \\[default: the federation's].", min=0.0)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the matrix into this PNG file.")]
+
+fleet.command("show")(show)
 
 
 @fleet.command("judge")
@@ -71,7 +64,7 @@ def judge_(
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
-    contributions, own_ridge = _contributions(where, key, ca)
+    contributions, own_ridge = contributions_of(where, key, ca)
     if len(contributions) < 2:
         raise BadInput(f"{', '.join(where)}: fewer than two devices contributed")
     found = judge(contributions, own_ridge if ridge is None else ridge)
@@ -120,7 +113,7 @@ def groups_(
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
-    contributions, own_ridge = _contributions(where, key, ca)
+    contributions, own_ridge = contributions_of(where, key, ca)
     new = regroup or groups is not None or ridge is not None
     told = None if new else _told(where, key, ca, distance)
     ridge = own_ridge if ridge is None else ridge
@@ -149,26 +142,6 @@ def _told(
     """Asks for the groups that a server keeps; None for a folder or files."""
     with closing(open_exchange(where[0], "fleet", key=key, ca=ca)) as exchange:
         return exchange.groups(distance)
-
-
-def _contributions(
-    where: list[str], key: str | None, ca: str | None
-) -> tuple[list[Contribution], float]:
-    if all(Path(one).is_file() for one in where):
-        return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3
-    if len(where) > 1:
-        raise BadInput("give one exchange, or files that all exist")
-    with closing(open_exchange(where[0], "fleet", key=key, ca=ca)) as exchange:
-        return _fetched(exchange), exchange.charter.ridge
-
-
-def _fetched(exchange: Exchange) -> list[Contribution]:
-    names = [listing.origin for listing in exchange.listings() if not listing.left]
-    entries = []
-    with bar() as progress:
-        for start in progress.track(range(0, len(names), _AT_ONCE), description="Fetching"):
-            entries += exchange.fetch(names[start : start + _AT_ONCE])
-    return [entry for entry in entries if isinstance(entry, Contribution)]
 
 
 def _plain(values: Array) -> list[Any]:

@@ -1,7 +1,7 @@
 """Borrowing: how much a device rests on what others lend, and what that changes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elmgrove.algebra import Distance, Evidence, Moments, rows_lent
@@ -27,27 +27,31 @@ class Borrowing:
     def __str__(self) -> str:
         if self.rows < _LEAST:
             return "nothing" + (": it has seen enough itself" if self.lenders else "")
+        rows = "1 row's" if round(self.rows) == 1 else f"{self.rows:.0f} rows'"
         many = f"{self.lenders} device{'s' * (self.lenders != 1)}"
         changed = f"its normal is {self.width:.2f} times as wide by that"
-        return f"{self.rows:.0f} rows' worth from {many}; {changed}"
+        return f"{rows} worth from {many}; {changed}"
 
 
-def borrowing(parts: Sequence[Evidence], loan: Moments | None, lenders: int) -> Borrowing:
-    """Finds what a device that learned these parts borrows of a loan."""
-    if loan is None or not loan.count > 0.0:
-        return Borrowing(0.0, 0, 1.0)
+def borrowing(
+    parts: Sequence[Evidence], loan: Callable[[], Moments | None], lenders: int
+) -> Borrowing:
+    """Finds what a device that learned these parts borrows of a loan, which only few rows need."""
     learned = [part for part in parts if isinstance(part, Moments)]
-    if not learned:
-        return Borrowing(0.0, lenders, 1.0)
-    least = min(learned, key=lambda part: part.count)
+    least = min(learned, key=lambda part: part.count, default=None)
+    if least is None or not lenders:
+        return Borrowing(0.0, 0, 1.0)
     rows = rows_lent(least.count, least.basis.inputs)
+    lent = loan() if rows >= _LEAST else None
+    if lent is None:
+        return Borrowing(0.0, lenders, 1.0)
     # The mean of log σ² is twice that of log σ.
-    wider = Distance(least, loan=loan).width - Distance(least).width
+    wider = Distance(least, loan=lent).width - Distance(least).width
     return Borrowing(rows, lenders, math.exp(wider / 2.0))
 
 
 def borrowed_by(member: Member) -> Borrowing:
     """Finds what a member borrows now."""
-    told = 0 if member.merged is None else member.merged.devices
-    parts = [part.evidence for part in member.detector.parts]
-    return borrowing(parts, member.detector.loan, len(member.ledger) or told)
+    loan, told = member.detector.loan, 0 if member.merged is None else member.merged.devices
+    lenders = 0 if loan is None else len(member.ledger) or told
+    return borrowing([part.evidence for part in member.detector.parts], lambda: loan, lenders)
