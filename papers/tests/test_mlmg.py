@@ -149,7 +149,7 @@ def test_a_pair_that_cooperates_knows_both_patterns(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("elmgrove_papers.mlmg.pairs.mnist", lambda folder: _labelled(600))
     chosen = figure("mlmg", "mnist-pairs")
     found = chosen.numbers(Run(Path(), quick=True))
-    assert len(found["pairs"]) == 5
+    assert len(found["pairs"]) == 2 * 5
     mean = found["mean"]
     assert mean["before"]["auc_own"] > mean["before"]["auc"] > mean["before"]["auc_peers"]
     for variant in ("merged", "patterns", "patterns, split further", "unknown"):

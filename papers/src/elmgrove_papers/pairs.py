@@ -25,6 +25,10 @@ class Tested(NamedTuple):
     peers: Array
     strange: Array
 
+    def seen_by_b(self) -> "Tested":
+        """Gives the same rows, where B's pattern is the own one."""
+        return Tested(self.peers, self.own, self.strange)
+
     def auc(self, score: Score) -> float:
         """Gives the ROC-AUC where both patterns are normal."""
         normal = np.vstack([self.own, self.peers])
@@ -83,10 +87,10 @@ class Encounter(NamedTuple):
         self.fleet.sync()
         return strange(self.fleet, self.names[0])
 
-    def answers(self) -> tuple[Score, Score]:
-        """Lets the two sync, and gives device A's scores by ``strange`` and by ``unknown``."""
+    def answers(self) -> list[tuple[Score, Score]]:
+        """Lets the two sync, and gives the scores of each by ``strange`` and by ``unknown``."""
         self.fleet.sync()
-        return strange(self.fleet, self.names[0]), unknown(self.fleet, self.names[0])
+        return [(strange(self.fleet, name), unknown(self.fleet, name)) for name in self.names]
 
 
 class PatternDevices:

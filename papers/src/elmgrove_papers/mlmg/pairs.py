@@ -1,4 +1,4 @@
-"""Ito 2021's pairs, by patterns and by policies: one trial, at device A of each pair."""
+"""Ito 2021's pairs, by patterns and by policies: one trial, at both devices of each pair."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,20 +44,26 @@ def har_pairs(run: Run) -> Numbers:
 def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run, most: int) -> Numbers:
     split = data.shuffled(TRAINING_SHARE, np.random.default_rng(SEED))
     made = basis(name, data.width)
-    asking, far = (
+    asking, distant = (
         PatternDevices(split, most, one, None, UNKNOWN)
         for one in (made, distance_basis(split.train))
     )
     merging = {variant: PatternDevices(split, most, made, rule) for variant, rule in RULES.items()}
     rows = list[dict[str, Any]]()
     for pair in run.track(pairs, f"Pairs of {name}"):
-        tested = pair.tested(split)
-        found = _answers(asking, pair, tested)
+        seen = pair.tested(split)
+        views = (seen, seen.seen_by_b())
+        found = _answers(asking, pair, views)
         for variant, devices in merging.items():
             with devices.met(pair) as two:
-                found[variant] = tested.aucs(two.merged())
-        found |= {f"{key}{BY_DISTANCE}": aucs for key, aucs in _answers(far, pair, tested).items()}
-        rows.append({"pair": [data.names[label] for label in pair], **found})
+                # Both devices have the same model.
+                score = two.merged()
+            for one, view in zip(found, views, strict=True):
+                one[variant] = view.aucs(score)
+        for one, more in zip(found, _answers(distant, pair, views), strict=True):
+            one |= {f"{key}{BY_DISTANCE}": aucs for key, aucs in more.items()}
+        for labels, one in zip((pair, pair[::-1]), found, strict=True):
+            rows.append({"pair": [data.names[label] for label in labels], **one})
     return {
         "features": data.width,
         f"largest change of own AUC, {STRANGE}": _change(rows, ""),
@@ -67,16 +73,20 @@ def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run, most: int
     }
 
 
-def _answers(devices: PatternDevices, pair: Pair, tested: Tested) -> Aucs:
-    """What device A tells alone, then by either answer: all from the same models."""
+def _answers(devices: PatternDevices, pair: Pair, views: Sequence[Tested]) -> list[Aucs]:
+    """What each device tells alone, then by either answer: all from the same models."""
     with devices.met(pair) as two:
-        before = tested.aucs(two.alone()[0])
-        strange, unknown = map(tested.aucs, two.answers())
-    return {BEFORE: before, STRANGE: strange, UNKNOWN: unknown}
+        before = [view.aucs(score) for view, score in zip(views, two.alone(), strict=True)]
+        after = [map(view.aucs, both) for view, both in zip(views, two.answers(), strict=True)]
+        names = (BEFORE, STRANGE, UNKNOWN)
+        return [
+            dict(zip(names, (first, *later), strict=True))
+            for first, later in zip(before, after, strict=True)
+        ]
 
 
 def _change(rows: Sequence[dict[str, Any]], suffix: str) -> float:
-    """By how much device A's own AUC differs from alone, in the pair where it does most."""
+    """By how much a device's own AUC differs from alone, where it does most."""
     before, here = (
         np.array([row[f"{key}{suffix}"]["auc_own"] for row in rows]) for key in (BEFORE, STRANGE)
     )
