@@ -20,6 +20,7 @@ from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg import rules
 from elmgrove_papers.mlmg.clients import CASES, RULE, UNITS, Client, basis, digits
+from elmgrove_papers.mlmg.fans import LATE
 from elmgrove_papers.mlmg.table2 import federation_rows
 from support.commands import Elmgrove, one_clear_line
 
@@ -90,6 +91,19 @@ def test_e2lm_is_the_centralized_model(clients: list[Client]) -> None:
     assert "worst_change_own" not in rows["Alone"]
 
 
+def test_both_answers_are_from_the_models_of_devices_alone() -> None:
+    clients = digits(_labelled(600), 1, Run(Path()))
+    rows = federation_rows(clients, basis("mnist", 20), (RULE,))
+    for name in ("", "Patterns (auto), "):
+        alone, strange, unknown = (
+            rows[f"{name}{key}" if name else key.capitalize()]
+            for key in ("alone", "strange", "unknown")
+        )
+        assert strange["clients"] == alone["clients"]
+        assert strange["largest_change_own"] == strange["worst_change_own"] == 0.0
+        assert unknown["auc_peers"] > alone["auc_peers"] + 0.1
+
+
 def test_a_fleet_knows_what_its_members_know_until_they_leave(clients: list[Client]) -> None:
     fleet = Fleet(basis("mnist", 20))
     for client in clients[:3]:
@@ -131,15 +145,33 @@ def test_settings_of_the_rule_are_tried_on_the_same_clients(
 
 
 def test_a_pair_that_cooperates_knows_both_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmgrove_papers.mlmg.pairs.mnist", lambda folder: _labelled())
+    # With fewer rows a device has earned no threshold, and is not asked.
+    monkeypatch.setattr("elmgrove_papers.mlmg.pairs.mnist", lambda folder: _labelled(600))
     chosen = figure("mlmg", "mnist-pairs")
     found = chosen.numbers(Run(Path(), quick=True))
-    assert len(found["pairs"]) == 5
-    before = found["mean"].pop("before")
-    assert before["auc_own"] > before["auc"] > before["auc_peers"]
-    for mean in found["mean"].values():
-        assert mean["auc"] > before["auc"] + 0.1
-    chosen.draw(found | {"mean": found["mean"] | {"before": before}}, Canvas())
+    assert len(found["pairs"]) == 2 * 5
+    mean = found["mean"]
+    assert mean["before"]["auc_own"] > mean["before"]["auc"] > mean["before"]["auc_peers"]
+    for variant in ("merged", "patterns", "patterns, split further", "unknown"):
+        assert mean[variant]["auc"] > mean["before"]["auc"] + 0.1
+    assert mean["unknown, by distance"]["auc"] > mean["before, by distance"]["auc"] + 0.1
+    chosen.draw(found, Canvas())
+
+
+def test_a_pair_that_asks_each_other_keeps_what_each_tells_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("elmgrove_papers.mlmg.pairs.mnist", lambda folder: _labelled())
+    found = figure("mlmg", "mnist-pairs").numbers(Run(Path(), quick=True))
+    for row in found["pairs"]:
+        assert row["strange"] == row["before"], "by loss there is no loan"
+    changes = [
+        row["strange, by distance"]["auc_own"] - row["before, by distance"]["auc_own"]
+        for row in found["pairs"]
+    ]
+    stated = found["largest change of own AUC, strange, by distance"]
+    assert abs(stated) == pytest.approx(np.abs(changes).max())
+    assert found["largest change of own AUC, strange"] == 0.0
 
 
 def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,5 +243,11 @@ def test_real_data_keep_what_is_promised(elmgrove: Elmgrove, tmp_path: Path, nam
         row = found["table"]["Patterns (3), cooperating"]
         assert row["auc_peers"] > found["table"]["Patterns (3), alone"]["auc_peers"] + 0.2
         assert found["rows left out because the fan is off"] > 0
+        changes = found["change of own AUC, strange"]["by distance"]
+        assert changes.pop(LATE) > 0.02, "the loan is for those that have seen few rows"
+        assert max(map(abs, changes.values())) < 0.005
     else:
-        assert found["mean"]["patterns"]["auc"] > found["mean"]["merged"]["auc"]
+        mean = found["mean"]
+        assert mean["patterns"]["auc"] > mean["merged"]["auc"]
+        assert min(mean[name]["auc"] for name in ("unknown", "unknown, by distance")) > 0.922
+        assert abs(found["largest change of own AUC, strange, by distance"]) < 0.005

@@ -54,14 +54,19 @@ def _on(server: DemoServer) -> Meeting:
 class Fleet:
     """Devices by name; with a ``rule`` each has a model for each of its patterns.
 
-    ``meeting`` says where they meet: here, or on a real server. The upload guard is off: the
-    papers' clients have as few rows as nine, which it would not let out.
+    ``meeting`` says where they meet: here, or on a real server; ``policy`` what others are to
+    each: the papers make one model of all. The upload guard is off: the papers' clients have as
+    few rows as nine, which it would not let out.
     """
 
     def __init__(
-        self, basis: Basis, rule: PatternRule | None = None, meeting: Meeting = in_memory
+        self,
+        basis: Basis,
+        rule: PatternRule | None = None,
+        meeting: Meeting = in_memory,
+        policy: str = MERGED,
     ) -> None:
-        self._charter = Charter("paper", basis, alarm=MERGED)
+        self._charter = Charter("paper", basis, alarm=policy)
         self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._sessions: dict[str, Session] = {}

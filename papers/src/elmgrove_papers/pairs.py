@@ -1,6 +1,6 @@
 """Ito 2021, §5.3: two devices that know one pattern each, alone and after they have merged."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
@@ -9,14 +9,13 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.federation import MERGED, Charter, Member
+from elmgrove_papers.answers import Score, strange, unknown
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.fleet import Fleet, Meeting, in_memory
 from elmgrove_papers.measures import auc
 
 #: Samples to learn from; anomalies as a share of the normal test rows.
 TRAINING_SHARE, ANOMALY_SHARE = 0.8, 0.1
-#: Scores rows.
-Score = Callable[[Array], Array]
 
 
 class Tested(NamedTuple):
@@ -25,6 +24,10 @@ class Tested(NamedTuple):
     own: Array
     peers: Array
     strange: Array
+
+    def seen_by_b(self) -> "Tested":
+        """Gives the same rows, where B's pattern is the own one."""
+        return Tested(self.peers, self.own, self.strange)
 
     def auc(self, score: Score) -> float:
         """Gives the ROC-AUC where both patterns are normal."""
@@ -82,27 +85,40 @@ class Encounter(NamedTuple):
     def merged(self) -> Score:
         """Runs the cooperative model update, and gives how device A scores rows then."""
         self.fleet.sync()
-        return self.fleet.detector(self.names[0]).score_many
+        return strange(self.fleet, self.names[0])
+
+    def answers(self) -> list[tuple[Score, Score]]:
+        """Lets the two sync, and gives the scores of each by ``strange`` and by ``unknown``."""
+        self.fleet.sync()
+        return [(strange(self.fleet, name), unknown(self.fleet, name)) for name in self.names]
 
 
 class PatternDevices:
     """Devices that know one pattern each; with a ``rule``, by a model for each of its parts.
 
     Each learns its pattern once, at most so many rows of it; in every pair that it is in it
-    begins from that state.
+    begins from that state. ``policy`` is what the other is to it.
     """
 
-    def __init__(self, data: Labelled, most: int, basis: Basis, rule: PatternRule | None) -> None:
+    def __init__(
+        self,
+        data: Labelled,
+        most: int,
+        basis: Basis,
+        rule: PatternRule | None,
+        policy: str = MERGED,
+    ) -> None:
         self._data = data
         self._most = most
         self._rule = rule
-        self._charter = Charter("devices", basis, alarm=MERGED)
+        self._charter = Charter("devices", basis, alarm=policy)
         self._states: dict[str, bytes] = {}
 
     @contextmanager
     def met(self, pair: Pair, meeting: Meeting = in_memory) -> Iterator[Encounter]:
         """Lets the two devices of a pair meet."""
-        with closing(Fleet(self._charter.basis, self._rule, meeting)) as fleet:
+        charter = self._charter
+        with closing(Fleet(charter.basis, self._rule, meeting, charter.alarm)) as fleet:
             for name, rows in zip(pair.names, pair.learned(self._data, self._most), strict=True):
                 fleet.join(self._member(name, rows))
             yield Encounter(fleet, pair.names)

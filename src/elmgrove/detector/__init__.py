@@ -3,7 +3,7 @@
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.elsewhere import Elsewhere, Other
+from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
@@ -16,6 +16,7 @@ __all__ = [
     "CHANGING",
     "LEARNING",
     "MOST_PARTS",
+    "TRUSTED",
     "WATCHING",
     "AlarmRule",
     "Cause",

@@ -12,9 +12,9 @@ from elmgrove.detector.model import SingleModel
 from elmgrove.detector.single import single_model, typical_score
 from elmgrove.errors import BadInput
 
-# Another's threshold counts at most as so many times one's own: a device that states a large one
-# would excuse everything.
-_TRUSTED = 3.0
+#: Another's threshold counts at most as so many times one's own: a device that states a large one
+#: would excuse everything.
+TRUSTED = 3.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Elsewhere:
         for asked in self._asked:
             scores = asked.scores(x)
             best = int(scores.argmin())
-            if scores[best] <= min(asked.threshold, _TRUSTED * limit):
+            if scores[best] <= min(asked.threshold, TRUSTED * limit):
                 names.append(asked.names[best])
         return tuple(names)
 

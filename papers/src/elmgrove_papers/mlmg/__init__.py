@@ -12,7 +12,9 @@ from elmgrove_papers.mlmg.table2 import table2
 FIGURES = (
     Figure("table2", "Table II on MNIST, with ROC-AUC, and with patterns", table2, drawing.table),
     Figure("comparison", "Single, multi-global, MLMG", comparison, drawing.comparison, (12, 9)),
-    Figure("fans", "Cooling fans; one joins late, one leaves", cooling_fans, drawing.fans, (12, 9)),
+    Figure(
+        "fans", "Cooling fans; one joins late, one leaves", cooling_fans, drawing.fans, (14, 12)
+    ),
     Figure("mnist-pairs", "Two devices, all pairs of digits", mnist_pairs, drawing.pairs),
     Figure("har-pairs", "Two devices, all pairs of activities", har_pairs, drawing.pairs),
     Figure("assignment", "Nearest centroid or lowest loss", assignment, drawing.settings, (14, 5)),

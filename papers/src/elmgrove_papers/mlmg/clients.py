@@ -53,8 +53,13 @@ class Client:
 
 
 def basis(data: str, width: int) -> Basis:
-    """Makes the layer that all devices of a run share."""
+    """Makes the layer that all devices of a run share, for the papers' loss."""
     return Basis(HiddenLayer(width, UNITS[data], seed=SEED), width, score="loss")
+
+
+def distance_basis(rows: Array) -> Basis:
+    """Makes what a detector for such rows has unless told: the distance, scaling and all."""
+    return Basis.fitted(rows, None, scaling="standard", seed=SEED)
 
 
 def digits(data: Labelled, case: int, run: Run) -> list[Client]:

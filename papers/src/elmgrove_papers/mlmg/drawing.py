@@ -14,18 +14,23 @@ def table(found: Numbers, canvas: Any) -> None:
 
 
 def fans(found: Numbers, canvas: Any) -> None:
-    """Draws the table, and below it each device's ROC-AUC step by step."""
-    upper, lower = canvas.subfigures(2, 1)
+    """Draws the table, and below it each device's ROC-AUC step by step, in each story."""
+    upper, lower = canvas.subfigures(2, 1, height_ratios=(2, 3))
     _bars({"cooling fans": found["table"]}, upper)
-    axes = lower.subplots(1, 2, sharey=True)
-    for axis, key in zip(axes, ("auc_own", "auc_peers"), strict=True):
-        for device in sorted({name for step in found["story"] for name in step[key]}):
-            values = [step[key].get(device, np.nan) for step in found["story"]]
-            axis.plot(range(len(values)), values, marker="o", label=device)
-        axis.set_title({"auc_own": "ROC-AUC, own", "auc_peers": "ROC-AUC, peers'"}[key])
-        steps = [step["step"].replace(" has ", "\nhas ") for step in found["story"]]
-        axis.set_xticks(range(len(steps)), steps, fontsize=7)
-    axes[0].legend(fontsize=7)
+    stories = {name: story for name, story in found.items() if name.startswith("story")}
+    grid = lower.subplots(2, len(stories), sharex=True, sharey=True)
+    for column, (name, story) in zip(grid.T, stories.items(), strict=True):
+        devices = sorted({device for step in story for device in step["auc_own"]})
+        for axis, key in zip(column, ("auc_own", "auc_peers"), strict=True):
+            for device in devices:
+                values = [step[key].get(device, np.nan) for step in story]
+                axis.plot(range(len(values)), values, marker="o", label=device)
+        column[0].set_title(name.partition(", ")[2] or "merged, patterns", fontsize=8)
+        steps = [step["step"].replace(" has ", "\nhas ") for step in story]
+        column[1].set_xticks(range(len(steps)), steps, fontsize=7, rotation=90)
+    grid[0, 0].set_ylabel("ROC-AUC, own")
+    grid[1, 0].set_ylabel("ROC-AUC, peers'")
+    grid[0, 0].legend(fontsize=7)
 
 
 def comparison(found: Numbers, canvas: Any) -> None:
@@ -50,7 +55,8 @@ def pairs(found: Numbers, canvas: Any) -> None:
         dots = [row[variant]["auc"] for row in found["pairs"]]
         axis.plot(np.full(len(dots), place), dots, ".", color="black", alpha=0.4)
         axis.text(place, 1.01, f"{means['auc']:.3f}", ha="center")
-    axis.set_xticks(range(len(found["mean"])), list(found["mean"]), fontsize=8)
+    names = [variant.replace(", ", ",\n") for variant in found["mean"]]
+    axis.set_xticks(range(len(names)), names, fontsize=8)
     axis.set_ylabel("ROC-AUC, both patterns normal")
     axis.set_ylim(0, 1.1)
 

@@ -1,4 +1,4 @@
-"""Ito 2021's pairs, with other rules for patterns: one trial, at device A of each pair."""
+"""Ito 2021's pairs, by patterns and by policies: one trial, at both devices of each pair."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from elmgrove.detector import PatternRule
+from elmgrove.federation import STRANGE, UNKNOWN
 from elmgrove_papers.data import Labelled, har, mnist
 from elmgrove_papers.figure import SEED, Numbers, Run
-from elmgrove_papers.mlmg.clients import RULE, basis
-from elmgrove_papers.pairs import TRAINING_SHARE, Pair, PatternDevices
+from elmgrove_papers.mlmg.clients import RULE, basis, distance_basis
+from elmgrove_papers.pairs import TRAINING_SHARE, Pair, PatternDevices, Tested
 
 #: What a device has after the merge; before it, it has one model.
 RULES: dict[str, PatternRule | None] = {
@@ -19,6 +20,11 @@ RULES: dict[str, PatternRule | None] = {
     "patterns": replace(RULE, patterns=1),
     "patterns, split further": replace(RULE, patterns=3),
 }
+#: A device that does not know the other yet.
+BEFORE = "before"
+#: What variants by the distance are called beside those by the papers' loss.
+BY_DISTANCE = ", by distance"
+Aucs = dict[str, dict[str, float]]
 
 
 def mnist_pairs(run: Run) -> Numbers:
@@ -38,20 +44,56 @@ def har_pairs(run: Run) -> Numbers:
 def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run, most: int) -> Numbers:
     split = data.shuffled(TRAINING_SHARE, np.random.default_rng(SEED))
     made = basis(name, data.width)
-    devices = {variant: PatternDevices(split, most, made, rule) for variant, rule in RULES.items()}
+    asking, distant = (
+        PatternDevices(split, most, one, None, UNKNOWN)
+        for one in (made, distance_basis(split.train))
+    )
+    merging = {variant: PatternDevices(split, most, made, rule) for variant, rule in RULES.items()}
     rows = list[dict[str, Any]]()
     for pair in run.track(pairs, f"Pairs of {name}"):
-        tested, found = pair.tested(split), dict[str, dict[str, float]]()
-        for variant, known in devices.items():
-            with known.met(pair) as two:
-                if variant == "merged":
-                    found["before"] = tested.aucs(two.alone()[0])
-                found[variant] = tested.aucs(two.merged())
-        rows.append({"pair": [data.names[label] for label in pair], **found})
-    return {"features": data.width, "mean": _means(rows), "pairs": rows}
+        seen = pair.tested(split)
+        views = (seen, seen.seen_by_b())
+        found = _answers(asking, pair, views)
+        for variant, devices in merging.items():
+            with devices.met(pair) as two:
+                # Both devices have the same model.
+                score = two.merged()
+            for one, view in zip(found, views, strict=True):
+                one[variant] = view.aucs(score)
+        for one, more in zip(found, _answers(distant, pair, views), strict=True):
+            one |= {f"{key}{BY_DISTANCE}": aucs for key, aucs in more.items()}
+        for labels, one in zip((pair, pair[::-1]), found, strict=True):
+            rows.append({"pair": [data.names[label] for label in labels], **one})
+    return {
+        "features": data.width,
+        f"largest change of own AUC, {STRANGE}": _change(rows, ""),
+        f"largest change of own AUC, {STRANGE}{BY_DISTANCE}": _change(rows, BY_DISTANCE),
+        "mean": _means(rows),
+        "pairs": rows,
+    }
 
 
-def _means(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+def _answers(devices: PatternDevices, pair: Pair, views: Sequence[Tested]) -> list[Aucs]:
+    """What each device tells alone, then by either answer: all from the same models."""
+    with devices.met(pair) as two:
+        before = [view.aucs(score) for view, score in zip(views, two.alone(), strict=True)]
+        after = [map(view.aucs, both) for view, both in zip(views, two.answers(), strict=True)]
+        names = (BEFORE, STRANGE, UNKNOWN)
+        return [
+            dict(zip(names, (first, *later), strict=True))
+            for first, later in zip(before, after, strict=True)
+        ]
+
+
+def _change(rows: Sequence[dict[str, Any]], suffix: str) -> float:
+    """By how much a device's own AUC differs from alone, where it does most."""
+    before, here = (
+        np.array([row[f"{key}{suffix}"]["auc_own"] for row in rows]) for key in (BEFORE, STRANGE)
+    )
+    return float(max(here - before, key=abs))
+
+
+def _means(rows: Sequence[dict[str, Any]]) -> Aucs:
     return {
         variant: {key: float(np.mean([row[variant][key] for row in rows])) for key in measured}
         for variant, measured in rows[0].items()

@@ -1,4 +1,4 @@
-"""MLMG, Table II: one global model, and what patterns make of the same data."""
+"""MLMG, Table II: one global model, and what patterns and policies make of the same data."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,12 +8,20 @@ import numpy as np
 
 from elmgrove.algebra import Basis
 from elmgrove.detector import PatternRule
+from elmgrove.federation import STRANGE, UNKNOWN
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
-from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits
+from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits, distance_basis
 from elmgrove_papers.mlmg.matching import averaged
-from elmgrove_papers.mlmg.trial import Model, lowest_loss, never_alarms, tried, tried_fleet
+from elmgrove_papers.mlmg.trial import (
+    Model,
+    lowest_loss,
+    never_alarms,
+    tried,
+    tried_fleet,
+    tried_unknown,
+)
 
 #: Precision, recall, F-score and accuracy as the paper prints them.
 PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
@@ -28,6 +36,7 @@ PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
         "E²LM": (0.9, 0.981, 0.939, 0.884),
     },
 }
+Rows = dict[str, dict[str, Any]]
 _MEASURES = ("precision", "recall", "f_score", "accuracy")
 
 
@@ -44,9 +53,7 @@ def table2(run: Run) -> Numbers:
     return found
 
 
-def beside_the_paper(
-    rows: dict[str, dict[str, Any]], printed: dict[str, tuple[float, ...]]
-) -> dict[str, dict[str, Any]]:
+def beside_the_paper(rows: Rows, printed: dict[str, tuple[float, ...]]) -> Rows:
     """Puts the paper's numbers beside the rows that it has."""
     paper = {
         name: {"paper": dict(zip(_MEASURES, values, strict=True))}
@@ -55,41 +62,52 @@ def beside_the_paper(
     return {name: row | paper.get(name, {}) for name, row in rows.items()}
 
 
-def federation_rows(
-    clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]
-) -> dict[str, dict[str, Any]]:
-    """Makes the table of one data set: the paper's approaches, and patterns by these rules."""
+def federation_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]) -> Rows:
+    """Makes the table of one data set: the paper's approaches, policies, and patterns by rules."""
+    every = np.vstack([client.train for client in clients])
     single = _learned(Fleet(basis), clients)
     alone = tried_fleet(single, clients)
     parts = [single.detector(client.name).evidence for client in clients]
     single.sync()
     average = lowest_loss(basis, [averaged(parts, RIDGE)])
     central = Fleet(basis)
-    central.learn("central", np.vstack([client.train for client in clients]))
+    central.learn("central", every)
     everything = Model(central.detector("central").score_many)
     rows = {
         "Never alarms": {**never_alarms(clients).numbers, "auc_own": 0.5, "auc_peers": 0.5},
         "Centralized": tried(clients, [everything] * len(clients)).numbers(alone),
         "FedAvg": tried(clients, [average] * len(clients)).numbers(alone),
         "E²LM": tried_fleet(single, clients).numbers(alone),
-        "Alone": alone.numbers(),
     }
+    rows |= {name.capitalize(): row for name, row in _policy_rows(clients, basis).items()}
     for rule in rules:
         rows |= _pattern_rows(clients, basis, rule)
-    return rows
+    distant = _policy_rows(clients, distance_basis(every))
+    return rows | {f"By distance, {name}": row for name, row in distant.items()}
 
 
-def _pattern_rows(
-    clients: Sequence[Client], basis: Basis, rule: PatternRule
-) -> dict[str, dict[str, Any]]:
+def _pattern_rows(clients: Sequence[Client], basis: Basis, rule: PatternRule) -> Rows:
     fleet = _learned(Fleet(basis, rule), clients)
     alone = tried_fleet(fleet, clients)
     counts = [len(fleet.detector(client.name).parts) for client in clients]
     fleet.sync()
+    rows = _policy_rows(clients, basis, rule)
+    rows["cooperating"] = tried_fleet(fleet, clients).numbers(alone)
     name = f"Patterns ({rule.patterns})"
+    return {f"{name}, {key}": {**row, "patterns": counts} for key, row in rows.items()}
+
+
+def _policy_rows(clients: Sequence[Client], basis: Basis, rule: PatternRule | None = None) -> Rows:
+    """Tests devices alone, then both their answers, which are from the same models."""
+    fleet = _learned(Fleet(basis, rule, policy=UNKNOWN), clients)
+    alone = tried_fleet(fleet, clients)
+    fleet.sync()
+    strange = tried_fleet(fleet, clients)
+    change = {"largest_change_own": strange.largest_change(alone)}
     return {
-        f"{name}, alone": {**alone.numbers(), "patterns": counts},
-        f"{name}, cooperating": {**tried_fleet(fleet, clients).numbers(alone), "patterns": counts},
+        "alone": alone.numbers(),
+        STRANGE: strange.numbers(alone) | change,
+        UNKNOWN: tried_unknown(fleet, clients).numbers(alone),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import Detector
+from elmgrove_papers.answers import RARE, unknown
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg.clients import QUANTILE, Client
@@ -49,6 +50,10 @@ class FleetTrial:
         if alone is not None:
             found["worst_change_own"] = float(np.min(np.subtract(self.own, alone.own)))
         return found
+
+    def largest_change(self, alone: "FleetTrial") -> float:
+        """Says by how much the own ROC-AUC of a client differs, where it does most."""
+        return float(max(np.subtract(self.own, alone.own), key=abs))
 
 
 def tried(clients: Sequence[Client], models: Sequence[Model]) -> FleetTrial:
@@ -117,3 +122,9 @@ def _items(scores: Array, item: int) -> Array:
 def tried_fleet(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
     """Tests each client with its detector as it is now."""
     return tried(clients, [Model.of(fleet.detector(client.name)) for client in clients])
+
+
+def tried_unknown(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
+    """Tests each client by ``unknown``: with the devices that it asks as they are now."""
+    models = [Model(unknown(fleet, client.name), RARE) for client in clients]
+    return tried(clients, models)
