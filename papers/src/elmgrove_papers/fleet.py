@@ -12,7 +12,7 @@ from elmgrove.cli import DemoProcesses, DemoServer
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session, client, request
-from elmgrove.federation import MERGED, Charter, Contribution, Member
+from elmgrove.federation import MERGED, Charter, Contribution, Cost, Member
 
 #: Founds a federation, and gives each device, by its name, its way there.
 Meeting = Callable[[Charter], Callable[[str], Exchange]]
@@ -79,7 +79,11 @@ class Fleet:
 
     def join(self, member: Member) -> None:
         """Takes in a device that may have learned already."""
-        self._sessions[member.name] = Session(member, self._exchange_of(member.name), guarded=False)
+        # Where others are asked, all of them are, each by name, however large they are.
+        budget = None if member.policy == MERGED else Cost()
+        self._sessions[member.name] = Session(
+            member, self._exchange_of(member.name), budget=budget, guarded=False
+        )
 
     def sync(self) -> None:
         """Lets every device publish, then every device take in what the others published."""
