@@ -8,8 +8,9 @@ import pytest
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
 from elmgrove.algebra import fit
+from elmgrove.algebra.fitted import Fitted
 from elmgrove.algebra.screening import Screening
-from elmgrove.algebra.similarity import Fitted, groups, join
+from elmgrove.algebra.similarity import groups, join
 from elmgrove.federation import (
     Contribution,
     by_evidence,
