@@ -96,11 +96,13 @@ class FittedDistance:
 
 
 def _chance(basis: Basis, one: Any, other: Any) -> Any:
-    """What two sets of so many rows of one law lose by chance, 19 times of 20; at most 1.
+    """What two sets of so many rows of one law lose by chance, nine times of ten; at most 1.
 
     A model of N rows knows r mixtures of its inputs to about r/N, and rows that it has not seen lie
     so much farther from it; mean squares of n inputs differ by √(2/n (1/N₁ + 1/N₂)). Rows that
-    windows are made of depend on each other: as many as a window holds count for one.
+    windows are made of depend on each other: as many as a window holds count for one. Measured with
+    4 to 380 inputs and 100 to 3,000 rows. Rows that depend on each other without a window lose
+    more; so do fewer rows than mixtures, and such devices stay apart.
     """
     N_1, N_2 = (np.maximum(count / basis.window, 1.0) for count in (one, other))
     known = mixed(basis) / np.minimum(N_1, N_2)

@@ -117,15 +117,10 @@ class Quality(Rule):
         return [other for other, keep in zip(others, kept, strict=True) if keep]
 
     def _vouched_for(self, own: Contribution, others: Sequence[Contribution]) -> list[Contribution]:
-        judges = [one for one in (own, *others) if one.evidence.count > 0]
-        if not judges:
-            return []
-        alike = all_apart([fit(one.evidence, 0.0) for one in judges]) <= self.tolerance
-        np.fill_diagonal(alike, False)
-        kept = 2 * alike.sum(axis=0) >= len(judges) - 1
-        if judges[0] is own:
-            kept &= alike[0]
-        return [one for one, keep in zip(judges, kept, strict=True) if keep and one is not own]
+        filled = [one for one in (own, *others) if one.evidence.count > 0]
+        usual = _usual(filled, self.tolerance)
+        liked = _near(own.evidence, usual, self.tolerance) if own.evidence.count > 0 else usual
+        return [one for one in others if any(one is kept for kept in liked)]
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,8 @@ class Benefit(Rule):
     times more rows than hidden units: then only devices whose rows are like one's own are taken.
 
     By distance: those alike, one by one, as long as own rows lie from all taken together, and
-    theirs from own ones, at most ``tolerance`` farther than chance explains. That tells devices
+    theirs from own ones, at most ``tolerance`` farther than chance explains; but not those that
+    most of the others alike are unlike, since these may have more rows to tell. That knows devices
     of one kind from others where each has some hundred rows; one column among many that is somewhat
     off is a small part of the distance, and is not noticed.
 
@@ -164,15 +160,32 @@ class Benefit(Rule):
         return sorted(chosen, key=lambda other: other.origin)
 
     def _alike(self, mine: Evidence, others: Sequence[Contribution]) -> list[Contribution]:
+        near = _usual(_near(mine, others, self.tolerance), self.tolerance)
         own, chosen, total = fit(mine, 0.0), list[Contribution](), None
-        known = [(apart(own, fit(one.evidence, 0.0)), one) for one in others if one.evidence.count]
-        near = [(away, one.origin, one) for away, one in known if away <= self.tolerance]
-        for _, _, other in sorted(near, key=lambda found: found[:2]):
+        for other in near:
             tried = other.evidence if total is None else total + other.evidence
             if apart(own, fit(tried, 0.0)) <= self.tolerance:
                 chosen.append(other)
                 total = tried
         return chosen
+
+
+def _near(mine: Evidence, others: Sequence[Contribution], tolerance: float) -> list[Contribution]:
+    """Those that are like this evidence, nearest first."""
+    own = fit(mine, 0.0)
+    known = [(apart(own, fit(one.evidence, 0.0)), one) for one in others if one.evidence.count > 0]
+    near = [(away, one.origin, one) for away, one in known if away <= tolerance]
+    return [one for _, _, one in sorted(near, key=lambda found: found[:2])]
+
+
+def _usual(devices: Sequence[Contribution], tolerance: float) -> list[Contribution]:
+    """Those of these devices that at least half of the others among them are like."""
+    if len(devices) < 2:
+        return list(devices)
+    alike = all_apart([fit(one.evidence, 0.0) for one in devices]) <= tolerance
+    np.fill_diagonal(alike, False)
+    usual = 2 * alike.sum(axis=0) >= len(devices) - 1
+    return [one for one, keep in zip(devices, usual, strict=True) if keep]
 
 
 def _require_tolerance(rule: str, tolerance: float) -> None:
