@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 from scipy.stats import chi2, ncx2
 
 from benchmarks.quality.windows import Labels, Matrix
@@ -102,6 +103,24 @@ def machine(kind: str, sensors: int, seed: int, size: float = SIZE) -> Machine:
     whole = Machine(kind, X[:TRAINING_ROWS], X[TRAINING_ROWS:], (), offset, covariance)
     faulty = np.resize(rng.permutation(sensors), FAULTY)
     return _broken(whole, faulty, places, constant, size)
+
+
+def sibling(known: Machine, seed: int, memory: float, level: float) -> Machine:
+    """Makes another machine of the same law, with the same sensors failing.
+
+    A row remembers so much of the last one; each sensor's level is off by some share of its
+    residual σ, about so large.
+    """
+    rng = np.random.default_rng((seed, len(known.mean)))
+    mean = known.mean + level * known.residual * rng.normal(size=len(known.mean))
+    places = _places(FAULTY)
+    steps = rng.normal(size=(TRAINING_ROWS + _length(places), len(mean)))
+    states = lfilter([np.sqrt(1 - memory**2)], [1, -memory], steps, axis=0)
+    X = mean + states @ np.linalg.cholesky(known.covariance).T
+    train, test = X[:TRAINING_ROWS], X[TRAINING_ROWS:]
+    whole = replace(known, train=train, test=test, faults=(), mean=mean)
+    faulty = np.array([one.sensor for one in known.faults if one.shape == "block"])
+    return _broken(whole, faulty, places, np.zeros(len(mean), bool), SIZE)
 
 
 def ideal(sensors: int, size: float = SIZE, rate: float = 0.01) -> float:

@@ -8,8 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.quality import fleets
+from benchmarks.quality import fleets, mixtures
 from benchmarks.quality.battery import ORACLE
+from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.measure import Quality
 from benchmarks.quality.methods import DEFAULT, OTHERS, OWN
 from benchmarks.quality.runs import BATTERY, Record, Results
@@ -40,6 +41,8 @@ def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
         found.append(_streams(results))
     if results.battery:
         found.append(_faults(batteries(results.battery)))
+    measured = {one.mixture for one in results.choices}
+    found += [_mixture(results.choices, title) for title in MIXTURES if title in measured]
     found.append(_targets(reached))
     return found
 
@@ -116,6 +119,32 @@ def _way(way: str, found: dict[str, Quality], alone: dict[str, Quality]) -> list
         f"{sum(change < -HURT for change in changes) / len(changes):.0%}",
         f"{min(changes):+.3f}",
         str(len(changes)),
+    ]
+
+
+def _mixture(choices: Sequence[mixtures.Choice], title: str) -> Cells:
+    """Shows for each number of own rows whom each rule chose, and what came of it."""
+    found = [
+        [str(rows or "all"), rule, *_choice(known)]
+        for rows in mixtures.ROWS
+        for rule in mixtures.RULES
+        if (known := mixtures.chosen(choices, title, rows, rule)) is not None
+    ]
+    head = ["own rows", "rule", "takes", "precision", "recall", "poisoned left out"]
+    head += ["AUC", f"hurt by > {HURT}", "worst", "n"]
+    return Cells(f"Mixture: {title}", head, found)
+
+
+def _choice(known: mixtures.Chosen) -> list[str]:
+    return [
+        f"{known.taken:.1f}",
+        "" if known.precision is None else f"{known.precision:.2f}",
+        f"{known.recall:.2f}",
+        "" if known.left_out is None else f"{known.left_out:.0%}",
+        f"{known.auc:.3f}",
+        f"{sum(change < -HURT for change in known.changes) / len(known.changes):.0%}",
+        f"{min(known.changes):+.3f}",
+        str(known.devices),
     ]
 
 

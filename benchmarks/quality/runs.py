@@ -10,8 +10,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import battery, fleets, pairs
+from benchmarks.quality import battery, fleets, mixtures, pairs
 from benchmarks.quality.battery import Case, Flagged
+from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.machines import KINDS, SENSORS
 from benchmarks.quality.measure import Quality, Stream, measured, streamed
 from benchmarks.quality.methods import Entry, Own, entries
@@ -21,6 +22,7 @@ from benchmarks.quality.sets import SETS, devices_of
 STREAMED = "SMD"
 BATTERY = "simulated"
 FLEETS = "fleets"
+MIXED = "mixtures"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -63,6 +65,7 @@ class Results:
     records: list[Record] = field(default_factory=list)
     streams: dict[str, Stream] = field(default_factory=dict)
     battery: list[Flagged] = field(default_factory=list)
+    choices: list[mixtures.Choice] = field(default_factory=list)
     #: What failed, and with which error.
     failures: list[str] = field(default_factory=list)
 
@@ -71,6 +74,7 @@ class Results:
         self.records += other.records
         self.streams |= other.streams
         self.battery += other.battery
+        self.choices += other.choices
         self.failures += other.failures
 
     def as_json(self) -> dict[str, Any]:
@@ -79,6 +83,7 @@ class Results:
             "real": [asdict(one) | {"quality": one.quality._asdict()} for one in self.records],
             "streams": {name: one._asdict() for name, one in self.streams.items()},
             "simulated": battery.as_json(self.battery),
+            "mixtures": [asdict(one) for one in self.choices],
             "failures": self.failures,
         }
 
@@ -95,7 +100,7 @@ class Piece:
 def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[Piece]:
     """Lists the work of a run; ``only`` names sets, and none means all that are there."""
     found = [*_real(plan, folder), *_paired(plan, folder), *_in_fleets(plan, folder)]
-    found += _simulated(plan)
+    found += [*_simulated(plan), *_in_mixtures(plan, folder)]
     return [piece for piece in found if not only or piece.part in only]
 
 
@@ -107,7 +112,7 @@ def missing(folder: Path | None) -> list[str]:
 
 def names() -> list[str]:
     """Names all parts of a run."""
-    return [*SETS, *pairs.SETS, FLEETS, BATTERY]
+    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED]
 
 
 def done(work: Sequence[Piece], jobs: int) -> Iterator[tuple[Piece, Results]]:
@@ -160,6 +165,13 @@ def _simulated(plan: Plan) -> Iterator[Piece]:
                 yield Piece(BATTERY, _on_machine, (case,))
 
 
+def _in_mixtures(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    for title, one in MIXTURES.items():
+        if one.file is None or (not plan.quick and _is_there(folder, one.file)):
+            for seed in one.seeds[: 1 if plan.quick else None]:
+                yield Piece(MIXED, _on_mixture, (title, seed, folder or Path(), plan.quick))
+
+
 def _seeds(entry: Entry, plan: Plan) -> Iterable[int]:
     if not entry.seeded:
         return range(1)
@@ -193,6 +205,10 @@ def _on_fleet(case: fleets.FleetCase, folder: Path, quick: bool) -> Results:
     found = fleets.compared(case, folder, quick)
     device = f"{case.device} from {case.start:.0%}"
     return Results(records=[Record(case.title, device, m, 0, q) for m, q in found.items()])
+
+
+def _on_mixture(title: str, seed: int, folder: Path, quick: bool) -> Results:
+    return Results(choices=mixtures.compared(title, seed, folder, quick))
 
 
 def _on_machine(case: Case) -> Results:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
-from benchmarks.quality import fleets, pairs
+from benchmarks.quality import fleets, mixtures, pairs
 from benchmarks.quality.battery import ORACLE
+from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.methods import DEFAULT, FIRST, OTHERS
 from benchmarks.quality.runs import BATTERY, STREAMED, Record, Results
 from benchmarks.quality.summary import (
@@ -26,6 +27,8 @@ MARGIN = 0.01
 LEAST_ALARMS, MOST_ALARMS = 0.003, 0.03
 #: What a loan gains young devices, may cost in the mean, and what hurts one device.
 LOAN_GAIN, LOAN_COST, HURT = 0.02, 0.003, 0.02
+#: Of devices of one kind a rule for mixtures finds so many, of those that it takes so many are.
+FOUND, RIGHT = 0.9, 0.99
 #: Pairs are compared to this accuracy.
 _ROUNDING = 5e-4
 
@@ -50,6 +53,7 @@ def judged(results: Results) -> list[Reached]:
         *_alarms(results),
         *_pairs(results.records),
         *_fleets(results.records),
+        *_mixtures(results.choices),
     ]
 
 
@@ -164,3 +168,30 @@ def _by_loan(title: str, name: str, rows: int | None, changes: list[float]) -> R
         return Reached(title, f"the loan costs at most {LOAN_COST} in the mean", found, met)
     text = f"the loan costs at most {LOAN_COST} in the mean, and no device {HURT}"
     return Reached(title, text, found, mean >= -LOAN_COST and hurt == 0.0)
+
+
+def _mixtures(choices: Sequence[mixtures.Choice]) -> Iterator[Reached]:
+    for title, mixture in MIXTURES.items():
+        for rule in (mixtures.QUALITY, mixtures.BENEFIT, mixtures.GROUP):
+            known = mixtures.chosen(choices, title, None, rule)
+            if known is not None:
+                yield _hurting_nobody(title, rule, known)
+                if rule == mixtures.GROUP and mixture.alike:
+                    yield _finding_its_kind(title, rule, known)
+                if known.left_out is not None:
+                    found = f"{known.left_out:.0%}"
+                    text = f"{rule}, all own rows: the poisoned one is left out"
+                    yield Reached(title, text, found, known.left_out == 1.0)
+
+
+def _hurting_nobody(title: str, rule: str, known: mixtures.Chosen) -> Reached:
+    worst = min(known.changes)
+    found = f"takes {known.taken:.1f}; worst {worst:+.3f}"
+    return Reached(title, f"{rule}, all own rows: hurts no device by {HURT}", found, worst >= -HURT)
+
+
+def _finding_its_kind(title: str, rule: str, known: mixtures.Chosen) -> Reached:
+    precision = 0.0 if known.precision is None else known.precision
+    text = f"{rule}, all own rows: recall of the own kind ≥ {FOUND}, precision ≥ {RIGHT}"
+    met = known.recall >= FOUND and precision >= RIGHT
+    return Reached(title, text, f"{known.recall:.2f}, {precision:.2f}", met)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Evidence, HiddenLayer
 from elmgrove.algebra import Distance, fit, join, zero_evidence
-from elmgrove.algebra.similarity import Fitted, FittedDistance, groups
+from elmgrove.algebra.fitted import Fitted, FittedDistance
+from elmgrove.algebra.similarity import groups
 from support.moments import distance_basis, moments_of
 from support.patterns import INPUTS, rows_of
 

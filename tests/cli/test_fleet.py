@@ -11,6 +11,7 @@ from elmgrove.federation import Contribution, Departure, Grouping, group, judge
 from elmgrove.storage.disk import save
 from support.agents import address
 from support.commands import Elmgrove, one_clear_line
+from support.contributions import cloud, distant
 from support.serving import ADMIN, Federation, charter, evidence, rows, said
 
 #: The last one's rows are unlike those of the others.
@@ -178,11 +179,25 @@ def test_people_see_who_is_grouped_and_why(elmgrove: Elmgrove, two_patterns: lis
         ["1", "both (0), fan-1 (0), fan-2 (0)", "120"],
     ]
     assert all(line[4].strip().endswith("%") for line in lines)
-    assert "Groups 0 and 1 would be next: an error would grow by" in ran.out
+    assert "Groups 0 and 1 would be next: the loss would grow by" in ran.out
+    assert "loss grew by" in ran.out
     ran = elmgrove("fleet", "groups", *two_patterns, "--distance", "parameters")
     assert "Silhouettes by number of groups: 2: " in ran.out
     ran = elmgrove("fleet", "groups", *two_patterns, "--groups", 2, "--distance", "parameters")
     assert "The number of groups was given." in ran.out
+
+
+def test_by_distance_the_distance_grows_and_nobody_alike_is_said(elmgrove: Elmgrove) -> None:
+    alike = [distant(f"alike-{n}", cloud(0, n)) for n in range(2)]
+    for contribution in (*alike, distant("odd", cloud(1, 1))):
+        save(Path(f"{contribution.origin}.evidence"), contribution)
+    ran = elmgrove("fleet", "groups", "alike-0.evidence", "alike-1.evidence", "odd.evidence")
+    assert "distance grew by" in ran.out
+    assert "would be next: the distance would grow by" in ran.out
+    assert "No two" not in ran.out
+    unlike = ("fleet", "groups", "alike-0.evidence", "odd.evidence")
+    assert "No two patterns are alike. Groups 0 and 1 would be next" in elmgrove(*unlike).out
+    assert "No two" not in elmgrove(*unlike, "--groups", 2).out
 
 
 @pytest.mark.parametrize("distance", ["evidence", "parameters"])

@@ -8,8 +8,9 @@ import pytest
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
 from elmgrove.algebra import fit
+from elmgrove.algebra.fitted import Fitted
 from elmgrove.algebra.screening import Screening
-from elmgrove.algebra.similarity import Fitted, groups, join
+from elmgrove.algebra.similarity import groups, join
 from elmgrove.federation import (
     Contribution,
     by_evidence,
@@ -197,7 +198,7 @@ def test_by_distance_devices_of_one_kind_are_a_group() -> None:
     assert found.refused is not None
     assert max(step.loss for step in found.steps) <= 0.1 < found.refused.loss
     assert by_evidence(held, RIDGE, 2).count == 2
-    assert by_evidence(held, RIDGE, tolerance=0.0).count == 12
+    assert by_evidence(held, RIDGE, tolerance=-1.0).count == 12
     assert by_evidence([], RIDGE).count == 0
 
 

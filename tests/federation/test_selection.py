@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.algebra import fit
+from elmgrove.algebra import apart, fit
 from elmgrove.federation import (
     Benefit,
     Contribution,
@@ -234,7 +234,7 @@ def test_by_distance_benefit_stops_where_many_small_steps_lead_away() -> None:
     chosen = Benefit(0.3).choose(own, RIDGE, others)
     assert 0 < len(chosen) < len(others)
     together = Evidence.sum([one.evidence for one in chosen])
-    assert fit(own.evidence, 0.0).loss_with(fit(together, 0.0)) <= 0.3 + 20 / 600
+    assert apart(fit(own.evidence, 0.0), fit(together, 0.0)) <= 0.3
 
 
 def test_by_distance_benefit_with_few_rows_takes_those_alike_as_well() -> None:
@@ -247,8 +247,10 @@ def test_by_distance_benefit_with_few_rows_takes_those_alike_as_well() -> None:
 
 @pytest.mark.parametrize("tolerance", [-0.1, math.nan])
 def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
-    with pytest.raises(BadInput, match="tolerance"):
+    with pytest.raises(BadInput, match="tolerance of benefit"):
         Benefit(tolerance)
+    with pytest.raises(BadInput, match="tolerance of quality"):
+        Quality(tolerance=tolerance)
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])

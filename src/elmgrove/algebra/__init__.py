@@ -17,6 +17,16 @@ from elmgrove.algebra.fed_elms import (
     trained,
     weighted_mean,
 )
+from elmgrove.algebra.fitted import (
+    ONE_KIND,
+    Fitted,
+    all_apart,
+    apart,
+    fit,
+    kind_tolerance,
+    mean_scores,
+    usual_tolerance,
+)
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
 from elmgrove.algebra.loan import agreed, lent, lent_together
@@ -35,21 +45,14 @@ from elmgrove.algebra.packing import (
 from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.scaling import SCALINGS, Scaling
-from elmgrove.algebra.similarity import (
-    Fitted,
-    Step,
-    fit,
-    groups,
-    join,
-    mean_scores,
-    usual_tolerance,
-)
+from elmgrove.algebra.similarity import Step, groups, join
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
     "ACTIVATIONS",
     "DISTRIBUTIONS",
+    "ONE_KIND",
     "OSELM",
     "SCALINGS",
     "SCORES",
@@ -78,6 +81,8 @@ __all__ = [
     "Spectrum",
     "Step",
     "agreed",
+    "all_apart",
+    "apart",
     "average",
     "centre_near",
     "cluster",
@@ -90,6 +95,7 @@ __all__ = [
     "groups",
     "join",
     "k_means",
+    "kind_tolerance",
     "lent",
     "lent_together",
     "mean_scores",

@@ -105,9 +105,9 @@ def groups_(
 ) -> None:
     """Show which patterns of which devices make a group, and why, without a row.
 
-    By evidence, groups are joined as long as no device's error grows by more than 2 % in one
-    step. By parameters, K-means and the silhouette decide. A server keeps its groups while
-    devices come and go; --regroup, --groups and --ridge make new ones, and say why.
+    By evidence, groups are joined as long as no device's loss grows by more than 2 % in one step,
+    or its distance by 30 % beyond chance. By parameters, K-means and the silhouette decide. A
+    server keeps its groups; --regroup, --groups and --ridge make new ones, and say why.
 
     Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
@@ -130,7 +130,8 @@ def groups_(
     else:
         console = Console(markup=False, emoji=False)
         console.print(_group_grid(found))
-        console.print(reason)
+        apart = groups is None and 1 < found.count == len(found.models)
+        console.print(f"No two patterns are alike. {reason}" if apart else reason)
     if plot is not None:
         _draw_groups(found, ridge, plot)
         notes.print(f"Wrote {plot}.")
@@ -182,7 +183,7 @@ def _group_grid(found: Grouping) -> Grid:
     grid.add_column("device (pattern)")
     grid.add_column("rows", justify="right")
     if found.steps:
-        grid.add_column("error grew by", justify="right")
+        grid.add_column(f"{found.models[0].evidence.basis.score} grew by", justify="right")
     for number in found.numbers:
         members = found.members(number)
         rows = sum(model.evidence.count for model in members)
@@ -207,8 +208,8 @@ def _reason(found: Grouping) -> str:
     if found.refused is not None:
         sides = (found.refused.first, found.refused.second)
         one, other = (found.labels[side[0]] for side in sides)
-        loss = found.refused.loss
-        return f"Groups {one} and {other} would be next: an error would grow by {loss:.2%}."
+        score, loss = found.models[0].evidence.basis.score, found.refused.loss
+        return f"Groups {one} and {other} would be next: the {score} would grow by {loss:.2%}."
     if found.silhouettes:
         tried = ", ".join(f"{n}: {score:.3f}" for n, score in found.silhouettes.items())
         return f"Silhouettes by number of groups: {tried}."

@@ -15,7 +15,7 @@ from elmgrove.algebra import (
     fit,
     join,
     k_means,
-    usual_tolerance,
+    kind_tolerance,
 )
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.entries import Contribution
@@ -116,15 +116,15 @@ def by_evidence(
 ) -> Grouping:
     """Groups of what one model explains as well as several, up to ``tolerance`` for each join.
 
-    With a ``count``, joins until so many are left, whatever is lost. Says what belongs together
-    where patterns have several times more rows than hidden units; with few rows they stay apart.
-    By distance, two devices of one pattern seem to be 0.1 to 0.3 apart with 200 rows each and 0.04
-    to 0.1 with 600 (measured with 4, 38 and 380 columns), so the usual tolerance of 0.1 takes some
-    hundred rows; a column that is moved by three of its own deviations makes 1 of 4, 0.1 of 38.
+    With a ``count``, joins until so many are left, whatever is lost. By loss it says what belongs
+    together where patterns have several times more rows than hidden units; with few rows they stay
+    apart. By distance ``tolerance`` is beyond what chance explains of so many rows, and is on the
+    mean over all inputs: a column that is moved by three of its own deviations makes 1 of 4, and
+    0.1 of 38. A column that never moved on one device and does on the other sets them far apart.
     """
     models = local_models(contributions)
     if tolerance is None:
-        tolerance = usual_tolerance(models[0].evidence.basis) if models else 0.0
+        tolerance = kind_tolerance(models[0].evidence.basis) if models else 0.0
     limit, least = (tolerance, 1) if count is None else (np.inf, _wanted(count, models))
     found = join([fit(model.evidence, ridge) for model in models], limit, least)
     labels = np.empty(len(models), np.intp)

@@ -8,7 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import Evidence, expected_error, fit
+from elmgrove.algebra import (
+    ONE_KIND,
+    Evidence,
+    all_apart,
+    apart,
+    expected_error,
+    fit,
+)
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import EVIDENCE, group, require_distance
@@ -21,8 +28,6 @@ SUM = "sum"
 GROUPS = "groups"
 #: A rule's need: each contribution, with its parts.
 PARTS = "parts"
-# Two of one kind with so many rows each, or as many as units, seem to be about 1 apart by chance.
-_CHANCE = 20.0
 
 
 class Rule(ABC):
@@ -75,24 +80,33 @@ class Named(Rule):
 
 @dataclass(frozen=True)
 class Quality(Rule):
-    """Leaves out devices whose model explains the others' rows far worse than usual.
+    """Leaves out devices that most others do not resemble.
 
     After Qin et al. 2020 (selective model aggregation), where a server tests models on data
-    of its own; here the others' evidence takes the place of that data. ``limit`` counts robust
-    standard deviations above the median, on a log scale. Needs at least four others: of fewer,
-    none can be told to be the odd one out.
+    of its own; here the others' evidence takes the place of that data.
+
+    By distance: takes those that this device and at least half of all are like, up to
+    ``tolerance`` beyond chance; a device without rows leaves it to the others. Where several kinds
+    are together and none is the majority, nobody is taken: ``SameGroup`` is for mixtures.
+
+    By loss: leaves out models that explain the others' rows far worse than usual; ``limit`` counts
+    robust standard deviations above the median, on a log scale. That needs at least four others.
     """
 
     limit: float = 3.0
+    tolerance: float = ONE_KIND
 
     def __post_init__(self) -> None:
         if not self.limit > 0:
             raise BadInput(f"the limit of quality must be above 0, not {self.limit}")
+        _require_tolerance("quality", self.tolerance)
 
     def choose(
         self, own: Contribution, ridge: float, others: Sequence[Contribution]
     ) -> list[Contribution]:
         """Chooses all but the odd ones out."""
+        if own.basis.score == "distance":
+            return self._vouched_for(own, others)
         if len(others) < 4:
             return list(others)
         strangeness = np.log(np.clip(judge(others, ridge).strangeness, 1e-300, 1e300))
@@ -101,6 +115,12 @@ class Quality(Rule):
         spread = max(1.4826 * float(np.median(np.abs(strangeness - middle))), np.log(1.1))
         kept = strangeness <= middle + self.limit * spread
         return [other for other, keep in zip(others, kept, strict=True) if keep]
+
+    def _vouched_for(self, own: Contribution, others: Sequence[Contribution]) -> list[Contribution]:
+        filled = [one for one in (own, *others) if one.evidence.count > 0]
+        usual = _usual(filled, self.tolerance)
+        liked = _near(own.evidence, usual, self.tolerance) if own.evidence.count > 0 else usual
+        return [one for one in others if any(one is kept for kept in liked)]
 
 
 @dataclass(frozen=True)
@@ -111,20 +131,20 @@ class Benefit(Rule):
     times more rows than hidden units: then only devices whose rows are like one's own are taken.
 
     By distance: those alike, one by one, as long as own rows lie from all taken together, and
-    theirs from own ones, at most 1 + ``tolerance`` times as far as typical rows. That tells devices
+    theirs from own ones, at most ``tolerance`` farther than chance explains; but not those that
+    most of the others alike are unlike, since these may have more rows to tell. That knows devices
     of one kind from others where each has some hundred rows; one column among many that is somewhat
     off is a small part of the distance, and is not noticed.
 
-    With fewer rows both err, mostly towards taking. Merging by benefit does not teach what peers
+    With few rows a loss errs, mostly towards taking. Merging by benefit does not teach what peers
     know and this device never met: take everyone for that. With no rows of one's own there is
     nothing to judge by, and everyone is taken.
     """
 
-    tolerance: float = 0.1
+    tolerance: float = ONE_KIND
 
     def __post_init__(self) -> None:
-        if not self.tolerance >= 0:
-            raise BadInput(f"the tolerance of benefit can't be {self.tolerance}")
+        _require_tolerance("benefit", self.tolerance)
 
     def choose(
         self, own: Contribution, ridge: float, others: Sequence[Contribution]
@@ -140,22 +160,37 @@ class Benefit(Rule):
         return sorted(chosen, key=lambda other: other.origin)
 
     def _alike(self, mine: Evidence, others: Sequence[Contribution]) -> list[Contribution]:
+        near = _usual(_near(mine, others, self.tolerance), self.tolerance)
         own, chosen, total = fit(mine, 0.0), list[Contribution](), None
-        losses = {
-            other.origin: own.loss_with(fit(other.evidence, 0.0))
-            for other in others
-            if other.evidence.count > 0
-        }
-        for other in sorted(others, key=lambda other: losses.get(other.origin, np.inf)):
-            rows = max(min(mine.count, other.evidence.count), 1.0)
-            limit = self.tolerance + max(_CHANCE, mine.basis.layer.units) / rows
-            if not losses.get(other.origin, np.inf) <= limit:
-                continue
+        for other in near:
             tried = other.evidence if total is None else total + other.evidence
-            if own.loss_with(fit(tried, 0.0)) <= limit:
+            if apart(own, fit(tried, 0.0)) <= self.tolerance:
                 chosen.append(other)
                 total = tried
         return chosen
+
+
+def _near(mine: Evidence, others: Sequence[Contribution], tolerance: float) -> list[Contribution]:
+    """Those that are like this evidence, nearest first."""
+    own = fit(mine, 0.0)
+    known = [(apart(own, fit(one.evidence, 0.0)), one) for one in others if one.evidence.count > 0]
+    near = [(away, one.origin, one) for away, one in known if away <= tolerance]
+    return [one for _, _, one in sorted(near, key=lambda found: found[:2])]
+
+
+def _usual(devices: Sequence[Contribution], tolerance: float) -> list[Contribution]:
+    """Those of these devices that at least half of the others among them are like."""
+    if len(devices) < 2:
+        return list(devices)
+    alike = all_apart([fit(one.evidence, 0.0) for one in devices]) <= tolerance
+    np.fill_diagonal(alike, False)
+    usual = 2 * alike.sum(axis=0) >= len(devices) - 1
+    return [one for one, keep in zip(devices, usual, strict=True) if keep]
+
+
+def _require_tolerance(rule: str, tolerance: float) -> None:
+    if not tolerance >= 0:
+        raise BadInput(f"the tolerance of {rule} can't be {tolerance}")
 
 
 def _lowering(mine: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:

@@ -11,9 +11,10 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    apart,
     fit,
+    kind_tolerance,
     numbers_in,
-    usual_tolerance,
     zero_evidence,
 )
 from elmgrove.federation.entries import Contribution
@@ -86,9 +87,9 @@ class NearestCentre:
 class NearestFit:
     """The group of which one model explains both as well as two do, within a ``tolerance``.
 
-    By distance: whose rows lie about as near to it, and its rows to them, as they do to themselves.
-    Of several the one that loses least. Needs no fixed number of groups: what is like none of them
-    is a new one. Takes a solution for each group.
+    By distance: whose rows lie about as near to it, and its rows to them, as they do to themselves,
+    but for chance. Of several the one that loses least. Needs no fixed number of groups: what is
+    like none of them is a new one. Takes a solution for each group.
     """
 
     def __init__(self, sums: Mapping[int, RunningSum], ridge: float, tolerance: float) -> None:
@@ -101,7 +102,7 @@ class NearestFit:
         """Finds the group that loses least by taking a pattern in; None if all lose too much."""
         fitted = fit(model.evidence, self._ridge)
         filled = [group for group, total in self._sums.items() if total.devices]
-        losses = {group: self._fit(group).loss_with(fitted) for group in filled}
+        losses = {group: apart(self._fit(group), fitted) for group in filled}
         least = min(losses, key=lambda group: losses[group], default=None)
         return least if least is not None and losses[least] <= self._tolerance else None
 
@@ -138,7 +139,7 @@ class StandingGroups:
         if grouping.distance == "parameters":
             require_parameters(basis)
         if tolerance is None:
-            tolerance = usual_tolerance(basis)
+            tolerance = kind_tolerance(basis)
         self._basis = basis
         self._distance = grouping.distance
         # By device, then by the pattern's place in its contribution.

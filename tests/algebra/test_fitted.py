@@ -1,0 +1,75 @@
+"""What two sets of rows lose with each other: how much of it is chance, and what is beyond."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Basis, HiddenLayer
+from elmgrove.algebra import ONE_KIND, all_apart, apart, kind_tolerance
+from elmgrove.algebra.fitted import Fitted, FittedDistance, all_chances, all_losses
+from support.contributions import evidence, near
+from support.moments import moments_of
+
+
+def basis_of(columns: int, window: int = 1) -> Basis:
+    inputs = columns * window
+    return Basis(HiddenLayer(columns, min(inputs, 40)), inputs, score="distance", window=window)
+
+
+def drawn(seed: int, rows: int, columns: int = 8) -> np.ndarray:
+    """Rows of one law, the same for all seeds."""
+    mixing = np.random.default_rng(7).normal(size=(2, columns))
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, 2)) @ mixing + 0.3 * rng.normal(size=(rows, columns))
+
+
+def known(seed: int, rows: int, columns: int = 8) -> FittedDistance:
+    return FittedDistance(moments_of(basis_of(columns), drawn(seed, rows, columns)), 0.0)
+
+
+@pytest.mark.parametrize("columns", [4, 8, 38])
+@pytest.mark.parametrize("rows", [100, 300, 1000])
+def test_rows_of_one_law_are_mostly_no_farther_apart_than_by_chance(
+    columns: int, rows: int
+) -> None:
+    pairs = [(known(2 * n, rows, columns), known(2 * n + 1, rows, columns)) for n in range(30)]
+    beyond = np.array([apart(one, other) for one, other in pairs])
+    assert np.mean(beyond <= 0.0) >= 0.75
+    assert beyond.max() < ONE_KIND
+    assert np.median(beyond) > -0.5, "a chance that excuses everything would pass"
+
+
+def test_chance_is_less_the_more_rows_there_are_and_is_that_of_the_fewer() -> None:
+    few, some, many = known(1, 50), known(2, 500), known(3, 5000)
+    assert 1.0 > few.chance_with(many) > some.chance_with(many) > many.chance_with(many) > 0.0
+    assert few.chance_with(many) == many.chance_with(few)
+    assert known(4, 2).chance_with(many) == 1.0
+
+
+def test_of_windows_as_many_rows_as_one_holds_count_for_one() -> None:
+    rows, law = drawn(1, 1000, 2), basis_of(2, 10)
+    inputs = np.hstack([rows[n : n + 991] for n in range(10)])
+    window = FittedDistance(moments_of(law, inputs), 0.0)
+    single = FittedDistance(moments_of(basis_of(20), inputs), 0.0)
+    tenth = FittedDistance(moments_of(basis_of(20), inputs[::10]), 0.0)
+    assert window.chance_with(window) == pytest.approx(tenth.chance_with(tenth), rel=0.02)
+    assert window.chance_with(window) > 3.0 * single.chance_with(single)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(2, 400), min_size=1, max_size=5))
+def test_all_pairs_at_once_are_each_pair(sizes: list[int]) -> None:
+    sets = [known(seed, rows) for seed, rows in enumerate(sizes)]
+    for i, one in enumerate(sets):
+        for j, other in enumerate(sets):
+            assert all_losses(sets)[i, j] == pytest.approx(one.loss_with(other), abs=1e-9)
+            assert all_chances(sets)[i, j] == one.chance_with(other)
+            assert all_apart(sets)[i, j] == pytest.approx(apart(one, other), abs=1e-9)
+
+
+def test_by_loss_nothing_is_chance() -> None:
+    one, other = (Fitted(evidence(near(1, seed)), 0.05) for seed in (1, 2))
+    assert apart(one, other) == one.loss_with(other)
+    assert kind_tolerance(one.evidence.basis) == 0.02
+    assert kind_tolerance(basis_of(4)) == ONE_KIND
