@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.quality import pairs
+from benchmarks.quality import pairs, poison
 from benchmarks.quality.kinds import APART, DEALT, LEVEL, MEMORY, SHARE
 from benchmarks.quality.kinds import BLOCK as DEALT_BLOCK
 from benchmarks.quality.machines import (
@@ -65,6 +65,11 @@ learn and score one device with one thread, n devices.
   sums and the fault in as large a share. Fans: blocks of {DEALT_BLOCK} rows of each fan, dealt to
   {DEALT} devices; only those of 12 cm can be tested. The tolerance of the rules (0.3 beyond chance)
   was chosen on pumps of other seeds alone.
+- Poison: each server of SMD in turn has learned so many of its rows and borrows from the eleven
+  others, the first of which lends what the server's own test anomalies would have taught it: in
+  {poison.SHARE:.0%} of its rows, beside its own rows with a count 10⁶ times as large, beside 3 ×
+  everybody's sums, 10³ times as far off, or nothing else. Recall is at the limit that 1 % of the
+  normal test rows exceed. "Not there" is what that lender's absence changes: the scale of chance.
 - Simulated machines learn {TRAINING_ROWS:,} rows, see {LEAD} more normal ones, and then faults:
   blocks of {BLOCK} rows and {SINGLES} single rows, {FAULTY} times, each time of another sensor if
   there is one. A residual σ is the standard deviation of a sensor given the others, from the true

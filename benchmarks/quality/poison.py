@@ -23,8 +23,10 @@ FLEET = "SMD"
 #: Own rows.
 ROWS = (30, 100, 300)
 ABSENT = "not there"
-# The share of normal rows above the limit; the share of the liar's rows that it replaces.
-_RATE, _SHARE = 0.01, 0.1
+#: The share of its rows that a liar replaces.
+SHARE = 0.1
+# The share of normal rows above the limit.
+_RATE = 0.01
 
 
 class PoisonCase(NamedTuple):
@@ -90,7 +92,7 @@ def lies(
     basis: Basis, others: Sequence[Contribution], rows: Matrix, strange: Matrix
 ) -> dict[str, Contribution]:
     """Makes what the first of the others could contribute instead, to hide these strange rows."""
-    first, count = others[0], max(int(_SHARE * len(rows)), 1)
+    first, count = others[0], max(int(SHARE * len(rows)), 1)
     wrong = np.resize(strange, (count, strange.shape[1]))
     shift = np.array(basis.scaling.shift)
     only, everybody = _learned(basis, wrong), Evidence.sum([one.evidence for one in others])

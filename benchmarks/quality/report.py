@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.quality import fleets, mixtures
+from benchmarks.quality import fleets, mixtures, poison
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.measure import Quality
@@ -43,6 +43,8 @@ def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
         found.append(_faults(batteries(results.battery)))
     measured = {one.mixture for one in results.choices}
     found += [_mixture(results.choices, title) for title in MIXTURES if title in measured]
+    if results.poisoned:
+        found.append(_poison(results.poisoned))
     found.append(_targets(reached))
     return found
 
@@ -146,6 +148,28 @@ def _choice(known: mixtures.Chosen) -> list[str]:
         f"{min(known.changes):+.3f}",
         str(known.devices),
     ]
+
+
+def _poison(found: Sequence[poison.Poisoned]) -> Cells:
+    """Shows for each number of own rows what each lie of one lender changed."""
+    keys = sorted({(one.case.rows, one.attack) for one in found})
+    rows = []
+    for own, attack in keys:
+        known = [one for one in found if (one.case.rows, one.attack) == (own, attack)]
+        changes = [one.change for one in known]
+        recalls = [fmean(one.honest_recall for one in known), fmean(one.recall for one in known)]
+        cells = [*(f"{one:.3f}" for one in recalls), f"{fmean(changes):+.3f}"]
+        rows.append([str(own), attack, *cells, f"{min(changes):+.3f}", str(len(known))])
+    head = [
+        "own rows",
+        "one lender of eleven",
+        "recall if honest",
+        "recall",
+        "change",
+        "worst",
+        "n",
+    ]
+    return Cells("Poison: SMD as a fleet, by the loan", head, rows)
 
 
 def _named(line: Line) -> str:

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import battery, fleets, mixtures, pairs
+from benchmarks.quality import battery, fleets, mixtures, pairs, poison
 from benchmarks.quality.battery import Case, Flagged
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.machines import KINDS, SENSORS
@@ -23,6 +23,7 @@ STREAMED = "SMD"
 BATTERY = "simulated"
 FLEETS = "fleets"
 MIXED = "mixtures"
+POISON = "poison"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -66,6 +67,7 @@ class Results:
     streams: dict[str, Stream] = field(default_factory=dict)
     battery: list[Flagged] = field(default_factory=list)
     choices: list[mixtures.Choice] = field(default_factory=list)
+    poisoned: list[poison.Poisoned] = field(default_factory=list)
     #: What failed, and with which error.
     failures: list[str] = field(default_factory=list)
 
@@ -75,6 +77,7 @@ class Results:
         self.streams |= other.streams
         self.battery += other.battery
         self.choices += other.choices
+        self.poisoned += other.poisoned
         self.failures += other.failures
 
     def as_json(self) -> dict[str, Any]:
@@ -84,6 +87,7 @@ class Results:
             "streams": {name: one._asdict() for name, one in self.streams.items()},
             "simulated": battery.as_json(self.battery),
             "mixtures": [asdict(one) for one in self.choices],
+            "poison": [one._asdict() | one.case._asdict() for one in self.poisoned],
             "failures": self.failures,
         }
 
@@ -100,7 +104,7 @@ class Piece:
 def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[Piece]:
     """Lists the work of a run; ``only`` names sets, and none means all that are there."""
     found = [*_real(plan, folder), *_paired(plan, folder), *_in_fleets(plan, folder)]
-    found += [*_simulated(plan), *_in_mixtures(plan, folder)]
+    found += [*_simulated(plan), *_in_mixtures(plan, folder), *_poisoned(plan, folder)]
     return [piece for piece in found if not only or piece.part in only]
 
 
@@ -112,7 +116,7 @@ def missing(folder: Path | None) -> list[str]:
 
 def names() -> list[str]:
     """Names all parts of a run."""
-    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED]
+    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED, POISON]
 
 
 def done(work: Sequence[Piece], jobs: int) -> Iterator[tuple[Piece, Results]]:
@@ -172,6 +176,13 @@ def _in_mixtures(plan: Plan, folder: Path | None) -> Iterator[Piece]:
                 yield Piece(MIXED, _on_mixture, (title, seed, folder or Path(), plan.quick))
 
 
+def _poisoned(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    if folder is not None and SETS[poison.FLEET].found(folder) and not plan.quick:
+        for case in poison.cases(folder):
+            yield Piece(POISON, _on_poison, (case, folder))
+        devices_of.cache_clear()
+
+
 def _seeds(entry: Entry, plan: Plan) -> Iterable[int]:
     if not entry.seeded:
         return range(1)
@@ -209,6 +220,10 @@ def _on_fleet(case: fleets.FleetCase, folder: Path, quick: bool) -> Results:
 
 def _on_mixture(title: str, seed: int, folder: Path, quick: bool) -> Results:
     return Results(choices=mixtures.compared(title, seed, folder, quick))
+
+
+def _on_poison(case: poison.PoisonCase, folder: Path) -> Results:
+    return Results(poisoned=poison.tried(case, folder))
 
 
 def _on_machine(case: Case) -> Results:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
-from benchmarks.quality import fleets, mixtures, pairs
+from benchmarks.quality import fleets, mixtures, pairs, poison
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.methods import DEFAULT, FIRST, OTHERS
@@ -27,6 +27,8 @@ MARGIN = 0.01
 LEAST_ALARMS, MOST_ALARMS = 0.003, 0.03
 #: What a loan gains young devices, may cost in the mean, and what hurts one device.
 LOAN_GAIN, LOAN_COST, HURT = 0.02, 0.003, 0.02
+#: What one lender that lies may change of the recall, in the mean over devices.
+POISONED = 0.02
 #: Of devices of one kind a rule for mixtures finds so many, of those that it takes so many are.
 FOUND, RIGHT = 0.9, 0.99
 #: Pairs are compared to this accuracy.
@@ -54,6 +56,7 @@ def judged(results: Results) -> list[Reached]:
         *_pairs(results.records),
         *_fleets(results.records),
         *_mixtures(results.choices),
+        *_poison(results.poisoned),
     ]
 
 
@@ -195,3 +198,17 @@ def _finding_its_kind(title: str, rule: str, known: mixtures.Chosen) -> Reached:
     text = f"{rule}, all own rows: recall of the own kind ≥ {FOUND}, precision ≥ {RIGHT}"
     met = known.recall >= FOUND and precision >= RIGHT
     return Reached(title, text, f"{known.recall:.2f}, {precision:.2f}", met)
+
+
+def _poison(found: Sequence[poison.Poisoned]) -> Iterator[Reached]:
+    for attack in dict.fromkeys(one.attack for one in found if one.attack != poison.ABSENT):
+        changes = {
+            rows: fmean(
+                one.change for one in found if (one.attack, one.case.rows) == (attack, rows)
+            )
+            for rows in sorted({one.case.rows for one in found})
+        }
+        text = f"one lender lies ({attack}): recall changes by at most {POISONED} in the mean"
+        said = ", ".join(f"{change:+.3f} at {rows} rows" for rows, change in changes.items())
+        met = all(abs(change) <= POISONED for change in changes.values())
+        yield Reached("SMD as a fleet", text, said, met)
