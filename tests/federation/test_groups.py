@@ -9,8 +9,7 @@ import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
 from elmgrove.algebra import fit
 from elmgrove.algebra.fitted import Fitted
-from elmgrove.algebra.screening import Screening
-from elmgrove.algebra.similarity import groups, join
+from elmgrove.algebra.similarity import Screening, groups, join
 from elmgrove.federation import (
     Contribution,
     by_evidence,
