@@ -18,6 +18,7 @@ from elmgrove.algebra.fed_elms import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
+from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.loan import lent, lent_together
 from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
@@ -33,7 +34,7 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
-from elmgrove.algebra.scaling import SCALINGS, Scaling
+from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
 from elmgrove.algebra.similarity import (
     Fitted,
     Step,
@@ -50,6 +51,7 @@ __all__ = [
     "ACTIVATIONS",
     "DISTRIBUTIONS",
     "OSELM",
+    "OWN",
     "SCALINGS",
     "SCORES",
     "SPECTRA",
@@ -66,6 +68,7 @@ __all__ = [
     "Frames",
     "Guess",
     "HiddenLayer",
+    "Levels",
     "MomentSums",
     "Moments",
     "Packed",

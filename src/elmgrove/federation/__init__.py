@@ -1,9 +1,17 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
+from elmgrove.federation.alike import (
+    Comparison,
+    compare,
+    compare_each,
+    compare_used,
+    worth_telling,
+)
 from elmgrove.federation.charter import (
     Charter,
     address_of,
     basis_of,
+    learned_of,
     require_addable,
     require_address,
 )
@@ -82,6 +90,7 @@ __all__ = [
     "UNKNOWN",
     "Benefit",
     "Charter",
+    "Comparison",
     "Contribution",
     "Cost",
     "Departure",
@@ -107,6 +116,9 @@ __all__ = [
     "bundle",
     "by_evidence",
     "by_parameters",
+    "compare",
+    "compare_each",
+    "compare_used",
     "entry_from_bytes",
     "evidence_of",
     "follows",
@@ -115,6 +127,7 @@ __all__ = [
     "group",
     "head_of",
     "judge",
+    "learned_of",
     "least_new_rows",
     "local_models",
     "parameters",
@@ -132,4 +145,5 @@ __all__ = [
     "unpacking",
     "unseal",
     "within",
+    "worth_telling",
 ]

@@ -66,7 +66,7 @@ class Merged:
             "federation": self.federation,
             "revision": self.revision,
             "devices": self.devices,
-            "basis": self.parts[0].basis.fields,
+            "basis": self.parts[0].basis.common.fields,
             **({} if self.grouped is None else {"grouped": self.grouped}),
         }
         if not self.apart:
