@@ -33,8 +33,12 @@ def basis_like(paths: Sequence[Path]) -> Basis:
             "where columns lie, nor does a state without rows; use federation create --data"
         )
     together = Levels.together(levels)
-    notes.print(f"Scaling pooled over the {together.count:.0f} rows behind {len(paths)} files.")
-    return replace(first, scaling=Scaling.of(first.scaling.kind, together))
+    scaling = Scaling.of(first.scaling.kind, together)
+    notes.print(
+        f"Scaling pooled over the {together.count:.0f} rows behind {len(paths)} files. To merge, "
+        "their devices must learn again in it."
+    )
+    return replace(first, scaling=scaling)
 
 
 class Pool:
