@@ -155,12 +155,14 @@ def test_a_scaling_for_what_several_devices_learned(elmgrove: Elmgrove) -> None:
         (("--score", "loss"), "by loss sums do not tell"),
         (("--scaling", "minmax"), "extremes"),
         (("--seed", 3), "layer.seed: 3 here, 0 there"),
+        (("--scaling", "own"), "scaling.kind: 'own' here, 'standard' there"),
+        (("--scaling", "none"), "scaling.kind: 'none' here, 'standard' there"),
     ],
 )
 def test_what_can_t_be_pooled(elmgrove: Elmgrove, made: tuple[object, ...], words: str) -> None:
     write("a.csv", rows(1, 200))
     assert elmgrove("learn", "a.csv", "-s", "a.elm", *made).code == 0
-    same = () if made[0] == "--seed" else made
+    same = made if made[1] in ("loss", "minmax") else ()
     assert elmgrove("learn", "a.csv", "-s", "b.elm", *same).code == 0
     like = ("--like", "a.elm", "--like", "b.elm")
     assert words in one_clear_line(elmgrove("learn", "a.csv", "-s", "c.elm", *like))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Detector, Evidence, Mismatch
+from elmgrove import Basis, Detector, Evidence, Mismatch, Scaling
 from elmgrove.algebra import Moments
 from elmgrove.federation import (
     MERGED,
@@ -19,6 +19,7 @@ from elmgrove.federation import (
     compare_used,
     worth_telling,
 )
+from support.places import GOLDEN
 
 NAMES = ("flow", "temp", "volt", "amp")
 MIXING = np.array([[3.0, 2.0, 0.0, 0.5], [0.0, 0.1, 0.2, 0.0]])
@@ -245,3 +246,19 @@ def test_what_leaves_a_device_in_own_units_holds_none() -> None:
     for basis in (sent.basis, given_back.evidence.basis):
         assert basis == charter.basis
     assert Member.from_bytes(member.to_bytes()).detector.basis == member.detector.basis
+
+
+def test_golden_files_in_own_units_are_read_and_written_as_they_are() -> None:
+    """Made by hand of six rows, so that all numbers are exact."""
+    blob = (GOLDEN / "fan-1-own.evidence").read_bytes()
+    sent = Contribution.from_bytes(blob)
+    assert sent.to_bytes() == blob
+    assert sent.basis.fingerprint == "274e0230c73e3120543c73aeebb92820"
+    assert sent.basis.scaling == Scaling("own")
+    state = (GOLDEN / "state-2-own.elm").read_bytes()
+    member = Member.from_bytes(state)
+    assert member.to_bytes() == state
+    assert member.detector.basis.scaling == Scaling("own", (2.0, 12.0), (1.0, 2.0))
+    assert member.detector.basis.common == sent.basis
+    assert member.detector.evidence == sent.evidence
+    assert sent.evidence.count == 6

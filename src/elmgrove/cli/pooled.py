@@ -22,9 +22,12 @@ def basis_like(paths: Sequence[Path]) -> Basis:
     """
     learned = [load(path, learned_of) for path in paths]
     first = learned[0].basis
+    kind = first.scaling.kind
     for one in learned[1:]:
-        first.require(replace(one.basis, scaling=first.scaling))
-    if len(learned) == 1 or first.scaling.kind in ("none", OWN):
+        # The numbers of a scaling may differ where they are pooled, its kind may not.
+        pooled = one.basis.scaling.kind == kind not in ("none", OWN)
+        first.require(replace(one.basis, scaling=first.scaling) if pooled else one.basis)
+    if len(learned) == 1 or kind in ("none", OWN):
         return first
     levels = [one.levels for one in learned if isinstance(one, Moments) and one.count > 0.0]
     if len(levels) < len(learned):
@@ -33,7 +36,7 @@ def basis_like(paths: Sequence[Path]) -> Basis:
             "where columns lie, nor does a state without rows; use federation create --data"
         )
     together = Levels.together(levels)
-    scaling = Scaling.of(first.scaling.kind, together)
+    scaling = Scaling.of(kind, together)
     notes.print(
         f"Scaling pooled over the {together.count:.0f} rows behind {len(paths)} files. To merge, "
         "their devices must learn again in it."
