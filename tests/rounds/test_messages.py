@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmgrove import BadFile, Basis, HiddenLayer
+from elmgrove import BadFile, BadInput, Basis, HiddenLayer
 from elmgrove.algebra import RoundModel, RoundUpdate, first_model
 from elmgrove.rounds import Reply, Task
 from support.patterns import rows_of
@@ -65,3 +65,9 @@ def test_the_golden_messages_are_read_and_written_as_they_were(name: str) -> Non
         assert (read.origin, rows) == ("fan-1", 7)
     np.testing.assert_array_equal(beta, EXACT.beta, strict=True)
     np.testing.assert_array_equal(P, EXACT.P, strict=True)
+
+
+def test_a_federation_in_rounds_has_no_own_units() -> None:
+    basis = Basis.fitted(np.random.default_rng(0).normal(size=(9, 3)), None, scaling="own")
+    with pytest.raises(BadInput, match="one scaling for all clients"):
+        Task("fans", basis)

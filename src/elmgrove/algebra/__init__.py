@@ -29,6 +29,7 @@ from elmgrove.algebra.fitted import (
 )
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
+from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.loan import agreed, lent, lent_together
 from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
@@ -44,7 +45,7 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows
-from elmgrove.algebra.scaling import SCALINGS, Scaling
+from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
 from elmgrove.algebra.similarity import Step, groups, join
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
@@ -54,6 +55,7 @@ __all__ = [
     "DISTRIBUTIONS",
     "ONE_KIND",
     "OSELM",
+    "OWN",
     "SCALINGS",
     "SCORES",
     "SPECTRA",
@@ -70,6 +72,7 @@ __all__ = [
     "Frames",
     "Guess",
     "HiddenLayer",
+    "Levels",
     "MomentSums",
     "Moments",
     "Packed",

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.fingerprint import differences, fingerprint
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
-from elmgrove.algebra.scaling import Scaling
+from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.scaling import OWN, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
@@ -56,16 +57,23 @@ class Basis:
             )
         if not all(isinstance(name, str) for name in self.features or ()):
             raise BadInput("the names of features must be text")
-        if self.scaling.kind != "none" and len(self.scaling.shift) != self.layer.inputs:
+        scaled = len(self.scaling.tails if self.scaling.lacks_numbers else self.scaling.shift)
+        if scaled != self.layer.inputs and (scaled or self.scaling.kind not in ("none", OWN)):
             raise BadInput(
-                f"scaling of {len(self.scaling.shift)} columns for "
-                f"{self.layer.inputs} inputs of the layer"
+                f"scaling of {scaled} columns for {self.layer.inputs} inputs of the layer"
             )
 
     @classmethod
     def fitted(
+        cls, rows: NDArray[np.float64], names: Sequence[str] | None, **settings: Any
+    ) -> "Basis":
+        """Makes a detector's basis for rows like these; ``settings`` are those of ``pooled``."""
+        return cls.pooled([rows], names, **settings)
+
+    @classmethod
+    def pooled(
         cls,
-        rows: NDArray[np.float64],
+        files: Sequence[NDArray[np.float64]],
         names: Sequence[str] | None,
         *,
         scaling: str,
@@ -75,15 +83,13 @@ class Basis:
         spectrum: Spectrum | None = None,
         **layer: Any,
     ) -> "Basis":
-        """Makes a detector's basis for rows like these; ``layer`` holds settings of the layer.
+        """Makes a detector's basis for rows like those of all these files together.
 
-        With a ``spectrum`` the rows are samples, and the scaling is fitted to their spectra.
+        ``layer`` holds settings of the layer. With a ``spectrum`` the rows are samples, and the
+        scaling is fitted to their spectra.
         """
-        if spectrum is not None:
-            rows = spectrum.rows_of(rows)
-            if not len(rows):
-                raise BadInput(f"fewer samples than one frame of {spectrum.length} has")
-        columns = rows.shape[1]
+        featured = [_featured(rows, spectrum) for rows in files]
+        columns = featured[0].shape[1]
         score = score or default_score(layer.get("activation", "identity"))
         made = HiddenLayer(
             columns, units or suggested_units(columns * window, score, window), **layer
@@ -92,8 +98,31 @@ class Basis:
         # Where mixtures stand for many columns, what one has of its own is known the less the
         # heavier its tails. Windows need none: what is rare is what they are to find.
         tails = score == "distance" and window == 1 and made.units < columns
-        fitted = Scaling.fitted(scaling, rows, tails)
+        levels = Levels.together([Levels.of_rows(rows, tails) for rows in featured])
+        fitted = Scaling.of(scaling, levels)
         return cls(made, columns * window, features, fitted, window, score, spectrum)
+
+    def in_units_of(self, rows: NDArray[np.float64]) -> "Basis":
+        """Gives this basis in the units of a device that has rows like these.
+
+        ``BadInput`` unless each device has its own.
+        """
+        if self.scaling.kind != OWN:
+            raise BadInput(
+                f"units_from: the scaling ({self.scaling.kind}) has the same numbers for all "
+                "devices; only in own units each takes its own"
+            )
+        if not len(rows):
+            raise BadInput("no rows to take own units from")
+        # How heavy tails are does not depend on units: all devices have them in common.
+        found = Scaling.fitted(OWN, _featured(rows, self.spectrum))
+        return replace(self, scaling=replace(found, tails=self.scaling.tails))
+
+    @property
+    def common(self) -> "Basis":
+        """The basis as all devices of a federation have it: without the numbers of own units."""
+        scaling = self.scaling.common
+        return self if scaling is self.scaling else replace(self, scaling=scaling)
 
     @property
     def bands(self) -> int:
@@ -170,14 +199,17 @@ class Basis:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short text that is equal exactly when the bases are; part of every message."""
-        return fingerprint(self.fields)
+        """A short text that is equal exactly when the bases are; part of every message.
+
+        Own units are no part of it: each device has others.
+        """
+        return fingerprint(self.common.fields)
 
     def require(self, other: "Basis") -> None:
         """Raises ``Mismatch``, with each field that differs, unless the two are equal."""
         if self is other or self.fingerprint == other.fingerprint:
             return
-        lines = "\n  ".join(differences(self.fields, other.fields))
+        lines = "\n  ".join(differences(self.common.fields, other.common.fields))
         raise Mismatch(
             "can't merge what was learned in different ways "
             f"({self.fingerprint[:8]} here, {other.fingerprint[:8]} there):\n  {lines}"
@@ -187,3 +219,13 @@ class Basis:
 def default_score(activation: str) -> str:
     """Says which score fits a layer: the distance for a linear one, else the loss."""
     return "distance" if activation == "identity" else "loss"
+
+
+def _featured(rows: NDArray[np.float64], spectrum: Spectrum | None) -> NDArray[np.float64]:
+    """The rows that are scaled: these, or the spectra of these samples."""
+    if spectrum is None:
+        return rows
+    featured = spectrum.rows_of(rows)
+    if not len(featured):
+        raise BadInput(f"fewer samples than one frame of {spectrum.length} has")
+    return featured

@@ -134,6 +134,16 @@ class Evidence:
         numbers = {name: weight * getattr(self, name) for name in self.NUMBERS}
         return self._adopt(arrays, numbers, self.resolution)
 
+    def in_units_of(self, basis: Basis) -> Self:
+        """Gives the same sums as those of a device that has this basis; ``Mismatch`` if it can't.
+
+        Own units are all that may differ: what is so many deviations here is as many there.
+        """
+        self.basis.require(basis)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, basis=basis)
+        return made
+
     def about_mean(self) -> Self:
         """Gives the same sums in a form that shows nothing of a single row: here, as they are."""
         return self

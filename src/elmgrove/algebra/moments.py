@@ -7,11 +7,15 @@ import numpy as np
 from elmgrove.algebra.admission import Admission, MomentSize, judged_moments
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence, honest_resolution
+from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import OWN
 from elmgrove.errors import BadInput
 
 # Where less than this share is left of what was added and taken away, its rounding shows.
 _CANCELLED = 16.0
+# A variance that is a smaller share of its squares is their rounding.
+_ROUNDING = 256.0 * float(np.finfo(float).eps)
 
 
 class Moments(Evidence):
@@ -122,6 +126,27 @@ class Moments(Evidence):
         """The mean of the rows, less the centre; 0 where there are none."""
         mean: Array = self.s / self.count if self.count > 0.0 else np.zeros_like(self.s)
         return mean
+
+    @property
+    def levels(self) -> Levels:
+        """Where each column lies and how far it moves, in the data's units; own units stay those.
+
+        A column of a window has several places, which are taken together.
+        """
+        mean, scaling, window = self.mean, self.basis.scaling, self.basis.window
+        # What is beyond range is infinite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = self.e / self.count if self.count > 0.0 else np.zeros_like(mean)
+            variance = square - mean**2
+            variance[variance <= max(_ROUNDING, 8.0 * self.resolution) * square] = 0.0
+            split = (np.split(some, window) for some in (mean + self.centre, variance))
+            found = Levels.together([Levels(1.0, *place) for place in zip(*split, strict=True)])
+            mean, variance = found.mean, found.variance
+            if scaling.kind not in ("none", OWN):
+                scale = np.array(scaling.scale)
+                mean, variance = mean * scale + scaling.shift, variance * scale**2
+        tails = np.array(scaling.tails) if scaling.tails else None
+        return Levels(self.count, mean, variance, tails=tails)
 
     # The papers' sums, where h = xα + b
 

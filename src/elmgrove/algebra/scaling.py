@@ -1,4 +1,4 @@
-"""Scaling of inputs by numbers that are equal on every device of a federation."""
+"""Scaling of inputs: by numbers that a federation has in common, or by each device's own."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from elmgrove.algebra.levels import HEAVIEST, Levels
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
+#: The scaling by which each device has its own units.
+OWN = "own"
 #: The ways to scale columns, by name.
-SCALINGS = ("none", "minmax", "standard")
-# A column's tails count at most so much.
-_HEAVIEST = 30.0
-# The rows farthest off may be faults: this share of all, and so many more, say nothing of tails.
-_FAULTS, _MORE_FAULTS = 0.001, 2
+SCALINGS = ("none", "minmax", "standard", OWN)
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,10 @@ class Scaling:
     The numbers are fixed when a device starts and belong to the fingerprint: evidence gathered
     with other numbers can't be merged by mistake. Values outside stated bounds are not clipped,
     since how far outside they lie is what a detector should see.
+
+    In ``own`` units each device takes off its own mean and divides by its own deviation. These
+    numbers are no part of the fingerprint and never leave the device: those at other levels can
+    merge, and what a federation has in ``common`` is a scaling without numbers.
 
     ``tails`` says how much heavier than a Gaussian's the tails of each column are: its kurtosis
     divided by 3, from 1 to 30. A distance takes so many times as much of what a column has of its
@@ -45,7 +48,8 @@ class Scaling:
             raise BadInput(f"scaling must be one of {', '.join(SCALINGS)}, not {self.kind!r}")
         for name in ("shift", "scale", "tails"):
             object.__setattr__(self, name, _floats(getattr(self, name)))
-        if len(self.shift) != len(self.scale) or (self.kind == "none") != (not self.shift):
+        numbers = self.kind == OWN or (self.kind == "none") != bool(self.shift)
+        if len(self.shift) != len(self.scale) or not numbers:
             raise BadInput(f"scaling {self.kind!r} needs a shift and a scale for each column")
         for column, (shift, scale) in enumerate(zip(self.shift, self.scale, strict=True)):
             if not (math.isfinite(shift) and math.isfinite(scale) and scale > 0):
@@ -54,14 +58,14 @@ class Scaling:
                     "finite, and the scale above 0",
                     column=column,
                 )
-        if self.tails and len(self.tails) != len(self.shift):
+        if self.tails and len(self.tails) != len(self.shift) and not self.lacks_numbers:
             raise BadInput(
                 f"tails of {len(self.tails)} columns, where {len(self.shift)} are scaled"
             )
         for column, tail in enumerate(self.tails):
-            if not 1.0 <= tail <= _HEAVIEST:
+            if not 1.0 <= tail <= HEAVIEST:
                 raise BadInput(
-                    f"tails of column {column}: {tail} must be from 1 to {_HEAVIEST:.0f}",
+                    f"tails of column {column}: {tail} must be from 1 to {HEAVIEST:.0f}",
                     column=column,
                 )
 
@@ -80,22 +84,47 @@ class Scaling:
 
     @classmethod
     def fitted(cls, kind: str, X: Array, tails: bool = False) -> "Scaling":
-        """Makes the scaling that these rows suggest.
+        """Makes the scaling that these rows suggest."""
+        return cls.of(kind, Levels.of_rows(X, tails)) if kind != "none" else cls()
 
-        A constant column keeps its unit, or has its own size where that is less than a unit: from
-        0.02 to 0.04 is as far as from 7 to 8.
+    @classmethod
+    def of(cls, kind: str, levels: Levels) -> "Scaling":
+        """Makes the scaling of columns at these levels, which may be those of several files.
+
+        A constant column keeps its unit, or has its own size where that is less than a unit.
         """
         if kind == "none":
             return cls()
-        low, spread = X.min(axis=0), np.ptp(X, axis=0)
-        shift, scale = (low, spread) if kind == "minmax" else (X.mean(axis=0), X.std(axis=0))
-        # The computed deviation of a constant column is rounding noise, not zero.
-        size = np.where(low == 0.0, 1.0, np.minimum(np.abs(low), 1.0))
-        scales = _floats(np.where(spread > 0, scale, size))
-        return cls(kind, _floats(shift), scales, _floats(_tails(X)) if tails else ())
+        shift, scale = levels.mean, levels.unit
+        if kind == "minmax":
+            if levels.extremes is None:
+                raise BadInput("minmax needs the extremes of columns, which sums do not tell")
+            shift, high = levels.extremes
+            scale = np.where(high > shift, high - shift, scale)
+        tails = () if levels.tails is None else _floats(levels.tails)
+        return cls(kind, _floats(shift), _floats(scale), tails)
+
+    @property
+    def lacks_numbers(self) -> bool:
+        """Whether each device must still find its own units."""
+        return self.kind == OWN and not self.shift
+
+    @property
+    def common(self) -> "Scaling":
+        """The scaling as a federation has it in common: without the numbers of own units."""
+        return Scaling(OWN, tails=self.tails) if self.kind == OWN and self.shift else self
+
+    def require_numbers(self) -> None:
+        """Raises ``BadInput`` if these are own units that nobody has found yet."""
+        if self.lacks_numbers:
+            raise BadInput(
+                "in own units each device needs its own level and deviation of each column, from "
+                "rows of its own: give units_from, a day or more of normal rows"
+            )
 
     @cached_property
     def _shift(self) -> Array:
+        self.require_numbers()
         return np.array(self.shift)
 
     @cached_property
@@ -125,22 +154,6 @@ class Scaling:
             _floats(fields["scale"]),
             _floats(fields.get("tails", ())),
         )
-
-
-def _tails(X: Array) -> Array:
-    """The kurtosis of each column about its median, over a Gaussian's, without likely faults."""
-    faults = math.ceil(_FAULTS * len(X)) + _MORE_FAULTS
-    off = np.sort(np.abs(X - np.median(X, axis=0)), axis=0)[:-faults]
-    if not len(off):
-        return np.ones(X.shape[1])
-    # Of the largest, so that no power of it is beyond range.
-    off /= np.where(off[-1] > 0.0, off[-1], 1.0)
-    square = np.mean(off**2, axis=0)
-    kurtosis = np.mean(off**4, axis=0) / np.where(square > 0.0, square, 1.0) ** 2
-    # What moved in so few rows only may move like that again.
-    kurtosis[(square == 0.0) & (np.ptp(X, axis=0) > 0.0)] = np.inf
-    tails: Array = np.clip(kurtosis / 3.0, 1.0, _HEAVIEST)
-    return tails
 
 
 def _floats(values: Any) -> tuple[float, ...]:

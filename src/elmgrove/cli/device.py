@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import Ca, SavedState, note_others, notes
+from elmgrove.cli.options import Ca, SavedState, note_alike, note_others, notes
 from elmgrove.device import PREFIX, Agent, NobodyReads, Settings, help_of, read_settings, type_of
 from elmgrove.exchange import Session, keyfile, open_exchange
-from elmgrove.federation import Member
+from elmgrove.federation import Member, compare_used
 from elmgrove.storage import load, locked, save
 
 device = typer.Typer(
@@ -78,6 +78,7 @@ def pull(
         for error in member.receive_all(pull_from(url, token=token)):
             notes.print(f"Left out: {error}")
         save(state, member)
+        note_alike(member, compare_used(member))
     note_others(member)
 
 

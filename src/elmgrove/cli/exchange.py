@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table as Grid
 
-from elmgrove.cli.options import SavedState, note_others, notes
+from elmgrove.algebra import OWN
+from elmgrove.cli.options import SavedState, note_alike, note_others, notes
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.federation import MERGED, Contribution, Member
+from elmgrove.federation import MERGED, Comparison, Contribution, Member, compare_each
 from elmgrove.storage import load, locked, save
 
 
@@ -55,11 +58,16 @@ def merge(
         list[Path],
         typer.Argument(help="Files that others shared.", exists=True, dir_okay=False),
     ],
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show feature by feature what would be merged; merge none."),
+    ] = False,
 ) -> None:
     """Take in what others learned: whom to ask about strange rows, and to borrow from.
 
     A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging
-    a file twice changes nothing; a newer file of the same origin replaces the older.
+    a file twice changes nothing; a newer file of the same origin replaces the older. First it says
+    which devices are alike: at the same levels and scales, as far as sums tell.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
@@ -71,6 +79,15 @@ def merge(
         except Mismatch as error:
             hint = "To merge, a state must be made with: learn --like"
             raise Mismatch(f"{error}\n  {hint}") from error
+        others = {held.origin: held.evidence for held in (*member.ledger, *contributions)}
+        found = compare_each(member.detector.evidence, others)
+        if dry_run:
+            for one in found:
+                _show(member, one)
+        note_alike(member, found)
+        if dry_run:
+            notes.print(f"Nothing was merged: {state} is as it was.")
+            return
         if any(taken):
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
@@ -99,6 +116,27 @@ def forget(
             raise BadInput(f"{member.name} never merged {origin!r}; it uses {known}")
         save(state, member)
     notes.print(f"{member.name} no longer uses anything of {origin}.")
+
+
+def _show(member: Member, comparison: Comparison) -> None:
+    """Prints a comparison, feature by feature."""
+    if comparison.untold:
+        return
+    units = " (in own units)" if member.detector.basis.scaling.kind == OWN else ""
+    grid = Grid(title=f"{member.name} beside {comparison.whose}{units}")
+    grid.add_column("feature")
+    for heading in ("here", "there", "apart", "given others", "moves"):
+        grid.add_column(heading, justify="right")
+    for one in comparison.differences:
+        grid.add_row(
+            one.feature,
+            f"{one.level:.4g} ± {one.deviation:.2g}",
+            f"{one.their_level:.4g} ± {one.their_deviation:.2g}",
+            f"{one.apart:.1f}",
+            f"{one.given_others:.1f}",
+            "" if one.times is None else f"× {one.times:.2g}",
+        )
+    Console(markup=False, emoji=False).print(grid)
 
 
 def _rows(contribution: Contribution) -> str:

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Basis
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -24,18 +23,15 @@ from elmgrove.cli.options import (
     Units,
     Weights,
     WindowSize,
-    chosen_spectrum,
-    chosen_window,
     note_window,
     notes,
-    read,
     require_not_given,
 )
+from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import UNKNOWN, Charter, address_of, basis_of
-from elmgrove.storage import load
+from elmgrove.federation import UNKNOWN, Charter, address_of
 
 federation = typer.Typer(
     name="federation",
@@ -96,12 +92,20 @@ def create(
     context: typer.Context,
     name: Name,
     like: Annotated[
-        Path | None,
-        typer.Option(help="Layer, columns and scaling of this state or evidence.", exists=True),
+        list[Path] | None,
+        typer.Option(
+            help="Layer, columns and scaling of this state or evidence (repeatable: a scaling for "
+            "what all learned).",
+            exists=True,
+        ),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="...or fitted to the rows of this CSV or .npy file.", exists=True),
+        list[Path] | None,
+        typer.Option(
+            help="...or fitted to the rows of this CSV or .npy file (repeatable: one of each "
+            "machine).",
+            exists=True,
+        ),
     ] = None,
     drop: Drop = None,
     scaling: ScalingName = "standard",
@@ -126,31 +130,25 @@ def create(
 
     Example: [bold]elmgrove federation create fans --data sample.csv --member 'fan-*'[/]
     """
-    if (like is None) == (data is None):
+    if bool(like) == bool(data):
         raise BadInput("columns and scaling come from --like or from --data: give one of them")
     choice: Choice | None = None
-    if like is not None:
-        require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like}")
-        basis = load(like, basis_of)
+    if like:
+        require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
+        basis = basis_like(like)
     else:
-        assert data is not None
-        table = read(data, None, drop or (), skip_bad=False)
-        if len(table.rows) == 0:
-            raise BadInput(f"{data}: no rows to take columns and scaling from")
-        bands = chosen_spectrum(spectrum)
-        choice = chosen_window(window, table.rows, bands)
-        basis = Basis.fitted(
-            table.rows,
-            table.names,
+        pool = Pool(data or (), drop or (), spectrum)
+        choice = pool.window(window)
+        basis = pool.basis(
+            choice.window,
             scaling=scaling,
             units=units,
             activation=activation,
             weights=weights,
             seed=seed,
-            window=choice.window,
             score=score,
-            spectrum=bands,
         )
+        pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
     charter = Charter(name, basis, ridge, members, alarm)
     if folder is not None:

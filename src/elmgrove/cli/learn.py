@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.algebra import Basis
+from elmgrove.algebra import OWN, Basis
 from elmgrove.cli.lesson import PART, Lesson
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
@@ -33,6 +33,7 @@ from elmgrove.cli.options import (
     read,
     require_not_given,
 )
+from elmgrove.cli.pooled import basis_like
 from elmgrove.detector import (
     CHANGING,
     WATCHING,
@@ -45,15 +46,15 @@ from elmgrove.detector import (
     Threshold,
 )
 from elmgrove.errors import BadInput
-from elmgrove.federation import UNKNOWN, Member, basis_of
+from elmgrove.federation import UNKNOWN, Member
 from elmgrove.storage import Table, load, locked, save
 
 Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
 Like = Annotated[
-    Path | None,
+    list[Path] | None,
     new_state_option(
         "Take layer, columns and scaling from this state or evidence file, so that the two can "
-        "merge.",
+        "merge; own units come from the rows. Repeatable: a scaling for what all of them learned.",
         exists=True,
         dir_okay=False,
     ),
@@ -138,8 +139,8 @@ def learn(
             member = load(state, Member.from_bytes)
             table = read(data, member.detector.basis, (), skip_bad)
         else:
-            if like is not None:
-                require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like}")
+            if like:
+                require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
             table = read(data, new.given, drop or (), skip_bad)
             if len(table.rows) == 0:
                 raise BadInput(f"{data}: no rows to learn from")
@@ -167,7 +168,7 @@ class NewDevice:
     """What the options say about a new device; each field is the option of that name."""
 
     name: str | None
-    like: Path | None
+    like: list[Path] | None
     drop: list[str] | None
     scaling: str
     units: int | None
@@ -187,7 +188,9 @@ class NewDevice:
 
     def start(self, state: Path, table: Table) -> Member:
         """Makes a device that has learned nothing yet, for rows like these."""
-        basis = self.given or self._basis(table)
+        basis = self._basis(table) if self.given is None else self.given
+        if self.given is not None and basis.scaling.kind == OWN:
+            basis = basis.in_units_of(table.rows)
         detector = Detector.for_basis(
             basis,
             ridge=self.ridge,
@@ -199,7 +202,7 @@ class NewDevice:
     @cached_property
     def given(self) -> Basis | None:
         """The basis that ``--like`` takes from another file; None without."""
-        return None if self.like is None else load(self.like, basis_of)
+        return basis_like(self.like) if self.like else None
 
     def window_for(self, table: Table) -> Choice:
         """Says which window these rows get, and why."""

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis, Spectrum
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
-from elmgrove.federation import MERGED, POLICIES, Member
+from elmgrove.federation import MERGED, POLICIES, Comparison, Member, worth_telling
 from elmgrove.storage import Table, read_table
 
 #: Notes about the work, as opposed to its result, go to standard error.
@@ -62,7 +62,13 @@ LAYER_OPTIONS = (
     "spectrum",
 )
 Drop = Annotated[list[str] | None, new_state_option("Leave this column out (repeatable).")]
-ScalingName = Annotated[str, new_state_option(f"{', '.join(SCALINGS)}, fitted to this file.")]
+ScalingName = Annotated[
+    str,
+    new_state_option(
+        f"{', '.join(SCALINGS)}, fitted to the file; with own each device has its own mean and "
+        "deviation, so that machines at other levels can merge."
+    ),
+]
 Units = Annotated[
     int | None,
     new_state_option(
@@ -141,6 +147,19 @@ def note_others(member: Member) -> None:
         notes.print(f"{member.name} now asks and borrows from {others}.")
 
 
+def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
+    """Notes which others are alike, which are not and what to do, and of which sums do not tell."""
+    each = [one for one in comparisons if one.name is not None]
+    alike = [str(one.name) for one in each if one.alike and not one.untold]
+    if alike:
+        notes.print(f"Alike: {', '.join(alike)}.")
+    for one in worth_telling(comparisons):
+        notes.print(f"Not alike: {one.warning(member.detector.basis, member.policy)}.")
+    for one in each:
+        if one.untold:
+            notes.print(f"Whether {one.name} is alike can't be told: {one.untold}.")
+
+
 def percent(share: float) -> str:
     """Writes a share for people, with a digit behind the point where it is small."""
     digits = 1 if share < 0.1 else 0
@@ -165,23 +184,28 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
         yield from progress.track(items, description=text)
 
 
-def read(data: Path, basis: Basis | None, drop: Sequence[str], skip_bad: bool) -> Table:
-    """Reads the rows of a file, in the basis' columns if there is one, with a progress bar.
+def read(data: Path, like: Basis | Table | None, drop: Sequence[str], skip_bad: bool) -> Table:
+    """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
 
     Notes what ``--skip-bad`` left out.
     """
+    wanted, names = None, None
+    if isinstance(like, Basis):
+        wanted, names = like.columns, like.features
+    elif like is not None:
+        wanted, names = like.rows.shape[1], like.names
     with bar() as progress:
         task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)
         table = read_table(
             data,
-            features=None if basis is None else basis.features,
+            features=names,
             drop=drop,
             skip_bad=skip_bad,
             progress=lambda done: progress.update(task, completed=done),
         )
     columns = table.rows.shape[1]
-    if basis is not None and columns != basis.columns:
-        raise BadInput(f"{data}: {columns} columns, where {basis.columns} were learned")
+    if wanted not in (None, columns):
+        raise BadInput(f"{data}: {columns} columns, where {wanted} were learned")
     if table.skipped:
         first = f"The first: {table.skipped[0]}"
         notes.print(f"Left out {len(table.skipped)} bad rows. {first}")

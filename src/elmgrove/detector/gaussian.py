@@ -243,7 +243,7 @@ class Gaussian:
     def use_prior(self, prior: Evidence | None) -> None:
         """Sets what was received, unchecked: for sums and differences of what was admissible."""
         if prior is not None:
-            self._sums.evidence.aligned(prior)
+            self._sums.evidence.aligned(prior := prior.in_units_of(self.basis))
             prior.require_within(self.dtype)
             assert isinstance(prior, Moments), "what was aligned to moments"
         self._prior = prior

@@ -17,6 +17,7 @@ class Preparation:
     """
 
     def __init__(self, basis: Basis, dtype: np.dtype[Any]) -> None:
+        basis.scaling.require_numbers()
         self.basis = basis
         names = basis.features if basis.spectrum is None else None
         self._rows = Rows(basis.layer.inputs, dtype, names)

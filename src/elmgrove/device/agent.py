@@ -8,7 +8,7 @@ from typing import cast
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector import Verdict
-from elmgrove.device.outlook import Outlook
+from elmgrove.device.outlook import Company, Outlook
 from elmgrove.device.output import NobodyReads, Only, Verdicts, message
 from elmgrove.device.recipients import Alarms
 from elmgrove.device.settings import Settings
@@ -179,7 +179,7 @@ class Work:
             Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
         )
         self._alarms = Alarms(settings)
-        self._outlook = Outlook(member.detector)
+        self._outlook, company = Outlook(member.detector), Company(member)
         self._listener = None
         if settings.listen:
             # Here, since it loads httpx, which takes time that most devices need not spend.
@@ -190,7 +190,7 @@ class Work:
         self._sync = (
             None
             if syncing is None
-            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows)
+            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, company.tell)
         )
         self._tell_peers()
 

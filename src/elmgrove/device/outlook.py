@@ -1,12 +1,15 @@
-"""The outlook of a device: what its log says about its state, and what is missing before alarms."""
+"""The outlook of a device: what its log says about its state, and about others beside it."""
 
 import logging
 from collections import deque
 
 from elmgrove.detector import CHANGING, LEARNING, WATCHING, Detector, Verdict
+from elmgrove.federation import Member, compare_used, worth_telling
 
 log = logging.getLogger("elmgrove.device")
 
+# Other devices that are named when many are unlike this one.
+_NAMED = 3
 #: The last rows, of which the log says how many were strange.
 LAST = 100
 
@@ -54,3 +57,22 @@ class Outlook:
             log.warning("changing: %s strange; is this a new normal?", some)
         else:
             self.tell_missing()
+
+
+class Company:
+    """Logs which other devices are not alike, once for each until it is alike again."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._unlike: set[str | None] = set()
+
+    def tell(self) -> None:
+        """Compares the device with those that it uses now, and tells what it did not tell yet."""
+        member = self._member
+        unlike = worth_telling(compare_used(member))
+        new = [one for one in unlike if one.name not in self._unlike]
+        for one in new[:_NAMED]:
+            log.warning("not alike: %s", one.warning(member.detector.basis, member.policy))
+        if len(new) > _NAMED:
+            log.warning("not alike: %d more devices", len(new) - _NAMED)
+        self._unlike = {one.name for one in unlike}

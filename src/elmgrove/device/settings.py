@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from elmgrove.algebra import SCORES, Spectrum
+from elmgrove.algebra import SCALINGS, SCORES, Spectrum
 from elmgrove.detector import PatternRule, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
@@ -73,7 +73,12 @@ class Settings:
         "New device: rows that decide scaling and window, without exchange and like; of samples "
         f"at least {_START_FRAMES} frames.",
     ] = 100
-    scaling: Annotated[str, "New device: none, minmax or standard."] = "standard"
+    scaling: Annotated[str, f"New device: {', '.join(SCALINGS)}."] = "standard"
+    units_from: Annotated[
+        str,
+        "New device in own units, with exchange or like: a file of its normal rows, a day or more, "
+        "that tell its level and deviation of each column.",
+    ] = ""
     units: Annotated[int, "New device: hidden units; 0 = by the number of inputs."] = 0
     window: Annotated[
         str, "New device: rows that are one input, or auto: 10 for a time series, 1 for a table."

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis
+from elmgrove.algebra import OWN, Array, Basis
 from elmgrove.detector import AlarmRule, FalseAlarmRate, choose_window
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Source
@@ -16,7 +16,7 @@ from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.storage import load
+from elmgrove.storage import load, read_table
 
 log = logging.getLogger("elmgrove.device")
 
@@ -43,7 +43,8 @@ def member_from_federation(
     backoff = Backoff()
     while not stopped():
         try:
-            return exchange.charter.start(settings.own_name, **_detector_settings(settings))
+            charter = exchange.charter
+            return _member(settings, charter, _normal_rows(settings, charter.basis))
         except Unreachable as error:
             wait = backoff.failed()
             log.warning(
@@ -59,13 +60,16 @@ def member_from_federation(
 
 def member_like(settings: Settings) -> Member:
     """Makes a member with the basis of a state or an evidence file."""
-    return _member(settings, load(Path(settings.like), basis_of))
+    basis = load(Path(settings.like), basis_of)
+    return _member(settings, Charter("alone", basis), _normal_rows(settings, basis))
 
 
 def member_for_rows(
     settings: Settings, rows: Sequence[Sequence[float]], names: Sequence[str] | None
 ) -> Member:
     """Makes a member whose scaling and window fit the first rows."""
+    if settings.units_from:
+        raise BadInput("units_from: without exchange and like, the first rows decide")
     X = np.array(rows, np.float64)
     basis = Basis.fitted(
         X,
@@ -77,7 +81,8 @@ def member_for_rows(
         score=settings.score,
         spectrum=settings.chosen_spectrum,
     )
-    return _member(settings, basis)
+    units_from = X if basis.scaling.kind == OWN else None
+    return _member(settings, Charter("alone", basis), units_from)
 
 
 def require_width(source: Source, member: Member) -> None:
@@ -95,8 +100,16 @@ def _window(settings: Settings, rows: Array) -> int:
     return choice.window
 
 
-def _member(settings: Settings, basis: Basis) -> Member:
-    return Charter("alone", basis).start(settings.own_name, **_detector_settings(settings))
+def _member(settings: Settings, charter: Charter, units_from: Array | None) -> Member:
+    return charter.start(settings.own_name, units_from=units_from, **_detector_settings(settings))
+
+
+def _normal_rows(settings: Settings, basis: Basis) -> Array | None:
+    """The rows that tell this device's own units; None where none are given."""
+    if not settings.units_from:
+        return None
+    path = Path(settings.units_from)
+    return read_table(path, features=basis.features, drop=settings.drop).rows
 
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import logging
 import random as randomness
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
 from typing import Any, Protocol
@@ -69,10 +70,20 @@ class Syncing(Protocol):
 
 
 class BackgroundSync:
-    """Syncs every so many seconds or rows, one sync at a time, and later after a failure."""
+    """Syncs every so many seconds or rows, one sync at a time, and later after a failure.
 
-    def __init__(self, syncing: Syncing, seconds: float, rows: int) -> None:
+    ``synced`` is called after each one that did not fail, in the device's own thread.
+    """
+
+    def __init__(
+        self,
+        syncing: Syncing,
+        seconds: float,
+        rows: int,
+        synced: Callable[[], None] = lambda: None,
+    ) -> None:
         self._syncing = syncing
+        self._synced = synced
         self._seconds = seconds or float("inf")
         self._rows = rows or float("inf")
         self._backoff = Backoff()
@@ -138,6 +149,7 @@ class BackgroundSync:
             return False
         self._backoff.succeeded()
         self._next_in(0.0 if report.again else self._seconds, failed=False)
+        self._synced()
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
         return report.updated
 

@@ -1,10 +1,18 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
+from elmgrove.federation.alike import (
+    Comparison,
+    compare,
+    compare_each,
+    compare_used,
+    worth_telling,
+)
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
 from elmgrove.federation.charter import (
     Charter,
     address_of,
     basis_of,
+    learned_of,
     require_addable,
     require_address,
 )
@@ -85,6 +93,7 @@ __all__ = [
     "Benefit",
     "Borrowing",
     "Charter",
+    "Comparison",
     "Contribution",
     "Cost",
     "Departure",
@@ -114,6 +123,9 @@ __all__ = [
     "bundle",
     "by_evidence",
     "by_parameters",
+    "compare",
+    "compare_each",
+    "compare_used",
     "entry_from_bytes",
     "evidence_of",
     "follows",
@@ -122,6 +134,7 @@ __all__ = [
     "group",
     "head_of",
     "judge",
+    "learned_of",
     "least_new_rows",
     "local_models",
     "parameters",
@@ -139,4 +152,5 @@ __all__ = [
     "unpacking",
     "unseal",
     "within",
+    "worth_telling",
 ]

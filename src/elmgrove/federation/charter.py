@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from elmgrove.algebra import Basis, Evidence, Moments
+from elmgrove.algebra import Array, Basis, Evidence, Moments
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
@@ -27,6 +27,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class Charter:
     """The layer, feature names and scaling (the basis), the ridge, and which devices may join.
 
+    A charter in own units has no numbers for the scaling: each device finds its own.
+
     Every device that joins gets this first, so it needs to know where the federation is, and no
     settings. ``members`` are patterns of device names (``fan-*``); None lets any name in. ``alarm``
     is the policy of devices that state none: what others are to them.
@@ -40,6 +42,7 @@ class Charter:
 
     def __post_init__(self) -> None:
         require_policy(self.alarm)
+        object.__setattr__(self, "basis", self.basis.common)
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise BadInput(
                 "a federation's name has 1 to 64 letters, digits, '.', '_' or '-', a letter or "
@@ -113,14 +116,17 @@ class Charter:
         *,
         patterns: PatternRule | None = None,
         policy: str | None = None,
+        units_from: Array | None = None,
         **settings: Any,
     ) -> Member:
         """Makes a member that has learned nothing yet; ``settings`` are the detector's other ones.
 
         With a rule for ``patterns`` it has a model for each of several. Without a ``policy`` it has
-        that of the federation.
+        that of the federation. A federation in own units needs ``units_from``: normal rows of this
+        device, from which its level and deviation of each column are taken.
         """
-        detector = Detector.for_basis(self.basis, patterns=patterns, ridge=self.ridge, **settings)
+        basis = self.basis if units_from is None else self.basis.in_units_of(units_from)
+        detector = Detector.for_basis(basis, patterns=patterns, ridge=self.ridge, **settings)
         return Member(device, detector, policy=policy or self.alarm)
 
 
@@ -164,6 +170,11 @@ def basis_of(blob: bytes) -> Basis:
 
     ``BadFile`` for anything else, such as a compact model, with which nothing can be merged.
     """
+    return learned_of(blob).basis
+
+
+def learned_of(blob: bytes) -> Evidence:
+    """Reads what a device learned itself from its state, or from evidence that it gave away."""
     if format_of(blob) == STATE_FORMAT:
-        return Member.from_bytes(blob).detector.basis
-    return Contribution.from_bytes(blob).basis
+        return Member.from_bytes(blob).detector.evidence
+    return Contribution.from_bytes(blob).evidence

@@ -88,7 +88,7 @@ class Contribution:
         fields = {
             "origin": self.origin,
             "epoch": self.epoch,
-            "basis": self.basis.fields,
+            "basis": self.basis.common.fields,
             "fingerprint": self.basis.fingerprint,
             **({} if self.threshold is None else {"threshold": self.threshold}),
         }

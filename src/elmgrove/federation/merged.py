@@ -101,7 +101,7 @@ class Merged:
             "federation": self.federation,
             "revision": self.revision,
             "devices": self.devices,
-            "basis": self.parts[0].basis.fields,
+            "basis": self.parts[0].basis.common.fields,
             **({} if self.grouped is None else {"grouped": self.grouped}),
         }
         more, lent = pack_answers(self)

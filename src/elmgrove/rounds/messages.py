@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate, mirrored, require_ridge
+from elmgrove.algebra import (
+    OWN,
+    Array,
+    Basis,
+    Packed,
+    RoundModel,
+    RoundUpdate,
+    mirrored,
+    require_ridge,
+)
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
     require_epoch,
@@ -42,6 +51,8 @@ class Task:
     def __post_init__(self) -> None:
         require_origin(self.federation)
         require_ridge(self.ridge)
+        if self.basis.scaling.kind == OWN:
+            raise BadInput("a federation in rounds has one scaling for all clients, no own units")
 
     def to_bytes(self) -> bytes:
         """Gives the message as it is sent: sealed, with a checksum."""

@@ -1,0 +1,264 @@
+"""Alike or not: what sums say of two machines before they are merged."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Basis, Detector, Evidence, Mismatch, Scaling
+from elmgrove.algebra import Moments
+from elmgrove.federation import (
+    MERGED,
+    UNKNOWN,
+    Charter,
+    Comparison,
+    Contribution,
+    Member,
+    Merged,
+    compare_each,
+    compare_used,
+    worth_telling,
+)
+from support.places import GOLDEN
+
+NAMES = ("flow", "temp", "volt", "amp")
+MIXING = np.array([[3.0, 2.0, 0.0, 0.5], [0.0, 0.1, 0.2, 0.0]])
+
+
+def pump(seed: int, count: int, level: tuple[float, ...] = (0.0,) * 4) -> np.ndarray:
+    """Rows of a pump with one load behind all but volt."""
+    rng = np.random.default_rng(seed)
+    noise = 0.1 * rng.normal(size=(count, 4))
+    return (
+        np.array([122.0, 60.0, 230.0, 4.0]) + level + rng.normal(size=(count, 2)) @ MIXING + noise
+    )
+
+
+BASIS = Basis.fitted(pump(0, 1000), NAMES, scaling="standard")
+
+
+def evidence(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
+    detector = Detector.for_basis(basis)
+    detector.learn_many(rows)
+    return detector.evidence
+
+
+def beside(own: np.ndarray, theirs: np.ndarray, basis: Basis = BASIS) -> Comparison:
+    [found] = compare_each(evidence(own, basis), {"pump-3": evidence(theirs, basis)})
+    return found
+
+
+@pytest.mark.parametrize("window", [1, 10])
+@pytest.mark.parametrize("scaling", ["none", "minmax", "standard"])
+def test_levels_and_deviations_are_told_in_the_data_s_units(window: int, scaling: str) -> None:
+    basis = Basis.fitted(pump(0, 1000), NAMES, scaling=scaling, window=window)
+    found = beside(pump(1, 500), pump(2, 500, (-90.0, 0.0, 0.0, 0.0)), basis)
+    assert not found.alike
+    flow = found.differences[0]
+    assert flow.feature == "flow"
+    assert (flow.level, flow.their_level) == (pytest.approx(122, abs=1), pytest.approx(32, abs=1))
+    assert flow.deviation == pytest.approx(3.0, rel=0.1)
+    assert flow.apart == pytest.approx(30, rel=0.15)
+    assert flow.times == pytest.approx(1.0, rel=0.2)
+    assert found.finding.startswith("flow is ")
+    assert " deviations from pump-3's" in found.finding
+
+
+def test_what_a_user_is_told() -> None:
+    found = beside(pump(1, 500), pump(2, 500, (-90.0, -50.0, 3.0, 8.0)))
+    warning = found.warning(BASIS, UNKNOWN)
+    assert warning.startswith("flow is ")
+    assert warning.endswith(
+        " (and 1 more): another kind of machine? use own units, or a federation of its own"
+    )
+    assert found.warning(BASIS, MERGED) == warning + (
+        "; they will be one model, and what is normal for either will be normal for both"
+    )
+
+
+@pytest.mark.parametrize("window", [1, 10])
+def test_rows_of_one_machine_are_alike(window: int) -> None:
+    basis = Basis.fitted(pump(0, 1000), NAMES, scaling="standard", window=window)
+    found = beside(pump(1, 500), pump(2, 300), basis)
+    assert found.alike
+    assert not found.untold
+    assert (found.finding, found.warning(basis, MERGED)) == ("", "")
+
+
+def test_a_machine_too_hot_for_its_load_is_not_alike() -> None:
+    """Its temperature is not unusual by itself."""
+    found = beside(pump(1, 500), pump(2, 500, (0.0, 3.0, 0.0, 0.0)))
+    assert found.apart == []
+    assert found.finding.startswith("temp is ")
+    assert found.finding.endswith(", given the other features")
+
+
+def test_other_scales_are_told_where_half_of_the_features_have_them() -> None:
+    rows, mean = pump(1, 2000), pump(1, 2000).mean(axis=0)
+    grown = mean + (rows - mean) * [40.0, 1.0, 1.0, 20.0]
+    found = beside(rows, grown)
+    assert found.finding == "flow moves 1/40 as much, amp moves 1/20 as much as pump-3's"
+    assert beside(grown, rows).finding.startswith("flow moves 40 times as much, amp")
+    one = mean + (rows - mean) * [40.0, 1.0, 1.0, 1.0]
+    assert beside(rows, one).scaled == [], "one alone may have had one jump"
+    assert beside(rows[:900], grown[:900]).scaled == [], "an hour says nothing of scales"
+
+
+def test_features_that_never_moved() -> None:
+    here, there, other = pump(1, 400), pump(2, 400), pump(3, 400)
+    here[:, 3] = there[:, 3] = 7.0
+    assert beside(here, there).alike
+    there[:, 3] = 9.0
+    found = beside(here, there)
+    assert (found.differences[0].feature, found.differences[0].times) == ("amp", None)
+    assert not found.alike, "neither ever moved, and they stand at different places"
+    here[:, 3] = other[:, 3].mean() + 0.1
+    still = next(one for one in beside(here, other).differences if one.feature == "amp")
+    assert still.times is None
+    assert still.apart < 1.0, "in deviations of where it moves"
+
+
+def test_few_rows_and_losses_tell_nothing() -> None:
+    found = beside(pump(1, 500), pump(2, 99, (-90.0, 0.0, 0.0, 0.0)))
+    assert (found.alike, found.untold) == (True, "99 rows are too few (100 tell)")
+    by_loss = Basis.fitted(pump(0, 1000), NAMES, scaling="standard", score="loss")
+    found = beside(pump(1, 500), pump(2, 500, (-90.0, 0.0, 0.0, 0.0)), by_loss)
+    assert "by loss" in found.untold
+    assert found.warning(by_loss, MERGED) == ""
+
+
+def test_a_machine_unlike_all_others_is_told_once() -> None:
+    """And one of the others that is unlike this one is told by its name."""
+    far = (-900.0, 0.0, 0.0, 0.0)
+    others = {f"pump-{i}": evidence(pump(i, 300)) for i in range(3)}
+    found = compare_each(evidence(pump(9, 300, far)), others)
+    assert [one.name for one in found] == [None, *others]
+    [told] = worth_telling(found)
+    assert "deviations from the others'" in told.finding
+    others["pump-9"] = evidence(pump(9, 300, far))
+    found = compare_each(evidence(pump(8, 300)), others)
+    assert [one.name for one in worth_telling(found)] == ["pump-9"]
+
+
+def test_numbers_beyond_range_are_far_apart() -> None:
+    size = np.full(4, 1e300)
+    huge = Moments(BASIS, np.diag(size), np.zeros(4), size, 500.0, np.sqrt(size))
+    [found] = compare_each(evidence(pump(1, 500)), {"pump-3": huge})
+    assert not found.alike
+
+
+def test_what_could_not_be_merged_is_not_compared() -> None:
+    other = Basis.fitted(pump(3, 1000), NAMES, scaling="standard")
+    with pytest.raises(Mismatch, match="scaling"):
+        compare_each(evidence(pump(1, 500)), {"x": evidence(pump(1, 500), other)})
+
+
+def test_a_member_is_compared_with_those_that_it_uses() -> None:
+    charter = Charter("pumps", BASIS)
+    member = charter.start("pump-1")
+    member.detector.learn_many(pump(1, 300))
+    assert compare_used(member) == []
+    far = evidence(pump(2, 300, (-90.0, 0.0, 0.0, 0.0)))
+    member.receive(Contribution("pump-2", 300, (far,)))
+    assert [one.name for one in compare_used(member)] == ["pump-2"]
+    one_model = Member("pump-1", Detector.for_basis(BASIS), policy=MERGED)
+    one_model.detector.learn_many(pump(1, 300))
+    one_model.rest_on(Merged("pumps", 1, 1, (far,)))
+    [found] = compare_used(one_model)
+    assert "deviations from the others'" in found.finding
+
+
+# Own units
+
+affine = st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(0.01, 100.0)), min_size=4, max_size=4)
+
+
+@settings(deadline=None, max_examples=25)
+@given(affine, st.integers(0, 2**32 - 1))
+def test_machines_that_differ_by_units_are_one_machine_in_own_units(
+    maps: list[tuple[float, float]], seed: int
+) -> None:
+    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"))
+    shift, scale = np.array(maps).T
+    rows, more = pump(seed, 200), pump(seed + 1, 200)
+    a = charter.start("a", units_from=rows)
+    b = charter.start("b", units_from=shift + scale * rows)
+    a.detector.learn_many(rows)
+    b.detector.learn_many(shift + scale * rows)
+    assert a.detector.evidence.close_to(b.detector.evidence, 1e-7)
+    # What is sent holds nobody's units, and each takes it in.
+    sent = Contribution.from_bytes(b.contribution().to_bytes())
+    assert sent.basis == charter.basis
+    a.follow(MERGED)
+    assert a.receive(sent)
+    b.follow(MERGED)
+    assert b.receive(a.contribution())
+    np.testing.assert_allclose(
+        a.detector.score_many(more), b.detector.score_many(shift + scale * more), rtol=1e-5
+    )
+    [found] = compare_used(a)
+    assert found.alike
+
+
+def test_in_own_units_a_warning_doubts_the_units() -> None:
+    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"))
+    a = charter.start("a", units_from=pump(1, 300))
+    a.detector.learn_many(pump(2, 300, (-90.0, 0.0, 0.0, 0.0)))
+    b = charter.start("b", units_from=pump(3, 300))
+    b.detector.learn_many(pump(3, 300))
+    a.receive(b.contribution())
+    [found] = compare_used(a)
+    assert found.warning(a.detector.basis, UNKNOWN).endswith(
+        "were its own units taken from rows like those that it learns?"
+    )
+
+
+def test_a_newcomer_that_rests_on_others_scores_in_its_own_units() -> None:
+    """Nothing learned yet: all it knows is the others' sum, and their levels are not its own."""
+    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"), alarm=MERGED)
+    old = charter.start("old", units_from=pump(1, 500))
+    old.detector.learn_many(pump(1, 500))
+    far = (-90.0, 300.0, 5.0, 0.0)
+    new = charter.start("new", units_from=pump(2, 500, far))
+    new.receive(old.contribution())
+    rows = pump(3, 50, far)
+    bulk, single = new.detector.score_many(rows), [new.detector.score_one(row) for row in rows]
+    np.testing.assert_allclose(bulk, single, rtol=1e-6)
+    assert bulk.mean() < 2.0
+    again = Member.from_bytes(new.to_bytes())
+    assert again.detector.basis == new.detector.basis
+    np.testing.assert_array_equal(again.detector.score_many(rows), bulk)
+    broken = rows[0] + [0.0, 30.0, 0.0, 0.0]
+    cause = again.detector.blame(broken)[0]
+    assert (cause.feature, cause.seen) == ("temp", pytest.approx(broken[1]))
+    assert cause.expected == pytest.approx(rows[0, 1], abs=2.0), "in the data's units"
+
+
+def test_what_leaves_a_device_in_own_units_holds_none() -> None:
+    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"))
+    assert Charter.from_fields(charter.fields) == charter
+    assert not charter.basis.scaling.shift
+    member = charter.start("a", units_from=pump(1, 300))
+    member.detector.learn_many(pump(1, 300))
+    [part] = member.contribution().parts
+    sent = Contribution.from_bytes(member.contribution().to_bytes())
+    given_back = Merged.from_bytes(Merged("pumps", 1, 1, (part,)).to_bytes())
+    for basis in (sent.basis, given_back.evidence.basis):
+        assert basis == charter.basis
+    assert Member.from_bytes(member.to_bytes()).detector.basis == member.detector.basis
+
+
+def test_golden_files_in_own_units_are_read_and_written_as_they_are() -> None:
+    """Made by hand of six rows, so that all numbers are exact."""
+    blob = (GOLDEN / "fan-1-own.evidence").read_bytes()
+    sent = Contribution.from_bytes(blob)
+    assert sent.to_bytes() == blob
+    assert sent.basis.fingerprint == "274e0230c73e3120543c73aeebb92820"
+    assert sent.basis.scaling == Scaling("own")
+    state = (GOLDEN / "state-2-own.elm").read_bytes()
+    member = Member.from_bytes(state)
+    assert member.to_bytes() == state
+    assert member.detector.basis.scaling == Scaling("own", (2.0, 12.0), (1.0, 2.0))
+    assert member.detector.basis.common == sent.basis
+    assert member.detector.evidence == sent.evidence
+    assert sent.evidence.count == 6
