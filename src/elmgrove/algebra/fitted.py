@@ -182,9 +182,9 @@ def kind_tolerance(basis: Basis) -> float:
     """Says how far beyond chance devices of one kind may be apart, unless something is asked for.
 
     By distance 0.3 is a level that differs by half a residual deviation in every column, or
-    deviations that differ by a seventh. It was chosen on simulated machines: those of one kind,
-    with levels a quarter of a residual deviation apart, were at most 0.36 apart (a median of 0.1),
-    one with a fault in a tenth of its rows 0.4 to 0.7, other kinds 5 and more.
+    deviations that differ by a seventh. It was chosen on simulated machines with 1,000 rows: those
+    of one kind, with levels a quarter of a residual deviation apart, were at most 0.36 apart (a
+    median of 0.1), one with a fault in a tenth of its rows 0.4 to 0.7, other kinds 5 and more.
     """
     return ONE_KIND if basis.score == "distance" else _USUAL["loss"]
 
