@@ -64,7 +64,7 @@ learn and score one device with one thread, n devices.
   {SHARE:.0%} of its rows; it may send its sums as if it had 10⁶ times the rows, or 3 × everybody's
   sums and the fault in as large a share. Fans: blocks of {DEALT_BLOCK} rows of each fan, dealt to
   {DEALT} devices; only those of 12 cm can be tested. The tolerance of the rules (0.3 beyond chance)
-  was chosen on pumps of other seeds alone.
+  was chosen on pumps of other seeds, with how far the real devices are apart in sight.
 - Poison: each server of SMD in turn has learned so many of its rows and borrows from the eleven
   others, the first of which lends what the server's own test anomalies would have taught it: in
   {poison.SHARE:.0%} of its rows, beside its own rows with a count 10⁶ times as large, beside 3 ×

@@ -40,7 +40,7 @@ def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rul
     assert ran.code == 0, ran.err
     assert "8 of 8 clients took part" in ran.out
     shown = json.loads(elmgrove("inspect", "all.elm", "--json").out)
-    assert shown["uses"] == "its own rows and 8 others of 'federation'"
+    assert shown["others"] == "one model of its own rows and those of 8 others of 'federation'"
     rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))[:20]
     names = ",".join(f"pixel {index}" for index in range(64))
     np.savetxt("new.csv", rows, "%.4f", ",", header=names, comments="")
