@@ -30,3 +30,17 @@ def test_rows_that_others_know_are_told_as_strange(caplog: pytest.LogCaptureFixt
     assert (
         told == f"changing: {number} of the last {number} rows were strange; is this a new normal?"
     )
+
+
+def test_who_knows_strange_rows_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    detector = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
+    detector.learn_many(cloud(0, 1))
+    others = [Other(f"fan-{kind}", (moments_of(DISTANT, cloud(kind, 1)),), 3.0) for kind in (1, 2)]
+    detector.consult(others)
+    outlook = Outlook(detector)
+    with caplog.at_level(logging.INFO, "elmgrove.device"):
+        for kind in (1, 1, 0, 1, 2, 0):
+            outlook.follow(detector.observe(cloud(kind, 1).mean(axis=0)))
+        outlook.follow(detector.observe(cloud(0, 1).mean(axis=0) + 1e3))
+    notices = [text for text in caplog.messages if text.startswith("notice")]
+    assert notices == [f"notice: strange here; normal at fan-{kind}" for kind in (1, 2)]

@@ -80,13 +80,16 @@ def test_lines_are_there_at_once_and_appended(detector: Detector, tmp_path: Path
     out.close()
 
 
-@pytest.mark.parametrize(("only", "wanted"), [("all", 3), ("anomalies", 2), ("alarms", 1)])
+@pytest.mark.parametrize(
+    ("only", "wanted"), [("all", 4), ("strange", 3), ("anomalies", 2), ("alarms", 1)]
+)
 def test_only_what_is_wanted(only: Any, wanted: int, tmp_path: Path, detector: Detector) -> None:
     out = Verdicts(str(tmp_path / "out"), only)
     strange = detector.observe([0.0, 0.0, 50.0, 0.0])
     normal = detector.observe([0.0] * 4)
     quiet = replace(strange, alarm=False)
-    assert sum(map(out.wants, (strange, normal, quiet))) == wanted
+    excused = replace(quiet, anomalous=False, known=("fan-2",))
+    assert sum(map(out.wants, (strange, normal, quiet, excused))) == wanted
     out.close()
 
 

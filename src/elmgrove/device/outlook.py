@@ -23,11 +23,15 @@ class Outlook:
         self._restarts = detector.progress.restarts
         self._missing = 0
         self._strange: deque[bool] = deque(maxlen=LAST)
+        # Who knew the last strange row of which that was told, and the rows since then.
+        self._known: tuple[str, ...] = ()
+        self._since = 0
         self._tell()
 
     def follow(self, verdict: Verdict) -> None:
         """Takes in a verdict, and tells if the state is another one after it."""
         self._strange.append(verdict.strange)
+        self._notice(verdict)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             if state == LEARNING:
@@ -37,6 +41,13 @@ class Outlook:
         elif restarts != self._restarts and state == LEARNING:
             log.info("still changing: more were strange than stated; counting begins again")
         self._restarts = restarts
+
+    def _notice(self, verdict: Verdict) -> None:
+        """Tells who knows a strange row, once for rows that the same devices know."""
+        self._since += 1
+        if verdict.known and (verdict.known != self._known or self._since > LAST):
+            log.info("notice: strange here; normal at %s", ", ".join(verdict.known))
+            self._known, self._since = verdict.known, 0
 
     def tell_missing(self) -> None:
         """Tells how many rows are missing before there are alarms, if that is another number."""

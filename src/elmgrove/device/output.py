@@ -12,7 +12,7 @@ from typing import Any, Literal, TextIO
 from elmgrove.detector import Cause, Verdict
 from elmgrove.errors import ElmgroveError
 
-Only = Literal["all", "anomalies", "alarms"]
+Only = Literal["all", "strange", "anomalies", "alarms"]
 #: Seconds between two looks at whether the file was rotated.
 _LOOK_EVERY = 1.0
 
@@ -66,7 +66,12 @@ class Verdicts:
 
     def wants(self, verdict: Verdict) -> bool:
         """Says whether a verdict is one to write; causes of others need not be looked for."""
-        return {"all": True, "anomalies": verdict.anomalous, "alarms": verdict.alarm}[self._only]
+        return {
+            "all": True,
+            "strange": verdict.strange,
+            "anomalies": verdict.anomalous,
+            "alarms": verdict.alarm,
+        }[self._only]
 
     def write(self, message: dict[str, Any]) -> None:
         """Writes a line, or raises ``NobodyReads``."""

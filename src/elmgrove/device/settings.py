@@ -63,7 +63,7 @@ class Settings:
     save_seconds: Annotated[float, "Seconds between two saves, if there were rows."] = 60.0
 
     verdicts: Annotated[str, "File for verdicts as JSON lines; - for output, '' for none."] = "-"
-    only: Annotated[str, "Which verdicts: all, anomalies or alarms."] = "all"
+    only: Annotated[str, "Which verdicts: all, strange, anomalies or alarms."] = "all"
     webhook: Annotated[str, "URL that alarms are posted to."] = ""
     command: Annotated[str, "Command that gets each alarm on its standard input."] = ""
 
@@ -108,7 +108,7 @@ class Settings:
     alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
 
     def __post_init__(self) -> None:
-        _require_choice("only", self.only, ("all", "anomalies", "alarms"))
+        _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms"))
         _require_choice("score", self.score, SCORES)
         if self.alarm:
             _require_choice("alarm", self.alarm, POLICIES)
