@@ -59,6 +59,23 @@ def test_an_excused_row_is_no_alarm_and_no_excuse_for_the_next() -> None:
     assert me.observe(cloud(NOBODY, 1).mean(axis=0)).alarm
 
 
+@pytest.mark.parametrize("taught", [True, False])
+def test_however_many_are_excused_a_fault_still_alarms_and_is_not_learned(taught: bool) -> None:
+    """They are no sign of a change, which would have one alarm, or of too little learned."""
+    me = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
+    if taught:
+        me.learn_many(cloud(ME, 1))
+    else:
+        me.observe_many(cloud(ME, 1))
+    me.consult([other("fan-2", PEER)])
+    middle = cloud(PEER, 1).mean(axis=0)
+    assert all(me.observe(middle).known == ("fan-2",) for _ in range(200))
+    assert me.state == "watching"
+    fault = me.observe_many(cloud(NOBODY, 7, 5))
+    assert [one.learned for one in fault] == [False] * 5
+    assert fault[0].alarm
+
+
 def test_where_others_excuse_nothing_they_are_named_all_the_same() -> None:
     me = watching()
     me.consult([other("fan-2", PEER)], excused=False)

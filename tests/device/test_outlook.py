@@ -11,17 +11,19 @@ from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 
 
-def test_rows_that_others_know_are_told_as_strange(caplog: pytest.LogCaptureFixture) -> None:
-    """Whether this is a new normal is a question, also where nothing of it is anomalous."""
+def test_many_strange_rows_that_nobody_excuses_are_a_question(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Also where others know them."""
     detector = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
     detector.learn_many(cloud(0, 1))
-    detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
+    detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)], excused=False)
     outlook = Outlook(detector)
     middle = cloud(1, 1).mean(axis=0)
     with caplog.at_level(logging.WARNING, "elmgrove.device"):
         for _ in range(100):
             verdict = detector.observe(middle)
-            assert (verdict.strange, verdict.anomalous) == (True, False)
+            assert (verdict.strange, verdict.known) == (True, ("fan-2",))
             outlook.follow(verdict)
             if detector.state == CHANGING:
                 break

@@ -152,12 +152,16 @@ class Detector(Learner):
         known: tuple[str, ...] = ()
         if decision.strange:
             known = self.elsewhere.known(x, decision.limit)
+        excused = bool(known) and self.excused
+        if not excused:
+            gate.count(decision)
+        if decision.strange:
             promoted = self._refuse(x, answer.score, decision.limit)
         else:
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score)
             self.quarantine.run = 0
-        anomalous = decision.strange and not (known and self.excused)
+        anomalous = decision.strange and not excused
         return Verdict(
             answer.score,
             decision.limit,

@@ -18,11 +18,16 @@ _SHARE = 128
 
 
 class Decision(NamedTuple):
-    """What the gate says of a row: in which state it was, by which limit, and whether strange."""
+    """What the gate says of a row: in which state it was, by which limit, and whether strange.
+
+    ``above`` says whether it is above the threshold that there would be, which counts while nothing
+    is strange yet; None where there is none.
+    """
 
     state: str
     limit: float
     strange: bool
+    above: bool | None = None
 
 
 class Gate:
@@ -73,17 +78,25 @@ class Gate:
         return self.progress.state if self._ready else LEARNING
 
     def decide(self, score: float) -> Decision:
-        """Decides about a row, and counts it."""
+        """Decides about a row; ``count`` it then."""
         limit = self.limit()
-        # Written so that a score that is no number would be strange.
-        above = not score <= limit
         if not self._ready:
             return Decision(LEARNING, math.inf, False)
+        # Written so that a score that is no number would be strange.
+        above = not score <= limit
         state = self.progress.state
-        self.progress.count(above)
         if state == LEARNING:
-            return Decision(LEARNING, math.inf, False)
-        return Decision(state, limit, above)
+            return Decision(LEARNING, math.inf, False, above)
+        return Decision(state, limit, above, above)
+
+    def count(self, decision: Decision) -> None:
+        """Counts a row that was decided about, unless others excuse it.
+
+        What is normal elsewhere is no sign that this machine changes, and must not use up the one
+        alarm that a change has.
+        """
+        if decision.above is not None:
+            self.progress.count(decision.above)
 
     def learned(self, rows: Array, scores: Array) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.

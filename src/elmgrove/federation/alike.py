@@ -7,7 +7,7 @@ import numpy as np
 
 from elmgrove.algebra import OWN, Array, Basis, Distance, Evidence, Moments
 from elmgrove.federation.member import Member
-from elmgrove.federation.policy import MERGED
+from elmgrove.federation.policy import MERGED, UNKNOWN
 
 #: Rows of either that tell a level at least: fewer of one machine may lie as far from its others.
 LEAST_ROWS = 100
@@ -15,6 +15,8 @@ LEAST_ROWS = 100
 LEAST_ROWS_FOR_SCALES = 1000
 #: Deviations by which levels of unlike machines are apart: parts of one machine's time are not.
 APART = 5.0
+#: Times as wide as this one's the normal of another is that excuses what is a fault here.
+WIDER = 3.0
 #: Times as much as another that half of the features of an unlike machine move, or as little.
 TIMES = 10.0
 # Features that a warning names.
@@ -49,13 +51,15 @@ class Comparison:
     """One device beside another, or beside all others: feature by feature, those apart first.
 
     ``name`` is the other's, and None for all together. ``untold`` is the reason why sums do not
-    tell; empty where they do.
+    tell; empty where they do. The other's normal is so many times ``wider``, along its own axes, in
+    the mean.
     """
 
     name: str | None
     differences: tuple[Difference, ...] = ()
     untold: str = ""
     scales_told: bool = False
+    wider: float = 1.0
 
     @property
     def whose(self) -> str:
@@ -103,7 +107,14 @@ class Comparison:
         if self.alike:
             return ""
         advice = _ADVICE_IN_OWN_UNITS if basis.scaling.kind == OWN else ADVICE
-        return f"{self.finding}: {advice}{_ONE_MODEL if policy == MERGED else ''}"
+        return f"{self.finding}: {advice}{self._consequence(policy)}"
+
+    def _consequence(self, policy: str) -> str:
+        if policy == MERGED:
+            return _ONE_MODEL
+        if policy != UNKNOWN or self.name is None or self.wider < WIDER:
+            return ""
+        return f"; {self.whose} normal is {self.wider:,.0f} times as wide, and excuses faults here"
 
 
 def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
@@ -123,7 +134,8 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         moving = (here.variance > 0.0) & (there.variance > 0.0)
         times = here.deviation / np.where(moving, there.deviation, 1.0)
         moving &= np.isfinite(times) & (times > 0.0)
-        given_others = _given_others(own, theirs)
+        models = Distance(own), Distance(theirs)
+        given_others = _given_others(*models)
     found = [
         Difference(
             feature,
@@ -138,7 +150,9 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         for i, feature in enumerate(own.basis.names)
     ]
     found.sort(key=lambda one: -max(one.apart, one.given_others))
-    return Comparison(name, tuple(found), scales_told=count >= LEAST_ROWS_FOR_SCALES)
+    # The mean of log σ² is twice that of log σ; what is beyond range is wide enough.
+    wider = float(np.exp(min((models[1].width - models[0].width) / 2.0, 100.0)))
+    return Comparison(name, tuple(found), "", count >= LEAST_ROWS_FOR_SCALES, wider)
 
 
 def compare_each(own: Evidence, others: Mapping[str, Evidence]) -> list[Comparison]:
@@ -159,10 +173,13 @@ def compare_each(own: Evidence, others: Mapping[str, Evidence]) -> list[Comparis
 
 
 def compare_used(member: Member) -> list[Comparison]:
-    """Compares a device with those whose sums it uses: by name, or with their one sum."""
+    """Compares a device with those whose sums it uses: by name, by group, or with their one sum."""
     own, merged = member.detector.evidence, member.merged
     if merged is None or not merged.devices:
         return compare_each(own, {held.origin: held.evidence for held in member.ledger})
+    if merged.labels:
+        groups = zip(merged.labels, merged.parts, strict=True)
+        return compare_each(own, {str(label): part for label, part in groups})
     return [replace(one, name=None) for one in compare_each(own, {"": merged.evidence})]
 
 
@@ -172,14 +189,14 @@ def worth_telling(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return unlike[:1] if unlike and unlike[0].name is None else unlike
 
 
-def _given_others(own: Moments, theirs: Moments) -> Array:
+def _given_others(own: Distance, theirs: Distance) -> Array:
     """How many deviations levels are apart, of those that are left when all others are known.
 
     By the one of both models that it is less by. In a window, by its last row alone: the rows
     before it are as far off.
     """
     found = []
-    here, there = (Distance(one).last(one.basis.layer.inputs) for one in (own, theirs))
+    here, there = (one.last(one.basis.layer.inputs) for one in (own, theirs))
     for model, other in ((here, there), (there, here)):
         # With Ω = Σ⁻¹ and g = ΩΔ: column j is g_j/Ω_jj from what the others say, ± 1/√Ω_jj.
         z = (other.mean - model.mean) / model.deviation
