@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from elmgrove import FalseAlarmRate
-from elmgrove.exchange import Exchange, FolderExchange, Session, session
+from elmgrove.exchange import Exchange, FolderExchange, PeerSession, Session, session
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Charter, Cost
+from elmgrove.exchange.peers import PulledEntries
+from elmgrove.federation import Charter, Cost, Refused, compare_used, worth_telling
 from support.contributions import DISTANT, cloud
 from support.serving import serving
 
@@ -95,6 +96,41 @@ def test_few_are_asked_by_name_again(fleet: Fleet, monkeypatch: pytest.MonkeyPat
     me.sync()
     assert me.member.merged is None
     assert [held.origin for held in me.member.ledger] == ["fan-04", "fan-05"]
+
+
+def test_a_device_that_was_told_at_once_asks_by_name_where_that_is_refused(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = fleet.device(9, 2)
+    me.sync()
+    assert me.member.merged is not None
+
+    def refused(*_: object) -> None:
+        raise Refused("too many")
+
+    monkeypatch.setattr(me.exchange, "others", refused)
+    monkeypatch.setattr(session, "MOST_BYTES", 1e6)
+    assert me.sync().updated
+    assert (me.member.merged, len(me.member.ledger)) == (None, 5)
+
+
+def test_each_group_that_is_not_alike_is_told(fleet: Fleet) -> None:
+    me = fleet.device(9, 2)
+    me.sync()
+    unlike = [one.name for one in worth_telling(compare_used(me.member)) if one.name is not None]
+    assert len(worth_telling(compare_used(me.member))) > 0
+    assert set(unlike) <= {"fan-01, fan-03, fan-05", "fan-02, fan-04"}
+    names = {one.name for one in compare_used(me.member) if not one.alike}
+    assert names >= {"fan-01, fan-03, fan-05", "fan-02, fan-04"}
+
+
+def test_peers_take_over_from_a_server_that_told_at_once(fleet: Fleet) -> None:
+    me = fleet.device(9, 2)
+    me.sync()
+    peers = PeerSession(me.member, ())
+    entry = fleet.sessions["fan-01"].member.contribution()
+    peers.apply(PulledEntries([entry], []))
+    assert (me.member.merged, [held.origin for held in me.member.ledger]) == (None, ["fan-01"])
 
 
 def test_with_a_budget_devices_are_fetched_by_name(fleet: Fleet) -> None:

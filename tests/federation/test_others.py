@@ -8,8 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Evidence, FalseAlarmRate, NotAdmissible
-from elmgrove.algebra import agreed
-from elmgrove.federation import Charter, Contribution, GroupLabel, Member, Merged, StandingOthers
+from elmgrove.algebra import Moments, agreed
+from elmgrove.federation import (
+    Charter,
+    Contribution,
+    GroupLabel,
+    Member,
+    Merged,
+    StandingOthers,
+    compare_each,
+)
 from elmgrove.federation import others as others_module
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, near, said
 
@@ -55,7 +63,7 @@ def test_a_label_tells_some_names_and_how_many_there_are() -> None:
     many = standing(*(fan(number, 0, threshold=float(number)) for number in range(1, 8)))
     (label,) = told(many, "fan-2").labels
     assert (str(label), label.devices) == ("fan-1, fan-3, fan-4 and 3 more", 6)
-    assert label.threshold == pytest.approx(4.5)
+    assert label.threshold == 4.0, "one that was stated"
 
 
 def test_devices_that_still_learn_state_no_threshold() -> None:
@@ -86,12 +94,50 @@ def test_of_nobody_there_is_nothing_to_tell() -> None:
     assert (found.devices, found.labels, found.loans, found.received) == (0, (), (), ())
 
 
-def test_the_groups_of_most_devices_come_first_and_no_more_than_fit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(others_module, "MOST_BYTES", 8 * 33)
-    (label,) = told(standing(*FLEET), "fan-5").labels
-    assert (label.devices, label.names[0]) == (3, "fan-1")
+def test_no_more_groups_are_kept_than_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(others_module, "MOST_GROUPS", 2)
+    made = standing(*FLEET)
+    assert [str(label) for label in told(made, "x").labels] == [
+        "fan-1, fan-2, fan-4 (pattern 1)",
+        "fan-3, fan-4 (pattern 2)",
+    ]
+    # Where one is free again, the next that comes makes one.
+    for number in (3, 4):
+        made.leave(f"fan-{number}")
+    made.take(fan(5, 2, count=800))
+    assert [str(label) for label in told(made, "x").labels] == ["fan-1, fan-2", "fan-5"]
+
+
+def test_a_device_is_named_once_however_many_of_its_patterns_are_in_a_group() -> None:
+    several = replace(distant("fan-1", *(cloud(0, noise) for noise in (1, 2, 3))), threshold=3.0)
+    (label,) = told(standing(several, *(fan(number, 0) for number in (2, 3, 4))), "x").labels
+    assert str(label) == "fan-1 (pattern 1), fan-2, fan-3 and 1 more"
+
+
+def test_thresholds_beyond_what_can_be_added_stop_nobody() -> None:
+    (label,) = told(
+        standing(fan(1, 0, threshold=1.7e308), fan(2, 0, threshold=1.7e308)), "x"
+    ).labels
+    assert label.threshold == 1.7e308
+
+
+def test_a_count_that_has_no_square_stops_nobody() -> None:
+    nothing = np.zeros(6)
+    huge = Contribution(
+        "evil", 5, (Moments(DISTANT, np.zeros((6, 6)), nothing, nothing, 1e160),), 1.0
+    )
+    CHARTER.require(huge)
+    made = standing(*FLEET, huge)
+    assert told(made, "fan-1").devices == 5
+    assert compare_each(FLEET[0].evidence, {"evil": huge.evidence})
+
+
+def test_what_can_not_be_solved_for_is_left_out() -> None:
+    made = StandingOthers(BASIS, 0.0)
+    made.take(said("fan-1", near(1, 1)))
+    made.take(said("fan-2", near(1, 2, 1)))
+    assert [str(label) for label in told(made, "x").labels] == ["fan-1"]
+    assert told(made, "x").devices == 2
 
 
 changes = st.lists(
@@ -191,8 +237,22 @@ def test_each_group_has_a_label_or_none_has() -> None:
         replace(found, labels=found.labels[1:])
 
 
-def test_a_group_that_no_rows_can_have_made_is_refused() -> None:
+def test_groups_that_no_rows_can_have_made_are_left_out() -> None:
     member, known = asking(), told(standing(*FLEET), "fan-1")
-    wrong = known.parts[0].weighted(-1.0)
+    wrong = [part.weighted(-1.0) for part in known.parts]
+    loan = known.loans[0].weighted(-1.0)
+    member.rest_on(replace(known, parts=(wrong[0], *known.parts[1:]), loans=(loan,)))
+    assert member.merged is not None
+    assert (member.merged.labels, member.merged.loans) == (known.labels[1:], ())
+    assert member.detector.observe(cloud(2, 8).mean(axis=0)).known == ("fan-5",)
+    member.rest_on(replace(known, parts=tuple(wrong)))
+    assert member.merged is not None
+    assert (member.merged.labels, member.merged.apart) == ((), False)
+    assert Member.from_bytes(member.to_bytes()).merged == member.merged
+
+
+def test_a_sum_to_be_merged_that_no_rows_can_have_made_is_refused() -> None:
+    member = asking()
+    wrong = FLEET[0].evidence.weighted(-1.0)
     with pytest.raises(NotAdmissible, match="fans"):
-        member.rest_on(replace(known, parts=(wrong, *known.parts[1:])))
+        member.rest_on(Merged("fans", 1, 1, (wrong,)))

@@ -145,7 +145,8 @@ def _chance(count: float, basis: Basis) -> float:
     one = basis.window == 1
     least = _LEAST_CHANCE if one else _LEAST_CHANCE_OF_WINDOWS
     chance = _CHANCE_ROWS if one else _CHANCE_ROWS_OF_WINDOWS
-    many = count**2 / (_MANY_ROWS * basis.inputs)
+    # Nobody has as many rows as have no square, but somebody may say so.
+    many = count * (count / (_MANY_ROWS * basis.inputs))
     return max(least, chance / (chance + count + many))
 
 

@@ -52,8 +52,8 @@ def agreed(loans: Iterable[Moments | None]) -> Moments | None:
 
     One lender among a dozen that made its sums up can hide a fault from a device that has seen few
     rows: it lends that what the fault moves moves together. Who is least like the rest is told by
-    the median of all, each entry of C by itself, so several liars of one mind are not noticed when
-    they are the majority. Of two lenders neither is left out.
+    the median of all, each entry of C by itself. It is one and no more: of two liars one stays, and
+    weighs as much as any lender. Of two lenders neither is left out.
     """
     shares = _shares(loans)
     if len(shares) >= _ENOUGH:

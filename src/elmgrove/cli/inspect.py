@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Basis, Evidence
-from elmgrove.cli.status import flagged, others_of
+from elmgrove.cli.status import flagged, what_others_are
 from elmgrove.federation import (
     EVIDENCE_FORMAT,
     STATE_FORMAT,
@@ -88,7 +88,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "flagged": flagged(detector),
         "alarm": member.policy,
         "received from": {held.origin: _rows(held) for held in member.ledger},
-        "others": others_of(member),
+        "others": what_others_are(member),
         "borrows": str(borrowed_by(member)),
         "rows published": 0 if member.published is None else member.published.learned,
         "recent rows kept": len(detector.gate.recent),

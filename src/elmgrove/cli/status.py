@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import percent
 from elmgrove.detector import LEARNING, Detector
-from elmgrove.federation import MERGED, Member, borrowed_by
+from elmgrove.federation import MERGED, UNKNOWN, Member, borrowed_by
 from elmgrove.storage import load
 
 
@@ -30,7 +30,7 @@ def status(
         "state": _state(member.detector),
         "strange": flagged(member.detector),
         "waiting": f"{len(member.detector.quarantine):,} strange rows in quarantine",
-        "others": others_of(member),
+        "others": what_others_are(member),
         "borrows": str(borrowed_by(member)),
         "shared": _shared(member),
     }
@@ -57,7 +57,7 @@ def flagged(detector: Detector) -> str:
     return f"{seen.flagged} of {seen.rows} rows: {share}" if seen.rows else "no rows counted yet"
 
 
-def others_of(member: Member) -> str:
+def what_others_are(member: Member) -> str:
     """Says from whom a device learns, and what they are to it."""
     merged, count = member.merged, len(member.ledger)
     if merged is not None:
@@ -68,8 +68,9 @@ def others_of(member: Member) -> str:
     where = "" if merged is None else f" of {merged.federation!r}"
     if member.policy == MERGED:
         return f"one model of its own rows and those of {many}{where}"
-    groups = f", in {len(merged.labels):,} groups" if merged is not None else ""
-    excused = "are excused" if member.policy == "unknown" else "are not excused"
+    told = 0 if merged is None else len(merged.labels)
+    groups = f", in {told:,} group{'s' * (told != 1)}" if merged is not None else ""
+    excused = "are excused" if member.policy == UNKNOWN else "are not excused"
     return f"asks {many}{where}{groups}; strange rows that they know {excused}"
 
 

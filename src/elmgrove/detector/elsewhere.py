@@ -36,9 +36,10 @@ class Other:
 class Elsewhere:
     """Says where else a row would have been normal, by what others know.
 
-    Each of them is asked by a model of its own sums and by its own threshold: what all know
-    together would excuse what lies between them as well. It costs nothing before a row is strange;
-    the first such row makes the models, and each costs one score by each of them.
+    Each of them, a device or a group of devices that are alike, is asked by a model of its own sums
+    and by its own threshold: what all know together would excuse what lies between them as well. It
+    costs nothing before a row is strange; the first such row makes the models, and each costs one
+    score by each of them.
     """
 
     def __init__(self, basis: Basis, others: Sequence[Other], **settings: Any) -> None:

@@ -10,6 +10,7 @@ from elmgrove.exchange.base import SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
 from elmgrove.exchange.session import offered
 from elmgrove.federation import (
+    MERGED,
     SUM,
     Cost,
     Entry,
@@ -93,6 +94,9 @@ class PeerSession:
         """Lets the member learn what came."""
         member = self.member
         before = member.ledger.entries, member.lead
+        if member.merged is not None and member.policy != MERGED:
+            # A server told it of all others at once before.
+            member.rest_on(None)
         refused: list[ElmgroveError] = member.receive_all(pulled.entries)
         if self._rule.needs != SUM:
             ridge = member.detector.model.ridge

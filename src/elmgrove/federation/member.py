@@ -119,9 +119,14 @@ class Member(Giver):
         return refused
 
     def rest_on(self, merged: Merged | None) -> None:
-        """Lets sums over the others take the place of what was received; with None nothing."""
+        """Lets sums over the others take the place of what was received; with None nothing.
+
+        Of groups that are to be asked, those that no rows can have made are left out; a sum that is
+        to be merged is refused.
+        """
         if merged is not None:
             self.detector.basis.require(merged.parts[0].basis)
+            merged = merged.usable()
             for part in merged.parts:
                 part.require_admissible(f"a sum of {merged.federation!r}")
         self._use(Ledger(self.ledger.departures), merged)

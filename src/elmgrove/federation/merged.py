@@ -1,7 +1,7 @@
 """Merged: one sum over the other devices, or one for each group of them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from elmgrove.algebra import (
     pack_parts,
     unpack_evidence,
     unpack_parts,
+    zero_evidence,
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import require_epoch, require_origin, require_threshold
@@ -22,6 +23,8 @@ from elmgrove.federation.groups import require_distance
 from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
 
 MERGED_FORMAT = "elmgrove.merged"
+# A device's name has at most 200 characters, and a pattern's number some more.
+_LONGEST = 220
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,7 @@ class GroupLabel:
     def __post_init__(self) -> None:
         require_epoch(self.devices)
         require_threshold(self.threshold)
-        if not 1 <= len(self.names) <= self.devices or not all(
-            isinstance(name, str) and name.isprintable() for name in self.names
-        ):
+        if not 1 <= len(self.names) <= self.devices or not all(map(_is_name, self.names)):
             raise BadInput(f"{self.names!r:.80} can't be names of {self.devices} devices")
 
     def __str__(self) -> str:
@@ -52,7 +53,7 @@ class GroupLabel:
 class Merged:
     """What all devices of a federation know together, without the one that it is meant for.
 
-    It costs the same however many devices there are, and tells nothing of each. ``revision``
+    One sum costs the same however many devices there are, and tells nothing of each. ``revision``
     numbers the states of the federation; ``devices`` says how many are in the sum. ``parts`` is
     the sum alone or, where patterns were told ``apart``, the sum of each group of them.
     ``grouped`` names the distance by which an exchange told them apart; then only what comes back
@@ -86,6 +87,24 @@ class Merged:
     def evidence(self) -> Evidence:
         """The sum of all parts."""
         return self.parts[0] if len(self.parts) == 1 else Evidence.sum(self.parts)
+
+    def usable(self) -> "Merged":
+        """Gives the same without groups and loans that no rows can have made.
+
+        Sums that are to be merged are whole or not at all: those are refused where they are used.
+        """
+        kept = [place for place, part in enumerate(self.parts) if part.admissible()]
+        loans = tuple(loan for loan in self.loans if loan.admissible())
+        if not self.labels or len(kept) == len(self.parts):
+            return replace(self, loans=loans)
+        parts = tuple(self.parts[place] for place in kept)
+        return replace(
+            self,
+            parts=parts or (zero_evidence(self.parts[0].basis),),
+            apart=bool(parts),
+            labels=tuple(self.labels[place] for place in kept),
+            loans=loans,
+        )
 
     @property
     def received(self) -> tuple[Evidence, ...]:
@@ -131,6 +150,11 @@ class Merged:
             )
             require_written_as(made._packed(), fields, arrays)
         return made
+
+
+def _is_name(name: Any) -> bool:
+    """Says whether this can name a device, or a pattern of it."""
+    return isinstance(name, str) and 0 < len(name) <= _LONGEST and name.isprintable()
 
 
 def pack_answers(merged: Merged) -> Packed:

@@ -2,16 +2,21 @@
 
 import statistics
 from hashlib import sha256
+from itertools import islice
 
 from elmgrove.algebra import Basis, Evidence, Moments, numbers_in, zero_evidence
+from elmgrove.errors import SingularSystem
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import EVIDENCE, Grouping, LocalPattern
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
 
-#: Bytes of groups that a device is told of; the groups of most devices come first.
-MOST_BYTES = 8_000_000
+#: Groups that are kept at the most, and bytes that a device is told. A pattern like none of them
+#: then belongs nowhere: nobody could be told of it.
+MOST_GROUPS, MOST_BYTES = 500, 8_000_000
+# Bytes of a group beside its sums: names, and what a file says of each array.
+_AROUND = 1500
 # What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
 # that a lender made its numbers up.
 _SHARES = 8
@@ -26,13 +31,17 @@ class StandingOthers:
     additions to what is lent, however many devices there are (``RunningSum``: exact, and a device
     that left leaves no trace). What a device is told costs as much as there are groups.
 
-    Where all devices are unlike each other there are as many groups as patterns; then it is told
-    of as many as ``MOST_BYTES`` allow. Everything is held in memory.
+    Where all devices are unlike each other there would be as many groups as patterns: then those
+    that came first, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of.
+    A pattern that can't be solved for is left out as well. Everything is held in memory.
     """
 
     def __init__(self, basis: Basis, ridge: float) -> None:
         self._basis = basis
-        self._groups = StandingGroups(basis, ridge, Grouping(EVIDENCE, (), ()))
+        most = min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS)
+        self._groups = StandingGroups(
+            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1)
+        )
         self._held = dict[str, Contribution]()
         self._lent = [RunningSum(basis) for _ in range(_SHARES)]
         # Those of them that were asked for and are still what they were.
@@ -49,7 +58,10 @@ class StandingOthers:
 
     def take(self, contribution: Contribution) -> None:
         """Puts a contribution in the place of the device's former one."""
-        self._groups.take(contribution)
+        try:
+            self._groups.take(contribution)
+        except SingularSystem:
+            self._groups.leave(contribution.origin)
         self._lend(contribution.origin, contribution)
 
     def leave(self, origin: str) -> None:
@@ -60,7 +72,7 @@ class StandingOthers:
     def merged(self, federation: str, revision: int, origin: str) -> Merged:
         """Gives what a device is told of all others, without its own part in it."""
         parts, labels = list[Evidence](), list[GroupLabel]()
-        for group in self._largest_first():
+        for group in self._groups.numbers:
             members = [one for one in self._groups.members(group) if one.origin != origin]
             evidence = self._groups.sum_without(origin, group) if members else None
             if evidence is not None:
@@ -76,22 +88,15 @@ class StandingOthers:
             loans=self._loans(origin),
         )
 
-    def _largest_first(self) -> list[int]:
-        most = max(MOST_BYTES // (8 * numbers_in(self._basis)), 1)
-        sizes = {number: self._groups.size(number) for number in self._groups.numbers}
-        return sorted(sizes, key=lambda number: (-sizes[number], number))[:most]
-
     def _label(self, members: list[LocalPattern]) -> GroupLabel:
-        origins = dict.fromkeys(member.origin for member in members)
-        stated = [
-            threshold for one in origins if (threshold := self._held[one].threshold) is not None
-        ]
-        names = dict.fromkeys(map(self._name, members))
-        return GroupLabel(
-            tuple(names)[: min(_NAMES, len(origins))],
-            len(origins),
-            statistics.median(stated) if stated else None,
-        )
+        first = dict[str, LocalPattern]()
+        for member in members:
+            first.setdefault(member.origin, member)
+        stated = [held for one in first if (held := self._held[one].threshold) is not None]
+        names = map(self._name, islice(first.values(), _NAMES))
+        # One that was stated: that between two may be beyond range.
+        threshold = statistics.median_low(stated) if stated else None
+        return GroupLabel(tuple(names), len(first), threshold)
 
     def _name(self, member: LocalPattern) -> str:
         several = len(self._held[member.origin].parts) > 1

@@ -131,16 +131,23 @@ class StandingGroups:
 
     The order in which devices come matters, as it does in the paper: make new groups when much has
     changed. Sums are ``RunningSum``, so a device that left leaves no trace. All is held in memory.
+    With ``most_groups`` no more are made: a pattern that is like none of them belongs nowhere.
     """
 
     def __init__(
-        self, basis: Basis, ridge: float, grouping: Grouping, tolerance: float | None = None
+        self,
+        basis: Basis,
+        ridge: float,
+        grouping: Grouping,
+        tolerance: float | None = None,
+        most_groups: int | None = None,
     ) -> None:
         if grouping.distance == "parameters":
             require_parameters(basis)
         if tolerance is None:
             tolerance = kind_tolerance(basis)
         self._basis = basis
+        self._most_groups = most_groups
         self._distance = grouping.distance
         # By device, then by the pattern's place in its contribution.
         self._places = dict[str, dict[int, tuple[LocalPattern, int]]]()
@@ -187,14 +194,15 @@ class StandingGroups:
         return 16 * numbers * (patterns + len(self._sums))
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
-        """Gives each pattern with rows its group; says which."""
+        """Gives each pattern with rows its group; says which, but of those that belong nowhere."""
         self._basis.require(contribution.basis)
         models, held = local_models([contribution]), self._held(contribution.origin)
         if [model for model, _ in held] == models:
             return tuple(group for _, group in held)
         self.leave(contribution.origin)
         former = {model.pattern: group for model, group in held}
-        return tuple(self._assign(model, former.get(model.pattern)) for model in models)
+        groups = [self._assign(model, former.get(model.pattern)) for model in models]
+        return tuple(group for group in groups if group is not None)
 
     def leave(self, origin: str) -> None:
         """Takes a device's patterns out; does nothing if there are none."""
@@ -252,10 +260,12 @@ class StandingGroups:
         places = self._places.get(origin, {})
         return [places[pattern] for pattern in sorted(places)]
 
-    def _assign(self, model: LocalPattern, former: int | None) -> int:
+    def _assign(self, model: LocalPattern, former: int | None) -> int | None:
         group = self._nearest.group_for(model)
         if group is None:
             used = set(self.numbers)
+            if self._most_groups is not None and len(used) >= self._most_groups:
+                return None
             numbers = count() if former is None else chain([former], count())
             group = next(number for number in numbers if number not in used)
         self._join(model, group)

@@ -38,15 +38,18 @@ class LiveOther(LiveView):
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
         await asyncio.to_thread(_take_in, self._others, changes)
-        _require_room(self._others)
+        _require_room(self._others.nbytes)
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
+        # Before anything is read: who asks again and again must not have it read each time.
+        entries = await self._store.entries(self._federation)
+        _require_room(sum(entry.size for entry in entries if not entry.left))
         others = self._begun()
         async with self._store.snapshot(self._federation) as snapshot:
             async for _, blob in snapshot.blobs:
                 await asyncio.to_thread(_take, others, blob)
-                _require_room(others)
+                _require_room(others.nbytes)
         self._others = others
         log.info("%s: grouped what all %d devices know", self._federation, len(others))
         return snapshot.revision
@@ -76,8 +79,8 @@ def _take(others: StandingOthers, blob: bytes) -> None:
     others.take(Contribution.from_bytes(blob))
 
 
-def _require_room(others: StandingOthers) -> None:
-    if others.nbytes > MOST_BYTES:
+def _require_room(size: int) -> None:
+    if size > MOST_BYTES:
         raise Problem(
             "refused",
             f"this federation is too large to be grouped here (more than {MOST_BYTES} bytes); "
