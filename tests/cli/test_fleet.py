@@ -175,8 +175,8 @@ def test_people_see_who_is_grouped_and_why(elmgrove: Elmgrove, two_patterns: lis
     assert ran.code == 0
     lines = [line.split("│") for line in ran.out.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in line[1:4]] for line in lines] == [
-        ["0", "[/odd]:fire: (0), both (1)", "80"],
-        ["1", "both (0), fan-1 (0), fan-2 (0)", "120"],
+        ["0", "[/odd]:fire: (1), both (2)", "80"],
+        ["1", "both (1), fan-1 (1), fan-2 (1)", "120"],
     ]
     assert all(line[4].strip().endswith("%") for line in lines)
     assert "Groups 0 and 1 would be next: the loss would grow by" in ran.out

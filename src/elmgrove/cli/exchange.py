@@ -77,7 +77,7 @@ def merge(
         try:
             taken = [member.receive(contribution) for contribution in contributions]
         except Mismatch as error:
-            hint = "To merge, a state must be made with: learn --like"
+            hint = "To merge, make one of the two with: learn --like THE OTHER, and no other --like"
             raise Mismatch(f"{error}\n  {hint}") from error
         others = {held.origin: held.evidence for held in (*member.ledger, *contributions)}
         found = compare_each(member.detector.evidence, others)

@@ -235,7 +235,7 @@ def _draw_groups(found: Grouping, ridge: float, path: Path) -> None:
 
 
 def _pattern_name(model: LocalPattern) -> str:
-    return f"{model.origin} ({model.pattern})"
+    return f"{model.origin} ({model.pattern + 1})"
 
 
 def _matrix(found: Grouping, models: list[LocalPattern], ridge: float) -> tuple[Array, str, str]:

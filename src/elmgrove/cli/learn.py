@@ -54,7 +54,8 @@ Like = Annotated[
     list[Path] | None,
     new_state_option(
         "Take layer, columns and scaling from this state or evidence file, so that the two can "
-        "merge; own units come from the rows. Repeatable: a scaling for what all of them learned.",
+        "merge; own units come from the rows. Repeatable: a new scaling, for what all of them "
+        "learned, with which those that were made before can't merge.",
         exists=True,
         dir_okay=False,
     ),

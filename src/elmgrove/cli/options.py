@@ -11,7 +11,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis, Spectrum
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
-from elmgrove.federation import MERGED, POLICIES, Comparison, Member, worth_telling
+from elmgrove.federation import (
+    MERGED,
+    POLICIES,
+    Comparison,
+    Member,
+    borrowed_by,
+    worth_telling,
+)
 from elmgrove.storage import Table, read_table
 
 #: Notes about the work, as opposed to its result, go to standard error.
@@ -144,7 +151,7 @@ def note_others(member: Member) -> None:
     elif member.policy == MERGED:
         notes.print(f"{member.name} now uses its own rows and those of {others}.")
     else:
-        notes.print(f"{member.name} now asks and borrows from {others}.")
+        notes.print(f"{member.name} now asks {others}. It borrows {borrowed_by(member)}.")
 
 
 def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:

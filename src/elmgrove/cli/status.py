@@ -1,8 +1,10 @@
 """``elmgrove status``: how a device is doing, in a few lines."""
 
 import json
+import math
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,6 +27,9 @@ def status(
     Example: [bold]elmgrove status fan-1.elm[/]
     """
     member = load(state, Member.from_bytes)
+    if as_json:
+        Console().print_json(json.dumps(_numbers(member)))
+        return
     lines = {
         "learned": f"{member.detector.learned:,} {member.detector.basis.counted}",
         "state": _state(member.detector),
@@ -34,13 +39,34 @@ def status(
         "borrows": str(borrowed_by(member)),
         "shared": _shared(member),
     }
-    if as_json:
-        Console().print_json(json.dumps({"name": member.name, **lines}))
-        return
     grid = Grid(title=member.name, show_header=False)
     for name, text in lines.items():
         grid.add_row(name, text)
     Console(markup=False, emoji=False).print(grid)
+
+
+def _numbers(member: Member) -> dict[str, Any]:
+    """The same as numbers; the threshold is null while there is none."""
+    detector, seen = member.detector, member.detector.progress.seen
+    return {
+        "name": member.name,
+        "learned": detector.learned,
+        "state": detector.state,
+        "rows_missing": detector.rows_missing,
+        "threshold": detector.threshold if math.isfinite(detector.threshold) else None,
+        "flagged": {
+            "rows": seen.rows,
+            "flagged": seen.flagged,
+            "share": seen.share if seen.rows else None,
+            "band": list(seen.band),
+        },
+        "quarantine": len(detector.quarantine),
+        "alarm": member.policy,
+        "others": len(member.ledger) if member.merged is None else member.merged.devices,
+        "groups": None if member.merged is None else len(member.merged.labels),
+        "borrows": asdict(borrowed_by(member)),
+        "shared": None if member.published is None else member.published.learned,
+    }
 
 
 def _state(detector: Detector) -> str:

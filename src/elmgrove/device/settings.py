@@ -103,7 +103,7 @@ class Settings:
         f"What is anomalous: {UNKNOWN} (strange here, and no other device knows it), {STRANGE}, or "
         f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
     ] = ""
-    alarm_k: Annotated[int, "New device: alarm at so many strange rows..."] = 1
+    alarm_k: Annotated[int, "New device: alarm at so many anomalous rows..."] = 1
     alarm_n: Annotated[int, "New device: ...among so many."] = 1
     alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
 
