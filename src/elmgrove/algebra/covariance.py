@@ -165,12 +165,16 @@ def _products(moments: Moments, variance: Array) -> Array:
 def _factor(products: Array, A: Array | None, root: Array) -> tuple[Array, float]:
     """L = chol(U + λI)⁻ᵀ V, where V are the products in units of the root; and λ."""
     V = products / root
-    # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
-    U = V / root[:, np.newaxis] if A is None else dgemm(1.0, V, A * root[:, np.newaxis])
-    V = U if A is None else V
-    U = (U + U.T) / 2.0
     # A share of what the columns' variances alone would give: products may cancel down to rounding.
-    ridge = _RIDGE if A is None else _RIDGE * float(np.sum((A * root[:, None]) ** 2)) / len(U)
+    if A is None:
+        V /= root[:, np.newaxis]
+        U, ridge = V, _RIDGE
+    else:
+        scaled = A * root[:, np.newaxis]
+        # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
+        U = dgemm(1.0, V, scaled)
+        ridge = _RIDGE * float(np.einsum("ij,ij->", scaled, scaled)) / len(V)
+    U = (U + U.T) / 2.0
     # The last is enough for whatever rounding left: no entry is larger than all of them together.
     ridges = [ridge * 10.0**power for power in range(_TRIES)] + [2.0 * float(np.abs(U).sum())]
     for ridge in ridges:

@@ -148,20 +148,18 @@ class Detector(Learner):
     def _observed(self, x: Array, answer: Answer) -> Verdict:
         gate = self.gate
         decision = gate.decide(answer.score)
-        promoted = 0
+        promoted, anomalous = 0, False
         known: tuple[str, ...] = ()
         if decision.strange:
             known = self.elsewhere.known(x, decision.limit)
-        excused = bool(known) and self.excused
-        if not excused:
-            gate.count(decision)
-        if decision.strange:
+            anomalous = not (known and self.excused)
+            if anomalous:
+                gate.count_strange()
             promoted = self._refuse(x, answer.score, decision.limit)
         else:
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score)
             self.quarantine.run = 0
-        anomalous = decision.strange and not excused
         return Verdict(
             answer.score,
             decision.limit,

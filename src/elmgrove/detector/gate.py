@@ -18,16 +18,11 @@ _SHARE = 128
 
 
 class Decision(NamedTuple):
-    """What the gate says of a row: in which state it was, by which limit, and whether strange.
-
-    ``above`` says whether it is above the threshold that there would be, which counts while nothing
-    is strange yet; None where there is none.
-    """
+    """What the gate says of a row: in which state it was, by which limit, and whether strange."""
 
     state: str
     limit: float
     strange: bool
-    above: bool | None = None
 
 
 class Gate:
@@ -78,7 +73,7 @@ class Gate:
         return self.progress.state if self._ready else LEARNING
 
     def decide(self, score: float) -> Decision:
-        """Decides about a row; ``count`` it then."""
+        """Decides about a row, and counts it unless it is strange: others may excuse it."""
         limit = self.limit()
         if not self._ready:
             return Decision(LEARNING, math.inf, False)
@@ -86,17 +81,19 @@ class Gate:
         above = not score <= limit
         state = self.progress.state
         if state == LEARNING:
-            return Decision(LEARNING, math.inf, False, above)
-        return Decision(state, limit, above, above)
+            self.progress.count(above)
+            return Decision(LEARNING, math.inf, False)
+        if not above:
+            self.progress.count(False)
+        return Decision(state, limit, above)
 
-    def count(self, decision: Decision) -> None:
-        """Counts a row that was decided about, unless others excuse it.
+    def count_strange(self) -> None:
+        """Counts a strange row that nobody excuses.
 
         What is normal elsewhere is no sign that this machine changes, and must not use up the one
         alarm that a change has.
         """
-        if decision.above is not None:
-            self.progress.count(decision.above)
+        self.progress.count(True)
 
     def learned(self, rows: Array, scores: Array) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.
