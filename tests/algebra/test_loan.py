@@ -83,10 +83,11 @@ def test_a_device_that_has_seen_enough_borrows_nothing(
 
 
 def test_the_loan_fades() -> None:
-    lengths = [rows_lent(count, 10) for count in (0, 5, 10, 20, 30, 100)]
+    lengths = [rows_lent(count, 10) for count in (0, 5, 10, 20, 30, 100, 1e300)]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] == 10.0
-    assert lengths[-2] < 0.01
+    assert lengths[-3] < 0.01
+    assert lengths[-1] == 0.0
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -110,7 +110,9 @@ def rows_lent(count: float, inputs: int) -> float:
     As many as there are inputs at first, and none any more from about three times as many rows on:
     with those, it knows better itself.
     """
-    return inputs * math.exp(-((count / inputs) ** 2))
+    # More than that is nothing as well, and may have no square.
+    share = min(count / inputs, 100.0)
+    return inputs * math.exp(-(share**2))
 
 
 def _variance(moments: Moments) -> Array:
