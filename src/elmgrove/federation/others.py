@@ -53,8 +53,15 @@ class StandingOthers:
     @property
     def nbytes(self) -> int:
         """What it holds at the most."""
-        sums = 16 * (numbers_in(self._basis) + self._basis.inputs) * (len(self._held) + _SHARES)
-        return self._groups.nbytes + sums
+        inputs = self._basis.inputs
+        # Of a contribution its sums and what it lends; of a group its sum in two parts, and what is
+        # made of it for comparisons.
+        matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + _SHARES)
+        return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices
+
+    @property
+    def _patterns(self) -> int:
+        return sum(len(held.parts) for held in self._held.values())
 
     def take(self, contribution: Contribution) -> None:
         """Puts a contribution in the place of the device's former one."""
@@ -71,20 +78,22 @@ class StandingOthers:
 
     def merged(self, federation: str, revision: int, origin: str) -> Merged:
         """Gives what a device is told of all others, without its own part in it."""
-        parts, labels = list[Evidence](), list[GroupLabel]()
+        told = list[tuple[GroupLabel, Evidence]]()
         for group in self._groups.numbers:
             members = [one for one in self._groups.members(group) if one.origin != origin]
             evidence = self._groups.sum_without(origin, group) if members else None
             if evidence is not None:
-                parts.append(evidence)
-                labels.append(self._label(members))
+                told.append((self._label(members), evidence))
+        # However the groups came about, in the same order.
+        told.sort(key=lambda one: one[0].names)
+        labels, parts = (tuple(side) for side in zip(*told, strict=True)) if told else ((), ())
         return Merged(
             federation,
             revision,
             len(self._held.keys() - {origin}),
-            tuple(parts) or (zero_evidence(self._basis),),
+            parts or (zero_evidence(self._basis),),
             apart=bool(parts),
-            labels=tuple(labels),
+            labels=labels,
             loans=self._loans(origin),
         )
 
