@@ -6,8 +6,9 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from elmgrove.federation import Contribution
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, NoSuchFederation, Store
 
@@ -58,6 +59,27 @@ class LiveView(ABC):
     @abstractmethod
     async def _rebuild(self) -> int:
         """Reads all contributions, and says of which revision they are."""
+
+
+class Taking(Protocol):
+    """What contributions can be taken into and out of again: ``StandingGroups``, for instance."""
+
+    def take(self, contribution: Contribution) -> object:
+        """Puts a contribution in the place of the device's former one."""
+        ...
+
+    def leave(self, origin: str) -> None:
+        """Takes a device out."""
+        ...
+
+
+def take_in(taking: Taking, changes: Sequence[Change]) -> None:
+    """Takes in what was contributed, and out who left, in the order in which it happened."""
+    for change in changes:
+        if change.blob is None:
+            taking.leave(change.origin)
+        else:
+            taking.take(Contribution.from_bytes(change.blob))
 
 
 V = TypeVar("V", bound=LiveView)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
-from elmgrove.server.live import LiveSet, LiveView
+from elmgrove.server.live import LiveSet, LiveView, take_in
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, Store
 
@@ -66,7 +66,7 @@ class LiveGrouping(LiveView):
             return await self._rebuild()
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(_take_in, self._groups, changes)
+        await asyncio.to_thread(take_in, self._groups, changes)
         self._grouping = self._groups.grouping
         _require_few(len(self._grouping.models), self._groups.nbytes)
         return changes[-1].revision
@@ -117,14 +117,6 @@ class LiveGroups(LiveSet[LiveGrouping]):
         self._known[asked] = fields
         while len(self._known) > RECENT:
             self._known.pop(next(iter(self._known)))
-
-
-def _take_in(groups: StandingGroups, changes: Sequence[Change]) -> None:
-    for change in changes:
-        if change.blob is None:
-            groups.leave(change.origin)
-        else:
-            groups.take(Contribution.from_bytes(change.blob))
 
 
 async def group_all(

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 
 from elmgrove.federation import Charter, Contribution, Merged, StandingOthers
-from elmgrove.server.live import LiveSet, LiveView
+from elmgrove.server.live import LiveSet, LiveView, take_in
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, Store
 
@@ -37,7 +37,7 @@ class LiveOther(LiveView):
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(_take_in, self._others, changes)
+        await asyncio.to_thread(take_in, self._others, changes)
         _require_room(self._others.nbytes)
         return changes[-1].revision
 
@@ -65,14 +65,6 @@ class LiveOthers(LiveSet[LiveOther]):
     def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
         """Gives those of one federation."""
         return self._view(federation, lambda: LiveOther(self._store, charter))
-
-
-def _take_in(others: StandingOthers, changes: Sequence[Change]) -> None:
-    for change in changes:
-        if change.blob is None:
-            others.leave(change.origin)
-        else:
-            _take(others, change.blob)
 
 
 def _take(others: StandingOthers, blob: bytes) -> None:
