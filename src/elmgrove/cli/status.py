@@ -46,7 +46,7 @@ def status(
 
 
 def _numbers(member: Member) -> dict[str, Any]:
-    """The same as numbers; the threshold is null while there is none."""
+    """Gathers how a device is doing, as numbers; the threshold is None while there is none."""
     detector, seen = member.detector, member.detector.progress.seen
     return {
         "name": member.name,

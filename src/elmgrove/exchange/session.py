@@ -211,18 +211,17 @@ class Session:
 
     def _asked(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
         """Others as they are asked and borrowed from: by name or, where they are many, at once."""
-        listings = None
-        if self._budget is None and self._rule.needs == SUM:
-            known = self._known(outgoing)
-            told = known is not None and known.devices > MOST_BY_NAME
-            listings = None if told else self._listings(outgoing)
-            if listings is None or self._many(listings):
-                try:
-                    return Incoming(self.exchange.others(outgoing.name, known), refusal)
-                except Refused:
-                    # Too many to be told of at once: then as many as can be held by name.
-                    pass
-        listings = listings or self._listings(outgoing)
+        all_wanted = self._budget is None and self._rule.needs == SUM
+        known = self._known(outgoing)
+        # Who was told of many before need not list them in order to see that they are many.
+        told_many = all_wanted and known is not None and known.devices > MOST_BY_NAME
+        listings = {} if told_many else self._listings(outgoing)
+        if told_many or (all_wanted and self._many(listings)):
+            try:
+                return Incoming(self.exchange.others(outgoing.name, known), refusal)
+            except Refused:
+                # Too many to be told of at once: then as many as can be held by name.
+                listings = self._listings(outgoing)
         budget = self._budget or Cost(bytes=MOST_BYTES)
         chosen = tuple(self._found(outgoing, listings, budget))
         same = chosen == outgoing.held and outgoing.known is None

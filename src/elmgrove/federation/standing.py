@@ -181,10 +181,6 @@ class StandingGroups:
         members = self._members[group]
         return [members[name] for name in sorted(members)]
 
-    def size(self, group: int) -> int:
-        """Counts the patterns of a group."""
-        return len(self._members[group])
-
     @property
     def nbytes(self) -> int:
         """What it holds at the most: patterns with their parameters, and sums in two parts."""
