@@ -1,6 +1,6 @@
 """Rows from files, lines and standard input: what is in them, which columns, when, and what not."""
 
-from elmgrove.reading.columns import Categories, Record
+from elmgrove.reading.columns import Record
 from elmgrove.reading.formats import NOT_TEXT, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
 from elmgrove.reading.layout import HOLD, REFUSE, Layout
@@ -14,7 +14,6 @@ __all__ = [
     "NOT_TEXT",
     "REFUSE",
     "STANDARD_INPUT",
-    "Categories",
     "Gaps",
     "Layout",
     "LineReader",

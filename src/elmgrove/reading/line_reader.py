@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from elmgrove.algebra import Categories
 from elmgrove.errors import BadInput
-from elmgrove.reading.columns import Categories, Columns, Header, Record
+from elmgrove.reading.columns import Columns, Header, Record
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
 from elmgrove.reading.layout import Layout
@@ -83,11 +84,17 @@ class LineReader:
             if self._at_start:
                 self._first.append(text)
             return None
-        if format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES:
+        if self._is_json(where, text):
             return self._read_json(where, text)
         if self._at_start and self._took_names(where, text):
             return None
         return self._read_cells(where, text)
+
+    def _is_json(self, where: str, text: str) -> bool:
+        """Whether a line should be JSON: as the first one of its file is."""
+        if self._at_start or self._head is None:
+            return format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES
+        return not self._head.delimiter
 
     # CSV
 
@@ -105,7 +112,7 @@ class LineReader:
         self._at_start, self._first = False, []
         if counted and not head.named:
             self.notes.append(f"the line before {where} was left out: names or a row?")
-        if head.named or self._head is None:
+        if head.named or self._head is None or not self._head.delimiter:
             self._head, self._columns = head, None
             # What is missing is told at once; the rest is found out with the first row.
             self._chosen(where, head, [])

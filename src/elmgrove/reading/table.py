@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove.algebra import Categories, word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.cells import is_missing
-from elmgrove.reading.columns import Categories, Columns, Header, StillMissing, word_of
+from elmgrove.reading.columns import Columns, Header, StillMissing
 from elmgrove.reading.doubts import doubts_about
 from elmgrove.reading.formats import JSON_LINES, NPY, PARQUET, Opened, opened
 from elmgrove.reading.gaps import gaps_in
