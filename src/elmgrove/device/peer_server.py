@@ -1,11 +1,12 @@
-"""The server that other agents pull from: plain HTTP, in a thread of its own."""
+"""The listener: what other agents pull, and if there is a token for it the agent's control."""
 
 import hmac
+import ipaddress
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from collections.abc import Callable
+from urllib.parse import urlsplit
 
+from elmgrove.device.doors import Call, Door, Refusal, Said
 from elmgrove.errors import BadInput
 from elmgrove.exchange import PATH
 from elmgrove.federation import Member, bundle
@@ -16,20 +17,33 @@ class Listener:
 
     What the member learned since then stays on the device: the upload guard holds for peers as
     well. The connection is not encrypted; across networks that are not yours, use a tunnel.
+    With a ``control_token``, callers that have it are answered by ``control`` as well.
     """
 
-    def __init__(self, address: str, token: str | None) -> None:
+    def __init__(
+        self,
+        address: str,
+        token: str | None,
+        control_token: str = "",
+        control: Callable[[Call], Said] | None = None,
+    ) -> None:
         self._content = b""
         self._token = token
-        self._server = _bound(address, self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._control = control if control_token else None
+        self._control_token = control_token
+        host, _, port = address.rpartition(":")
+        self._names = {"localhost", host.lower(), socket.gethostname().lower()}
+        try:
+            self._door = Door((host.strip("[]"), int(port)), self._answer)
+        except OSError as error:
+            raise BadInput(
+                f"listen: {address}: {error.strerror}; choose another address"
+            ) from error
 
     @property
     def url(self) -> str:
         """The listener's address on this machine."""
-        host, port = self._server.server_address[:2]
+        host, port = self._door.address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
     def tell(self, member: Member) -> None:
@@ -39,48 +53,53 @@ class Listener:
 
     def close(self) -> None:
         """Stops listening."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._door.close()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        listener = self
+    def _answer(self, call: Call) -> Said:
+        if call.path != PATH:
+            return self._controlled(call)
+        if call.method != "GET":
+            raise Refusal("method-not-allowed", "GET it")
+        if self._token:
+            _require_token(call, self._token)
+        return Said(self._content, "application/octet-stream")
 
-        class Handler(BaseHTTPRequestHandler):
-            timeout = 30
+    def _controlled(self, call: Call) -> Said:
+        if self._control is None:
+            raise Refusal("not-found", f"there is {PATH}")
+        self._require_no_page(call)
+        _require_token(call, self._control_token)
+        return self._control(call)
 
-            def do_GET(self) -> None:
-                if self.path != PATH:
-                    self.send_error(404)
-                elif not listener._allows(self.headers.get("Authorization", "")):
-                    self.send_error(401)
-                else:
-                    self._send(listener._content)
+    def _require_no_page(self, call: Call) -> None:
+        """Refuses pages of a browser: those that say so, and those that come by a foreign name.
 
-            def _send(self, content: bytes) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "application/octet-stream")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                """Logs nothing: standard error is the agent's log."""
-
-        return Handler
-
-    def _allows(self, authorization: str) -> bool:
-        wanted = f"Bearer {self._token}"
-        return not self._token or hmac.compare_digest(authorization.encode(), wanted.encode())
+        Whoever owns a name can let it lead here: then a page of theirs is at home with the agent.
+        """
+        if "Origin" in call.headers:
+            raise Refusal("forbidden", "requests of pages (with an Origin) are not answered")
+        name = _name(call.headers.get("Host", ""))
+        if name not in self._names and not _is_number(name):
+            raise Refusal("forbidden", f"this agent is not called {name!r:.80}: use its number")
 
 
-def _bound(address: str, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    host, _, port = address.rpartition(":")
+def _require_token(call: Call, token: str) -> None:
+    given, wanted = call.headers.get("Authorization", ""), f"Bearer {token}"
+    if not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise Refusal("unauthorized", "send it as Authorization: Bearer ...")
 
-    class Bound(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
 
+def _name(host: str) -> str:
+    """The name in a Host header, without port and brackets."""
     try:
-        return Bound((host.strip("[]"), int(port)), handler)
-    except OSError as error:
-        raise BadInput(f"listen: {address}: {error.strerror}; choose another address") from error
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
