@@ -2,12 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable
 from typing import cast
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector import Verdict
+from elmgrove.device.hearing import Hearing
 from elmgrove.device.outlook import Company, Outlook
 from elmgrove.device.output import NobodyReads, Only, Verdicts, message
 from elmgrove.device.recipients import Alarms
@@ -20,9 +20,9 @@ from elmgrove.device.start import (
     member_like,
     require_width,
 )
-from elmgrove.device.sync import BackgroundSync, Syncing
+from elmgrove.device.sync import BackgroundSync, syncing_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Session, keyfile, open_exchange
+from elmgrove.exchange import Exchange, keyfile, open_exchange
 from elmgrove.federation import Member
 from elmgrove.storage import locked, save
 
@@ -32,8 +32,8 @@ log = logging.getLogger("elmgrove.device")
 SOURCE = "source"
 #: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
-#: Bad rows that are logged one by one; the rest are only counted.
-LOGGED = 10
+#: The member's note that says how many rows could be used.
+HEARING = "hearing"
 
 
 class Agent:
@@ -48,7 +48,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stopped = False
-        self._bad = 0
+        self._hearing = Hearing()
         self._work: Work | None = None
         self._first: list[Reading] = []
         self._first_rows = settings.first_rows
@@ -58,7 +58,10 @@ class Agent:
         self._stopped = True
 
     def run(self) -> None:
-        """Works until the rows end or ``stop`` is called, and saves in both cases."""
+        """Works until the rows end or ``stop`` is called, and saves in both cases.
+
+        Raises ``BadInput`` at the end of rows of which less than half could be used.
+        """
         # On a small machine a second thread costs more than it brings.
         with locked(self._settings.path), threadpool_limits(1, "blas"):
             member = member_from_state(self._settings)
@@ -67,7 +70,7 @@ class Agent:
             source = self._source(member)
             try:
                 if member is not None:
-                    self._work = Work(self._settings, member, source, exchange)
+                    self._work = self._working(member, source, exchange)
                 self._read(source, exchange)
                 self._end()
             except NobodyReads:
@@ -118,13 +121,14 @@ class Agent:
 
     def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
         if isinstance(item, Bad):
-            self._leave_out(item.where, item.reason)
+            self._hearing.leave_out(item.where, item.reason, whole=item.whole)
         elif item is not None and self._work is None:
+            self._hearing.use()
             self._first.append(item)
             if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
-        elif item is not None:
-            self._process(item, source)
+        elif item is not None and self._process(item, source):
+            self._hearing.use()
         if self._work is not None:
             self._work.step()
 
@@ -133,22 +137,23 @@ class Agent:
         rows, self._first = self._first, []
         if self._work is None and rows:
             member = member_for_rows(self._settings, [one.row for one in rows], source.names)
-            self._work = Work(self._settings, member, source, exchange)
+            self._work = self._working(member, source, exchange)
             for reading in rows:
                 self._process(reading, source)
 
-    def _process(self, reading: Reading, source: Source) -> None:
+    def _working(self, member: Member, source: Source, exchange: Exchange | None) -> "Work":
+        return Work(self._settings, member, source, exchange, self._hearing)
+
+    def _process(self, reading: Reading, source: Source) -> bool:
+        """Hands a row on; says whether it could be used."""
         assert self._work is not None
         require_width(source, self._work.member)
         try:
             self._work.process(reading)
         except BadInput as error:
-            self._leave_out(reading.where, str(error))
-
-    def _leave_out(self, where: str, reason: str) -> None:
-        self._bad += 1
-        if self._bad <= LOGGED:
-            log.warning("%s is left out: %s", where, reason)
+            self._hearing.leave_out(reading.where, str(error))
+            return False
+        return True
 
     def _end(self) -> None:
         if self._work is not None:
@@ -158,17 +163,24 @@ class Agent:
                 "stopped after %d rows, fewer than start_rows: nothing was learned",
                 len(self._first),
             )
-        if self._bad:
-            log.warning("%d bad rows were left out", self._bad)
+        self._hearing.end()
+        if not self._stopped:
+            self._hearing.require_heard()
 
 
 class Work:
     """What an agent does once it has a member: handles rows, saves, syncs, and tells others."""
 
     def __init__(
-        self, settings: Settings, member: Member, source: Source, exchange: Exchange | None
+        self,
+        settings: Settings,
+        member: Member,
+        source: Source,
+        exchange: Exchange | None,
+        hearing: Hearing,
     ) -> None:
         self.member = member
+        self.hearing = hearing
         self._settings = settings
         self._source = source
         self._bookmark: Bookmark | None = member.notes.get(SOURCE)
@@ -186,7 +198,7 @@ class Work:
             from elmgrove.device.peer_server import Listener
 
             self._listener = Listener(settings.listen, settings.peer_token)
-        syncing = _syncing(settings, member, exchange, self.save)
+        syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
             None
             if syncing is None
@@ -235,6 +247,7 @@ class Work:
         """Puts what was learned and the place in the source on disk, in one file."""
         if self._bookmark is not None:
             member.notes[SOURCE] = self._bookmark
+        member.notes[HEARING] = self.hearing.fields
         save(self._settings.path, member)
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
         self._outlook.tell_missing()
@@ -268,32 +281,3 @@ class Work:
     def _tell_peers(self) -> None:
         if self._listener is not None:
             self._listener.tell(self.member)
-
-
-def _syncing(
-    settings: Settings, member: Member, exchange: Exchange | None, save: Callable[[Member], None]
-) -> Syncing | None:
-    """Gives what the device syncs with: its exchange, its peers, or nothing."""
-    if exchange is not None:
-        return Session(
-            member,
-            exchange,
-            rule=settings.rule,
-            budget=settings.budget,
-            guarded=settings.guard,
-            save=save,
-        )
-    if not settings.peers and not settings.listen:
-        return None
-    # Here, for httpx again.
-    from elmgrove.exchange import PeerSession
-
-    return PeerSession(
-        member,
-        settings.peers,
-        token=settings.peer_token or None,
-        rule=settings.rule,
-        budget=settings.budget,
-        guarded=settings.guard,
-        save=save,
-    )

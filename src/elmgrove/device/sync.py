@@ -8,8 +8,10 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, Protocol
 
+from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import SyncReport
+from elmgrove.exchange import Exchange, Session, SyncReport
+from elmgrove.federation import Member
 
 log = logging.getLogger("elmgrove.device")
 
@@ -162,3 +164,32 @@ def _transfer(syncing: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
         under_way.set_result(syncing.transfer(outgoing))
     except BaseException as error:  # for the device's own thread to judge
         under_way.set_exception(error)
+
+
+def syncing_of(
+    settings: Settings, member: Member, exchange: Exchange | None, save: Callable[[Member], None]
+) -> Syncing | None:
+    """Gives what the device syncs with: its exchange, its peers, or nothing."""
+    if exchange is not None:
+        return Session(
+            member,
+            exchange,
+            rule=settings.rule,
+            budget=settings.budget,
+            guarded=settings.guard,
+            save=save,
+        )
+    if not settings.peers and not settings.listen:
+        return None
+    # Here, since it loads httpx, which takes time that most devices need not spend.
+    from elmgrove.exchange import PeerSession
+
+    return PeerSession(
+        member,
+        settings.peers,
+        token=settings.peer_token or None,
+        rule=settings.rule,
+        budget=settings.budget,
+        guarded=settings.guard,
+        save=save,
+    )

@@ -12,10 +12,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Bad(NamedTuple):
-    """A row that can't be used, and why."""
+    """A row, or a ``whole`` file, that can't be used, and why."""
 
     where: str
     reason: str
+    whole: bool = False
 
 
 class Records:
