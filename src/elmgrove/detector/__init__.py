@@ -7,6 +7,7 @@ from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.retune import TUNABLE, tune
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.windows import Choice, choose_window, require_window
@@ -17,6 +18,7 @@ __all__ = [
     "LEARNING",
     "MOST_PARTS",
     "TRUSTED",
+    "TUNABLE",
     "WATCHING",
     "AlarmRule",
     "Cause",
@@ -36,5 +38,6 @@ __all__ = [
     "choose_window",
     "pack_detector",
     "require_window",
+    "tune",
     "unpack_detector",
 ]

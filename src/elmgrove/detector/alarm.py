@@ -41,6 +41,12 @@ class Alarm:
         self.recent: deque[bool] = deque(maxlen=rule.n)
         self.quiet = 0
 
+    def set_rule(self, rule: AlarmRule) -> None:
+        """Goes on by another rule, with the rows that it remembers."""
+        self.rule = rule
+        self.recent = deque(self.recent, maxlen=rule.n)
+        self.quiet = min(self.quiet, rule.cooldown)
+
     def raised(self, strange: bool) -> bool:
         """Takes the next row in, and says whether to alarm now."""
         self.recent.append(strange)

@@ -136,6 +136,23 @@ class Gate:
 
     # What it decides by
 
+    def set_policy(self, policy: Threshold) -> None:
+        """Decides by another threshold from the next row on, by the scores up to now.
+
+        It goes on watching where there are scores enough, though counting begins again with
+        another rate (``Progress.restate``). Where there are not, it is learning.
+        """
+        old, self.policy = self.policy, policy
+        known = isinstance(old, FalseAlarmRate) and old.explains(self.recent)
+        if known and old.rate != policy.rate:
+            self.recent.settle_strays()
+        apart = _apart(policy, self.progress.window)
+        enough = self.recent.suit(policy.minimum, policy.capacity, apart)
+        self.progress.restate(policy.rate, policy.confidence)
+        if not enough:
+            self.progress.doubt()
+        self.expire()
+
     def adopted(self, rows: Array, scores: Array) -> None:
         """Takes in rows that were strange and are a new normal."""
         self.recent.accept_many(rows, scores)

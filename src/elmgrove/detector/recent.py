@@ -108,7 +108,32 @@ class Recent:
 
     def missing(self, scores: int) -> int:
         """Counts the rows to accept until the younger half of all has so many scores."""
-        return max(2 * scores - 1 - self.accepted, 0)
+        return max(2 * self.stride * scores - 1 - self.accepted, 0)
+
+    def suit(self, scores: int, capacity: int, apart: int) -> bool:
+        """Keeps what a threshold needs that counts so many scores at least; says if it has them.
+
+        Where those kept are so far between that new ones are there sooner, they are forgotten.
+        """
+        self.capacity, self._apart = capacity, apart
+        self.refused_at, self.burst_at = max(self.refused_at, -apart), max(self.burst_at, -apart)
+        if self.missing(scores) > max(2 * scores - 1, 0):
+            self.begin()
+        while len(self._scores) > capacity:
+            self._expire()
+        return not self.missing(scores)
+
+    def settle_strays(self) -> None:
+        """Takes those refused by a little for accepted ones, as far as they count.
+
+        Another threshold may lie above them: to that one they are rows like any others.
+        """
+        self._settle()
+        # Where a kept score would be, so that it stays as long as those do.
+        taken = [(when // self.stride * self.stride, score) for when, score in self._strays]
+        self._scores = deque(sorted([*self._scores, *taken], key=lambda entry: entry[0]))
+        self._strays.clear()
+        self.ordered = sorted(score for _, score in self._scores)
 
     @property
     def rows(self) -> Array:
