@@ -1,40 +1,27 @@
 """The control of a running agent: what is asked of it from outside, done by its own thread."""
 
-import hashlib
 import logging
 import os
 import queue
-import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
-from elmgrove.device.doors import Call, Door, Refusal, Said
+from elmgrove.device.doors import Call, Refusal, Said
+from elmgrove.device.listening import Listener, LocalSocket
+from elmgrove.device.settings import Settings
+from elmgrove.device.status import iso
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
 
 log = logging.getLogger("elmgrove.device")
 
 #: What the path of each action begins with.
-ROOT = "/v1/"
+CONTROL_ROOT = "/v1/"
 #: Seconds that a caller waits for its turn: an agent answers between two rows.
 TURN = 30.0
-
-
-def socket_places(state: Path) -> list[Path]:
-    """Names where the socket of the agent that has this state may be, the best place first.
-
-    Beside the state, as the lock is; in the system's folder for temporary files where that path is
-    too long for a socket, or the disk has none.
-    """
-    folder = Path(os.path.realpath(state.parent))
-    beside = folder / f".{state.name}.sock"
-    digest = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
-    return [beside, Path(tempfile.gettempdir()) / f"elmgrove-{digest}.sock"]
 
 
 class Control:
@@ -45,20 +32,35 @@ class Control:
     survives whatever happens next.
     """
 
-    def __init__(self, state: Path, source: str) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._asked: queue.SimpleQueue[tuple[Future[Any], str, Mapping[str, Any]]]
         self._asked = queue.SimpleQueue()
-        self._agent = {"pid": os.getpid(), "since": time.time(), "source": source}
+        self._agent = {"pid": os.getpid(), "since": iso(time.time()), "source": settings.source}
         #: What the agent waits for before it can begin; None once it has begun.
         self.waits_for: str | None = "its first rows"
         self._ended = False
-        self._door = self._opened(state)
+        self._listener = Listener.of(settings, self.answer) if settings.listen else None
+        self._local = LocalSocket(settings.path, self.answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        if self._listener is not None:
+            self._listener.close()
+        self._local.close()
+
+    def tell(self, member: Member) -> None:
+        """Gives other agents that pull what the member may tell them from now on."""
+        if self._listener is not None:
+            self._listener.tell(member)
 
     def answer(self, call: Call) -> Said:
         """Answers a caller, in the caller's thread; raises ``Refusal``."""
-        name = call.path.removeprefix(ROOT)
-        if not call.path.startswith(ROOT) or name not in ACTIONS:
-            raise Refusal("not-found", f"there are {', '.join(ROOT + one for one in ACTIONS)}")
+        name = call.path.removeprefix(CONTROL_ROOT)
+        if not call.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
+            raise Refusal("not-found", f"{CONTROL_ROOT} has {', '.join(ACTIONS)}")
         method = "POST" if ACTIONS[name].changes else "GET"
         if call.method != method:
             raise Refusal("method-not-allowed", f"{method} it")
@@ -74,19 +76,20 @@ class Control:
     ) -> None:
         """Does what callers wait for, in the agent's thread; quick if there is nothing.
 
-        ``live`` gives what an agent knows beyond its state, for the status.
+        ``live`` notes in the member what its status shows, and gives what only an agent knows.
         """
         while not self._asked.empty():
             future, name, asked = self._asked.get()
             if not future.set_running_or_notify_cancel():
                 continue
             try:
+                known = live()
                 said = perform(member, name, asked)
                 if ACTIONS[name].changes and not said[DRY_RUN]:
                     save(member)
                     log.info("%s: %s", name, " ".join(said["said"]))
                 if name == "status":
-                    said["agent"] = {**self._agent, **live()}
+                    said["agent"] = {**self._agent, **known}
             except ElmgroveError as error:
                 future.set_exception(Refusal("refused", str(error)))
             except BaseException as error:
@@ -96,11 +99,8 @@ class Control:
             else:
                 future.set_result(said)
 
-    def close(self) -> None:
-        """Closes the socket; those who still wait are told that the agent ends."""
-        if self._door is not None:
-            Path(self._door.address).unlink(missing_ok=True)
-            self._door.close()
+    def end(self) -> None:
+        """Tells callers from now on that the agent ends, and those who wait as well."""
         self._ended = True
         while not self._asked.empty():
             self._asked.get()[0].cancel()
@@ -119,17 +119,3 @@ class Control:
                 raise Refusal("busy", f"its turn did not come within {TURN:g} s") from None
             # It is under way: hanging up now would leave the caller in the dark.
             return future.result()
-
-    def _opened(self, state: Path) -> Door | None:
-        """Opens the socket; None where there can't be one."""
-        troubles = list[str]()
-        places = socket_places(state) if hasattr(socket, "AF_UNIX") else []
-        for place in places:
-            try:
-                # The state is locked, so no agent is behind a socket that is there.
-                place.unlink(missing_ok=True)
-                return Door(place, self.answer)
-            except OSError as error:
-                troubles.append(str(error))
-        log.info("no local socket, so no commands while it runs. %s", "; ".join(troubles))
-        return None

@@ -3,13 +3,13 @@
 import io
 import json
 import logging
-import os
 import selectors
 import socket
 import socketserver
 import threading
 import time
 from collections.abc import Callable, Mapping
+from email.message import Message
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ class Call(NamedTuple):
 
     method: str
     path: str
-    headers: Mapping[str, str]
+    headers: Message
     read: Callable[[], bytes]
 
     def json(self) -> dict[str, Any]:
@@ -138,17 +138,17 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, address: Path | tuple[str, int], answer: Callable[[Call], Said]) -> None:
         self.answer = answer
         self._callers = threading.Semaphore(MOST_CALLERS)
-        local = isinstance(address, Path)
-        if local:
+        if isinstance(address, Path):
             self.address_family = socket.AF_UNIX
         elif ":" in address[0]:
             self.address_family = socket.AF_INET6
-        super().__init__(str(address) if local else address, _Handler, bind_and_activate=False)
+        where: Any = str(address) if isinstance(address, Path) else address
+        super().__init__(where, _Handler, bind_and_activate=False)
         try:
             self.server_bind()
-            if local:
+            if isinstance(address, Path):
                 # Nobody can connect before the next step: there is no moment for others.
-                os.chmod(address, 0o600)
+                address.chmod(0o600)
             self.server_activate()
         except BaseException:
             self.server_close()

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from elmgrove.federation import Member, borrowed_by
@@ -24,7 +25,7 @@ def mark_state(member: Member, now: float | None = None) -> None:
 def status_of(member: Member) -> dict[str, Any]:
     """Gathers how a device is doing; what is not known is None, as is a threshold while learning.
 
-    Times are seconds since 1970.
+    Times are in ISO 8601, UTC.
     """
     detector, merged = member.detector, member.merged
     seen = detector.progress.seen
@@ -51,10 +52,21 @@ def status_of(member: Member) -> dict[str, Any]:
         "borrows": asdict(borrowed_by(member)),
         "shared": None if member.published is None else member.published.learned,
         "rows": member.notes.get(HEARING),
-        "sync": member.notes.get(SYNC),
+        "sync": _timed(member.notes.get(SYNC)),
     }
 
 
-def _since(noted: Mapping[str, Any] | None, state: str) -> float | None:
+def iso(seconds: float | None) -> str | None:
+    """Writes a time for JSON; None where there is none."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _since(noted: Mapping[str, Any] | None, state: str) -> str | None:
     """When the state became what it is; None if it was another when that was last noted."""
-    return noted["since"] if noted is not None and noted["state"] == state else None
+    return iso(noted["since"]) if noted is not None and noted["state"] == state else None
+
+
+def _timed(sync: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if sync is None else {**sync, "time": iso(sync["time"]), "next": iso(sync["next"])}

@@ -1,15 +1,23 @@
-"""The listener: what other agents pull, and if there is a token for it the agent's control."""
+"""Where an agent listens: at a local socket, and if it is told to at a port for others."""
 
+import hashlib
 import hmac
 import ipaddress
+import logging
+import os
 import socket
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from elmgrove.device.doors import Call, Door, Refusal, Said
+from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import PATH
 from elmgrove.federation import Member, bundle
+
+log = logging.getLogger("elmgrove.device")
 
 
 class Listener:
@@ -17,20 +25,24 @@ class Listener:
 
     What the member learned since then stays on the device: the upload guard holds for peers as
     well. The connection is not encrypted; across networks that are not yours, use a tunnel.
-    With a ``control_token``, callers that have it are answered by ``control`` as well.
+    Callers that have the ``control_token`` are answered by ``control`` as well, if there is one;
+    unless ``pulled``, by nothing else.
     """
 
     def __init__(
         self,
         address: str,
         token: str | None,
-        control_token: str = "",
         control: Callable[[Call], Said] | None = None,
+        control_token: str = "",
+        *,
+        pulled: bool = True,
     ) -> None:
         self._content = b""
         self._token = token
-        self._control = control if control_token else None
+        self._control = control
         self._control_token = control_token
+        self._pulled = pulled
         host, _, port = address.rpartition(":")
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         try:
@@ -39,6 +51,17 @@ class Listener:
             raise BadInput(
                 f"listen: {address}: {error.strerror}; choose another address"
             ) from error
+
+    @classmethod
+    def of(cls, settings: Settings, control: Callable[[Call], Said]) -> "Listener":
+        """Listens as the settings say: in a federation with a server nobody pulls."""
+        return cls(
+            settings.listen,
+            settings.peer_token,
+            control if settings.control_token else None,
+            settings.control_token,
+            pulled=not settings.exchange,
+        )
 
     @property
     def url(self) -> str:
@@ -56,7 +79,7 @@ class Listener:
         self._door.close()
 
     def _answer(self, call: Call) -> Said:
-        if call.path != PATH:
+        if call.path != PATH or not self._pulled:
             return self._controlled(call)
         if call.method != "GET":
             raise Refusal("method-not-allowed", "GET it")
@@ -66,7 +89,7 @@ class Listener:
 
     def _controlled(self, call: Call) -> Said:
         if self._control is None:
-            raise Refusal("not-found", f"there is {PATH}")
+            raise Refusal("not-found", f"there is {PATH} alone")
         self._require_no_page(call)
         _require_token(call, self._control_token)
         return self._control(call)
@@ -74,13 +97,51 @@ class Listener:
     def _require_no_page(self, call: Call) -> None:
         """Refuses pages of a browser: those that say so, and those that come by a foreign name.
 
-        Whoever owns a name can let it lead here: then a page of theirs is at home with the agent.
+        The owner of a name can let it lead here: then a page of theirs is at home with the agent.
         """
         if "Origin" in call.headers:
             raise Refusal("forbidden", "requests of pages (with an Origin) are not answered")
         name = _name(call.headers.get("Host", ""))
         if name not in self._names and not _is_number(name):
             raise Refusal("forbidden", f"this agent is not called {name!r:.80}: use its number")
+
+
+class LocalSocket:
+    """The socket for commands on this machine: only the owner of the state may use it.
+
+    Where there can be none, the agent goes on without.
+    """
+
+    def __init__(self, state: Path, control: Callable[[Call], Said]) -> None:
+        self._door: Door | None = None
+        troubles = list[str]()
+        for place in socket_places(state) if hasattr(socket, "AF_UNIX") else ():
+            try:
+                # The state is locked, so no agent is behind a socket that is there.
+                place.unlink(missing_ok=True)
+                self._door = Door(place, control)
+                return
+            except OSError as error:
+                troubles.append(str(error))
+        log.info("no local socket, so no commands while it runs. %s", "; ".join(troubles))
+
+    def close(self) -> None:
+        """Stops listening, and removes the socket."""
+        if self._door is not None:
+            Path(self._door.address).unlink(missing_ok=True)
+            self._door.close()
+
+
+def socket_places(state: Path) -> list[Path]:
+    """Names where the socket of the agent that has this state may be, the best place first.
+
+    Beside the state, as the lock is; in the system's folder for temporary files where that path is
+    too long for a socket, or the disk has none.
+    """
+    folder = Path(os.path.realpath(state.parent))
+    beside = folder / f".{state.name}.sock"
+    digest = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
+    return [beside, Path(tempfile.gettempdir()) / f"elmgrove-{digest}.sock"]
 
 
 def _require_token(call: Call, token: str) -> None:
