@@ -1,11 +1,13 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.alarm import AlarmRule, When
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
+from elmgrove.detector.events import Events
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.retune import TUNABLE, tune
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
@@ -15,8 +17,10 @@ from elmgrove.detector.windows import Choice, choose_window, require_window
 __all__ = [
     "ASSIGNMENTS",
     "CHANGING",
+    "ENDED",
     "LEARNING",
     "MOST_PARTS",
+    "OPENED",
     "TRUSTED",
     "TUNABLE",
     "WATCHING",
@@ -25,19 +29,25 @@ __all__ = [
     "Choice",
     "Detector",
     "Elsewhere",
+    "Event",
+    "Events",
     "FalseAlarmRate",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
+    "News",
     "Other",
     "Part",
     "PatternRule",
     "Progress",
     "Threshold",
     "Verdict",
+    "When",
     "choose_window",
+    "json_when",
     "pack_detector",
     "require_window",
     "tune",
     "unpack_detector",
+    "when_text",
 ]

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from typing import Any, cast
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -10,8 +10,7 @@ from elmgrove.detector import Verdict
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
 from elmgrove.device.outlook import Company, Outlook
-from elmgrove.device.output import NobodyReads, Only, Verdicts, message
-from elmgrove.device.recipients import Alarms
+from elmgrove.device.output import NobodyReads, Output
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
 from elmgrove.device.start import (
@@ -199,10 +198,7 @@ class Work:
         self._where: str | None = None
         self._updated = False
         self._saved_at = time.monotonic()
-        self._verdicts = (
-            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
-        )
-        self._alarms = Alarms(settings)
+        self._output = Output(settings, member)
         self._outlook, company = Outlook(member.detector), Company(member)
         syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
@@ -218,8 +214,12 @@ class Work:
         if not reading.follows:
             detector.interrupt()
         try:
+            # Where the data have no time, the clock has.
+            when = time.time() if reading.time is None else reading.time
             sampled = detector.basis.spectrum is not None
-            verdicts = detector.observe_many([row]) if sampled else [detector.observe(row)]
+            verdicts = (
+                detector.observe_many([row], [when]) if sampled else [detector.observe(row, when)]
+            )
         except BadInput:
             detector.interrupt()
             raise
@@ -229,16 +229,10 @@ class Work:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
-        self._outlook.follow(verdict)
+        news = self.member.detector.events.take_news()
+        self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news)
         mark_state(self.member, verdict.time)
-        wanted = self._verdicts is not None and self._verdicts.wants(verdict)
-        if wanted or verdict.alarm:
-            causes = self.member.detector.causes(verdict) if verdict.strange else []
-            said = {"device": self.member.name, **message(where, verdict, causes)}
-            if self._verdicts is not None and wanted:
-                self._verdicts.write(said)
-            if verdict.alarm:
-                self._alarms.raise_(said)
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
@@ -280,9 +274,7 @@ class Work:
         """Closes files and connections, and ends threads."""
         if self._sync is not None:
             self._sync.close()
-        if self._verdicts is not None:
-            self._verdicts.close()
-        self._alarms.close(PATIENCE)
+        self._output.close(PATIENCE)
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
