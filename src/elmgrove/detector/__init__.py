@@ -8,6 +8,7 @@ from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.retune import TUNABLE, tune
+from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.windows import Choice, choose_window, require_window
@@ -29,6 +30,7 @@ __all__ = [
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
+    "Noticed",
     "Other",
     "Part",
     "PatternRule",
@@ -36,8 +38,10 @@ __all__ = [
     "Threshold",
     "Verdict",
     "choose_window",
+    "errors_in_words",
     "pack_detector",
     "require_window",
+    "smallest_errors",
     "tune",
     "unpack_detector",
 ]
