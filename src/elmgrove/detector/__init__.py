@@ -10,6 +10,7 @@ from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.retune import TUNABLE, tune
+from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.windows import Choice, choose_window, require_window
@@ -36,6 +37,7 @@ __all__ = [
     "Flagged",
     "MeanSigma",
     "News",
+    "Noticed",
     "Other",
     "Part",
     "PatternRule",
@@ -44,9 +46,11 @@ __all__ = [
     "Verdict",
     "When",
     "choose_window",
+    "errors_in_words",
     "json_when",
     "pack_detector",
     "require_window",
+    "smallest_errors",
     "tune",
     "unpack_detector",
     "when_text",
