@@ -160,12 +160,16 @@ def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
 
 def test_drop_by_drop_is_slow_as_well(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doors, "SECONDS", 1.0)
-    with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
-        with pytest.raises(ConnectionError):
-            # Far more than it would take if each drop gave it another second.
+
+    def drip() -> None:
+        """Sends for far longer than it would take if each drop gave it another second."""
+        with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
             for _ in range(600):
                 connection.sendall(b"x")
                 time.sleep(0.1)
+
+    with pytest.raises(ConnectionError):
+        drip()
     assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
 
 

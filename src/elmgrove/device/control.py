@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, Self
 
+from elmgrove.detector import json_when
 from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
 from elmgrove.device.doors import Call, Refusal, Said
 from elmgrove.device.listening import Listener, LocalSocket
 from elmgrove.device.settings import Settings
-from elmgrove.device.status import iso
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
 
@@ -35,7 +35,11 @@ class Control:
     def __init__(self, settings: Settings) -> None:
         self._asked: queue.SimpleQueue[tuple[Future[Any], str, Mapping[str, Any]]]
         self._asked = queue.SimpleQueue()
-        self._agent = {"pid": os.getpid(), "since": iso(time.time()), "source": settings.source}
+        self._agent = {
+            "pid": os.getpid(),
+            "since": json_when(float(round(time.time()))),
+            "source": settings.source,
+        }
         #: What the agent waits for before it can begin; None once it has begun.
         self.waits_for: str | None = "its first rows"
         self._ended = False

@@ -4,14 +4,16 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
+from elmgrove.detector import json_when
 from elmgrove.federation import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
 #: many rows could be used; what the last sync said.
 STATE, HEARING, SYNC = "state", "hearing", "sync"
+#: Events that ended and are shown.
+LAST = 3
 
 
 def mark_state(member: Member, now: float | None = None) -> None:
@@ -28,7 +30,7 @@ def status_of(member: Member) -> dict[str, Any]:
     Times are in ISO 8601, UTC.
     """
     detector, merged = member.detector, member.merged
-    seen = detector.progress.seen
+    seen, events = detector.progress.seen, detector.events
     return {
         "name": member.name,
         "learned": detector.learned,
@@ -45,6 +47,8 @@ def status_of(member: Member) -> dict[str, Any]:
             "band": list(seen.band),
         },
         "quarantine": len(detector.quarantine),
+        "event": None if events.open is None else events.open.fields,
+        "last_events": [event.fields for event in events.closed[-LAST:]],
         "alarm": member.policy,
         "others": len(member.ledger) if merged is None else merged.devices,
         "groups": None if merged is None else len(merged.labels),
@@ -56,17 +60,17 @@ def status_of(member: Member) -> dict[str, Any]:
     }
 
 
-def iso(seconds: float | None) -> str | None:
-    """Writes a time for JSON; None where there is none."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
 def _since(noted: Mapping[str, Any] | None, state: str) -> str | None:
     """When the state became what it is; None if it was another when that was last noted."""
-    return iso(noted["since"]) if noted is not None and noted["state"] == state else None
+    return _iso(noted["since"]) if noted is not None and noted["state"] == state else None
 
 
 def _timed(sync: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if sync is None else {**sync, "time": iso(sync["time"]), "next": iso(sync["next"])}
+    if sync is None:
+        return None
+    return {**sync, "time": _iso(sync["time"]), "next": _iso(sync["next"])}
+
+
+def _iso(seconds: float | None) -> str | None:
+    # In whole seconds, which is how precisely anybody looks.
+    return None if seconds is None else str(json_when(float(round(seconds))))
