@@ -3,6 +3,8 @@
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import Drift, Relation, Shift
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
@@ -22,6 +24,8 @@ __all__ = [
     "Cause",
     "Choice",
     "Detector",
+    "Drift",
+    "DriftWatch",
     "Elsewhere",
     "FalseAlarmRate",
     "FixedThreshold",
@@ -31,6 +35,8 @@ __all__ = [
     "Part",
     "PatternRule",
     "Progress",
+    "Relation",
+    "Shift",
     "Threshold",
     "Verdict",
     "choose_window",

@@ -32,7 +32,9 @@ def pack_detector(detector: Detector) -> Packed:
         **detector.gate.fields,
     }
     last = detector.preparation.arrays
-    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last}
+    watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
+    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **sums}
+    return {**fields, **watch}, kept
 
 
 def unpack_detector(
@@ -62,4 +64,6 @@ def unpack_detector(
     detector.gate.restore(fields, arrays)
     detector.quarantine.restore(fields, arrays)
     detector.preparation.restore(arrays)
+    if "drift" in fields:
+        detector.watch_drift().restore(fields, arrays)
     return detector
