@@ -3,6 +3,8 @@
 from elmgrove.detector.alarm import AlarmRule, When
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import Drift, Relation, Shift
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
@@ -29,6 +31,8 @@ __all__ = [
     "Cause",
     "Choice",
     "Detector",
+    "Drift",
+    "DriftWatch",
     "Elsewhere",
     "Event",
     "Events",
@@ -42,6 +46,8 @@ __all__ = [
     "Part",
     "PatternRule",
     "Progress",
+    "Relation",
+    "Shift",
     "Threshold",
     "Verdict",
     "When",
