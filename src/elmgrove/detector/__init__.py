@@ -1,7 +1,13 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule
-from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.archive import (
+    MERGED,
+    STATE_FORMAT,
+    pack_detector,
+    pack_state,
+    unpack_detector,
+)
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
@@ -17,7 +23,9 @@ __all__ = [
     "ASSIGNMENTS",
     "CHANGING",
     "LEARNING",
+    "MERGED",
     "MOST_PARTS",
+    "STATE_FORMAT",
     "TRUSTED",
     "TUNABLE",
     "WATCHING",
@@ -40,6 +48,7 @@ __all__ = [
     "choose_window",
     "errors_in_words",
     "pack_detector",
+    "pack_state",
     "require_window",
     "smallest_errors",
     "tune",
