@@ -58,7 +58,7 @@ def test_a_detector_goes_on_from_its_file_as_if_nothing_had_been(settings: dict[
     # The running inverse of a loss is computed again, and so is its rounding.
     assert all(one == replace(other, score=one.score) for one, other in pairs)
     assert kept.score_many(new) == pytest.approx(detector.score_many(new), rel=1e-4)
-    assert kept.evidence.close_to(detector.evidence, 0.0)
+    assert kept.evidence.close_to(detector.evidence)
     assert stat.S_IMODE(Path("fan.elm").stat().st_mode) == 0o600
 
 
