@@ -87,7 +87,7 @@ def test_what_the_command_learned_is_a_detector_here(elmgrove: Elmgrove) -> None
     # And Python has the command's defaults.
     mine = taught()
     assert kept.basis.fingerprint == mine.basis.fingerprint
-    for what in ("gate.policy", "gate.alarm.rule", "gate.warmup", "patterns", "model.forgetting"):
+    for what in ("gate.policy", "events.rule", "gate.warmup", "patterns", "model.forgetting"):
         one, other = kept, mine
         for name in what.split("."):
             one, other = getattr(one, name), getattr(other, name)

@@ -1,6 +1,6 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.alarm import AlarmRule, When
 from elmgrove.detector.archive import (
     MERGED,
     STATE_FORMAT,
@@ -10,8 +10,10 @@ from elmgrove.detector.archive import (
 )
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
+from elmgrove.detector.events import Events
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.retune import TUNABLE, tune
 from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
@@ -22,9 +24,11 @@ from elmgrove.detector.windows import Choice, choose_window, require_window
 __all__ = [
     "ASSIGNMENTS",
     "CHANGING",
+    "ENDED",
     "LEARNING",
     "MERGED",
     "MOST_PARTS",
+    "OPENED",
     "STATE_FORMAT",
     "TRUSTED",
     "TUNABLE",
@@ -34,10 +38,13 @@ __all__ = [
     "Choice",
     "Detector",
     "Elsewhere",
+    "Event",
+    "Events",
     "FalseAlarmRate",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
+    "News",
     "Noticed",
     "Other",
     "Part",
@@ -45,12 +52,15 @@ __all__ = [
     "Progress",
     "Threshold",
     "Verdict",
+    "When",
     "choose_window",
     "errors_in_words",
+    "json_when",
     "pack_detector",
     "pack_state",
     "require_window",
     "smallest_errors",
     "tune",
     "unpack_detector",
+    "when_text",
 ]

@@ -156,14 +156,14 @@ class Detector(Keeping):
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score)
             self.quarantine.run = 0
-        return Verdict(
+        verdict = Verdict(
             answer.score,
             decision.limit,
             decision.strange,
             known,
             anomalous,
             not decision.strange,
-            gate.alarms(decision, anomalous),
+            False,
             decision.state,
             promoted,
             answer.pattern,
@@ -173,9 +173,15 @@ class Detector(Keeping):
             self.basis,
             time,
         )
+        events = self.events
+        events.row += 1
+        if anomalous or events.running is not None:
+            events.follow(verdict, gate.state, self.causes)
+        return verdict
 
     def _unjudged(self, time: float | None) -> Verdict:
         """The verdict on a row that completes no window yet."""
+        self.events.row += 1
         x = self.preparation.partial
         state, score, (x, view) = self.state, score_of(self.model, x), view_of(self.model, x)
         limit, seen = self.threshold, self.progress.seen

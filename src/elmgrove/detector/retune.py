@@ -51,7 +51,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     _require_tunable(given)
     before, was = _settings(detector), _outcome(detector)
     policy = _policy(detector.gate.policy, given)
-    alarm = _alarm(detector.gate.alarm.rule, given)
+    alarm = _alarm(detector.events.rule, given)
     promote_after = detector.quarantine.promote_after
     if "promote_after" in given:
         # 0 is how a setting says None.
@@ -64,7 +64,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
 
     if policy != detector.gate.policy:
         detector.gate.set_policy(policy)
-    detector.gate.alarm.set_rule(alarm)
+    detector.events.rule = alarm
     detector.quarantine.promote_after = promote_after
     if isinstance(detector.model, Mixture) and rule is not None:
         detector.patterns = rule
@@ -111,7 +111,7 @@ def _alarm(rule: AlarmRule, given: Mapping[str, Any]) -> AlarmRule:
 
 def _settings(detector: Detector) -> dict[str, float | None]:
     """All that can be tuned, as it is."""
-    policy, rule = detector.gate.policy, detector.gate.alarm.rule
+    policy, rule = detector.gate.policy, detector.events.rule
     return {
         "rate": policy.rate,
         "confidence": None if policy.rate is None else policy.confidence,
