@@ -9,6 +9,8 @@ from elmgrove.detector.archive import (
     unpack_detector,
 )
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import Drift, Relation, Shift
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
@@ -37,6 +39,8 @@ __all__ = [
     "Cause",
     "Choice",
     "Detector",
+    "Drift",
+    "DriftWatch",
     "Elsewhere",
     "Event",
     "Events",
@@ -50,6 +54,8 @@ __all__ = [
     "Part",
     "PatternRule",
     "Progress",
+    "Relation",
+    "Shift",
     "Threshold",
     "Verdict",
     "When",

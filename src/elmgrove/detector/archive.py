@@ -41,7 +41,9 @@ def pack_detector(detector: Learner) -> Packed:
         **detector.events.fields,
     }
     last = detector.preparation.arrays
-    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last}
+    watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
+    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **sums}
+    return {**fields, **watch}, kept
 
 
 def unpack_detector(
@@ -72,6 +74,8 @@ def unpack_detector(
     detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)
     detector.preparation.restore(arrays)
+    if "drift" in fields:
+        detector.watch_drift().restore(fields, arrays)
     return detector
 
 

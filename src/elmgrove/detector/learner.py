@@ -20,6 +20,7 @@ from elmgrove.algebra import (
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
 from elmgrove.detector.gate import Gate
@@ -93,6 +94,8 @@ class Learner:
         self.elsewhere, self.excused = Elsewhere(basis, ()), True
         #: What others lend: how readings move together.
         self.loan: Moments | None = None
+        #: What finds out whether rows become others, for good; None where nobody asked for it.
+        self.drift: DriftWatch | None = None
         # For a small matrix even asking for one thread takes longer than the product.
         large = layer.units * basis.inputs > _SMALL
         self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
@@ -237,6 +240,12 @@ class Learner:
                 self.gate.learned(block, scores)
                 inputs = inputs[len(block) :]
         self.gate.expire()
+
+    def watch_drift(self) -> DriftWatch:
+        """Makes the watch over drift, if there is none yet; verdicts are given to its ``follow``."""
+        if self.drift is None:
+            self.drift = DriftWatch(self.gate, lambda: self.model)
+        return self.drift
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""

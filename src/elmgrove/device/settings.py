@@ -61,8 +61,13 @@ class Settings:
     peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
         default_factory=list
     )
-    listen: Annotated[str, "host:port on which other agents may pull.", FLEET] = ""
+    listen: Annotated[
+        str, "host:port on which others may pull, and those with control_token ask and tell.", FLEET
+    ] = ""
     peer_token: Annotated[str, "The secret of agents that pull from each other.", FLEET] = ""
+    control_token: Annotated[
+        str, "The secret of those who may ask and tell this agent there; '' = nobody.", FLEET
+    ] = ""
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
@@ -153,12 +158,7 @@ class Settings:
         _require_choice("score", self.score, SCORES)
         if self.alarm:
             _require_choice("alarm", self.alarm, POLICIES)
-        if self.exchange and (self.peers or self.listen):
-            raise BadInput("exchange and peers: what comes by both would count twice; choose one")
-        if self.listen and not _is_address(self.listen):
-            raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
-        if self.listen and not self.peer_token and not _is_loopback(self.listen):
-            raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+        self._require_listening()
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
@@ -171,6 +171,18 @@ class Settings:
         for limit in ("save_rows", "start_rows", "save_seconds"):
             if not getattr(self, limit) > 0:
                 raise BadInput(f"{limit} must be above 0")
+
+    def _require_listening(self) -> None:
+        """Raises unless it is clear who may pull, and who may ask and tell."""
+        if self.exchange and (self.peers or (self.listen and not self.control_token)):
+            raise BadInput("exchange and peers: what comes by both would count twice; choose one")
+        if self.listen and not _is_address(self.listen):
+            raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
+        pulled = self.listen and not self.exchange
+        if pulled and not self.peer_token and not _is_loopback(self.listen):
+            raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+        if self.control_token and self.control_token == self.peer_token:
+            raise BadInput("control_token: other agents know the peer_token; choose another")
 
     @property
     def own_name(self) -> str:

@@ -1,6 +1,6 @@
-"""Reading and writing disks: files that are whole or not there, their bytes, tables of rows."""
+"""Reading and writing disks: files that are written whole or not at all, and sealed bytes."""
 
-from elmgrove.storage.disk import FilePath, as_path, load, locked, save, write
+from elmgrove.storage.disk import FilePath, InUse, as_path, load, locked, save, write
 from elmgrove.storage.sealed import (
     format_of,
     head_of,
@@ -9,20 +9,15 @@ from elmgrove.storage.sealed import (
     unpacking,
     unseal,
 )
-from elmgrove.storage.tables import NOT_TEXT, Columns, Head, Table, read_table
 
 __all__ = [
-    "NOT_TEXT",
-    "Columns",
     "FilePath",
-    "Head",
-    "Table",
+    "InUse",
     "as_path",
     "format_of",
     "head_of",
     "load",
     "locked",
-    "read_table",
     "require_written_as",
     "save",
     "seal",

@@ -21,6 +21,10 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 
 
+class InUse(BadInput):
+    """A file that another process keeps others from changing."""
+
+
 class Content(Protocol):
     """Something that can be saved: its bytes, and whether only their owner may read them."""
 
@@ -60,7 +64,7 @@ def load(path: Path, read: Callable[[bytes], T]) -> T:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes from changing a file inside ``with``; ``BadInput`` if one has it.
+    """Keeps other processes from changing a file inside ``with``; ``InUse`` if one has it.
 
     The process holds a file beside it (``.fan-1.elm.lock``), so the lock is free again when the
     process ends, in whatever way. Where the system has no such locks, nothing is prevented.
@@ -114,7 +118,7 @@ def _held(lock: Path, path: Path) -> BinaryIO:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.close()
-            raise BadInput(
+            raise InUse(
                 f"{path} is in use by another process (a running agent?); stop it first"
             ) from error
         # The process that held it before may have removed it between the two steps.

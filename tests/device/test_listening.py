@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from elmgrove.device.peer_server import Listener
+from elmgrove.device.listening import Listener
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized, Unreachable
 from elmgrove.exchange.peers import PATH, pull
@@ -89,7 +89,8 @@ def test_there_is_nothing_else(listener: Listener, member: Member) -> None:
     listener.tell(member)
     assert httpx.get(listener.url + "/").status_code == 404
     assert httpx.get(f"{listener.url}{PATH}/../x").status_code == 404
-    assert httpx.post(listener.url + PATH).status_code == 501
+    assert httpx.post(listener.url + PATH).status_code == 405
+    assert httpx.get(listener.url + "/v1/status").status_code == 404
     answer = httpx.get(listener.url + PATH)
     assert [entry_from_bytes(blob) for blob in unbundle(answer.content)] == member.ledger.entries
 
