@@ -48,7 +48,8 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
     assert detector.threshold > before
     assert said == [
         "rate: 0.002, before 0.01",
-        f"scores above {detector.threshold:.4g} are strange, before {before:.4g}",
+        f"scores above {detector.threshold:.4g} are strange, 3 of the 2,000 kept; "
+        f"before: {before:.4g}, 19",
     ]
     # As if it had been stated from the start.
     assert detector.threshold == taught(threshold=FalseAlarmRate(0.002)).threshold
@@ -153,7 +154,7 @@ def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -
     assert "learning:" in said[-1]
     said = tune(detector, confidence=0)
     assert detector.state == WATCHING
-    assert said[-1].endswith("before none was (learning)")
+    assert said[-1].endswith("before: none (learning)")
 
 
 def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
