@@ -48,7 +48,8 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
     assert detector.threshold > before
     assert said == [
         "rate: 0.002, before 0.01",
-        f"scores above {detector.threshold:.4g} are strange, before {before:.4g}",
+        f"scores above {detector.threshold:.4g} are strange, 3 of the 2,000 kept; "
+        f"before: {before:.4g}, 19",
     ]
     # As if it had been stated from the start.
     assert detector.threshold == taught(threshold=FalseAlarmRate(0.002)).threshold
@@ -153,7 +154,7 @@ def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -
     assert "learning:" in said[-1]
     said = tune(detector, confidence=0)
     assert detector.state == WATCHING
-    assert said[-1].endswith("before none was (learning)")
+    assert said[-1].endswith("before: none (learning)")
 
 
 def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
@@ -168,20 +169,23 @@ def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
 
 
 def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
-    detector = taught(alarm=AlarmRule(1, 1, 0))
-    strange = np.full(COLUMNS, 6.0)
+    detector = taught(alarm=AlarmRule(3, 5, 60))
+    strange, normal = np.full(COLUMNS, 6.0), np.zeros(COLUMNS)
     threshold = detector.threshold
-    assert detector.observe(strange).alarm
-    assert tune(detector, alarm_k=2, alarm_n=3, alarm_cooldown=4) == [
-        "alarm_k: 2, before 1",
-        "alarm_n: 3, before 1",
-        "alarm_cooldown: 4, before 0",
+    assert not detector.observe(strange).alarm
+    assert tune(detector, alarm_k=2, alarm_cooldown=8) == [
+        "alarm_k: 2, before 3",
+        "alarm_cooldown: 8, before 60",
     ]
     assert detector.threshold == threshold
     assert detector.state == WATCHING
     # The row before counts.
-    assert [detector.observe(strange).alarm for _ in range(5)] == [True, *4 * [False]]
-    tune(detector, alarm_cooldown=0)
+    assert detector.observe(strange).alarm
+    for _ in range(8):
+        detector.observe(normal)
+    assert detector.events.open is None
+    assert not detector.observe(strange).alarm
+    tune(detector, alarm_k=1, alarm_n=1)
     assert detector.observe(strange).alarm
 
 

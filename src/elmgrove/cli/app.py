@@ -18,6 +18,7 @@ from elmgrove.errors import ElmgroveError, MissingExtra
 COMMANDS = {
     "learn": "elmgrove.cli.learn:learn",
     "score": "elmgrove.cli.score:score",
+    "tune": "elmgrove.cli.tune:tune",
     "share": "elmgrove.cli.exchange:share",
     "merge": "elmgrove.cli.exchange:merge",
     "forget": "elmgrove.cli.exchange:forget",

@@ -11,14 +11,7 @@ from rich.table import Table as Grid
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.cli.status import flagged, what_others_are
 from elmgrove.device import status_of
-from elmgrove.federation import (
-    EVIDENCE_FORMAT,
-    STATE_FORMAT,
-    Contribution,
-    Member,
-    borrowed_by,
-    format_of,
-)
+from elmgrove.federation import EVIDENCE_FORMAT, STATE_FORMAT, Contribution, Member, borrowed_by
 from elmgrove.rounds import (
     CLASSIFIER_FORMAT,
     COMPACT_FORMAT,
@@ -26,7 +19,7 @@ from elmgrove.rounds import (
     CompactClassifier,
     CompactModel,
 )
-from elmgrove.storage import load
+from elmgrove.storage import format_of, load
 
 #: What a file of Elmgrove's may hold.
 Content = Member | Contribution | CompactModel | CompactClassifier

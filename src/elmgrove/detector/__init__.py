@@ -1,7 +1,13 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule, When
-from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.archive import (
+    MERGED,
+    STATE_FORMAT,
+    pack_detector,
+    pack_state,
+    unpack_detector,
+)
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import Drift, Relation, Shift
 from elmgrove.detector.drift_watch import DriftWatch
@@ -22,8 +28,10 @@ __all__ = [
     "CHANGING",
     "ENDED",
     "LEARNING",
+    "MERGED",
     "MOST_PARTS",
     "OPENED",
+    "STATE_FORMAT",
     "TRUSTED",
     "TUNABLE",
     "WATCHING",
@@ -55,6 +63,7 @@ __all__ = [
     "errors_in_words",
     "json_when",
     "pack_detector",
+    "pack_state",
     "require_window",
     "smallest_errors",
     "tune",

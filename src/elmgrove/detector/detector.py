@@ -8,7 +8,8 @@ import numpy as np
 
 from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
-from elmgrove.detector.learner import BLOCK, Learner
+from elmgrove.detector.keeping import Keeping
+from elmgrove.detector.learner import BLOCK
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.progress import LEARNING, Progress
 from elmgrove.detector.verdict import Cause, Verdict, explained
@@ -18,7 +19,7 @@ from elmgrove.detector.views import score_of, view_of
 _LEVEL = 0.95
 
 
-class Detector(Learner):
+class Detector(Keeping):
     """Learns what normal rows look like, and says how strange a row is.
 
     With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
@@ -60,14 +61,6 @@ class Detector(Learner):
     >>> detector.observe(idle[0]).pattern != detector.observe(busy[0]).pattern
     True
     """
-
-    def __repr__(self) -> str:
-        layer = self.basis.layer
-        window = f", window {self.basis.window}" if self.basis.window > 1 else ""
-        return (
-            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units"
-            f"{window}, {self.learned} rows learned, {self.state}>"
-        )
 
     # Watching a stream
 

@@ -44,8 +44,10 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     >>> import numpy as np
     >>> detector = Detector.for_data(rows := np.random.default_rng(0).normal(size=(2000, 4)))
     >>> detector.learn_many(rows)
-    >>> tune(detector, rate=0.002)
-    ['rate: 0.002, before 0.01', 'scores above 5.164 are strange, before 3.284']
+    >>> for line in tune(detector, rate=0.002):
+    ...     print(line)
+    rate: 0.002, before 0.01
+    scores above 5.164 are strange, 1 of the 1,008 kept; before: 3.284, 9
     """
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     _require_tunable(given)
@@ -58,9 +60,10 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
         promote_after = detector.quarantine.require_promotable(given["promote_after"] or None)
     rule = detector.patterns
     if "retire_after" in given:
-        if rule is None:
+        if rule is not None:
+            rule = replace(rule, retire_after=given["retire_after"])
+        elif given["retire_after"]:
             raise BadInput("retire_after: this detector tells no patterns apart")
-        rule = replace(rule, retire_after=given["retire_after"])
 
     if policy != detector.gate.policy:
         detector.gate.set_policy(policy)
@@ -135,8 +138,15 @@ def _became(detector: Detector, was: tuple[str, float]) -> str:
     if detector.state == LEARNING:
         missing = f"{detector.rows_missing:,} more {detector.basis.counted}"
         return f"{LEARNING}: {missing} without a strange one until there are alarms"
-    before = f"before {limit:.4g}" if math.isfinite(limit) else f"before none was ({state})"
-    return f"scores above {detector.threshold:.4g} are strange, {before}"
+    recent = detector.gate.recent
+    kept = [*recent.ordered, *recent.strays]
+
+    def above(limit: float) -> int:
+        return sum(not score <= limit for score in kept)
+
+    now = f"{above(detector.threshold):,} of the {len(kept):,} kept"
+    before = f"{limit:.4g}, {above(limit):,}" if math.isfinite(limit) else f"none ({state})"
+    return f"scores above {detector.threshold:.4g} are strange, {now}; before: {before}"
 
 
 def _text(value: float | None) -> str:

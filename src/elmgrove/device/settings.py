@@ -129,10 +129,10 @@ class Settings:
     score: Annotated[str, f"New device: {' or '.join(SCORES)}.", NEW] = "distance"
     seed: Annotated[int, "New device: seed of the hidden layer.", NEW] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto.", NEW] = "1"
-    rate: Annotated[float, "New device: share of normal rows that may be flagged.", ALARMS] = 0.01
+    rate: Annotated[float, "The share of normal rows that may be flagged.", ALARMS] = 0.01
     confidence: Annotated[
         float,
-        "New device: how sure counting must be of that rate before alarms; 0 = no counting.",
+        "How sure counting must be of that rate before there are alarms; 0 = at once.",
         ALARMS,
     ] = 0.95
     forgetting: Annotated[
@@ -144,12 +144,12 @@ class Settings:
         f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
         ALARMS,
     ] = ""
-    alarm_k: Annotated[
-        int, "New device: an alarm opens an event at so many anomalous rows...", ALARMS
-    ] = AlarmRule.k
-    alarm_n: Annotated[int, "New device: ...among so many.", ALARMS] = AlarmRule.n
+    alarm_k: Annotated[int, "An alarm opens an event at so many anomalous rows...", ALARMS] = (
+        AlarmRule.k
+    )
+    alarm_n: Annotated[int, "...among so many.", ALARMS] = AlarmRule.n
     alarm_cooldown: Annotated[
-        int, "New device: rows without another alarm until the event has ended.", ALARMS
+        int, "Rows without another alarm until the event has ended.", ALARMS
     ] = AlarmRule.cooldown
 
     def __post_init__(self) -> None:

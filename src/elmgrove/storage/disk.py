@@ -17,6 +17,8 @@ from elmgrove.errors import BadFile, BadInput
 # Only POSIX has locks of files.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 T = TypeVar("T")
+#: A file's path as programs give it.
+FilePath = str | os.PathLike[str]
 
 
 class InUse(BadInput):
@@ -34,6 +36,11 @@ class Content(Protocol):
     def to_bytes(self) -> bytes:
         """Gives all of it as the bytes of a file."""
         ...
+
+
+def as_path(path: FilePath) -> Path:
+    """Gives a path as an object."""
+    return Path(path)
 
 
 def save(path: Path, content: Content) -> None:
