@@ -32,7 +32,7 @@ def test_each_way_to_write_a_time_is_read(text: str, expected: float) -> None:
     assert moment(text, now=NOON) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "25:00", "14:60", "-2", "-2y", "nan", "2026-13-01"])
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "14:60", "-2y", "nan", "2026-13-01"])
 def test_what_is_no_time_is_refused_with_ways_to_write_one(text: str) -> None:
     with pytest.raises(BadInput, match="is no time: write 2026-05-01T14:20, 14:20"):
         moment(text, now=NOON)

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
+from elmgrove.cli.running import Device
 from elmgrove.device import perform
 from elmgrove.federation import Member
 from elmgrove.storage import load, save
-from support.callers import asked, calling
+from support.callers import calling
 from support.killed import CONTEXT, ask, work
 from support.serving import wait_until
 
@@ -41,8 +42,9 @@ def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     X = load_ @ [[3.0, 2.0, 1.0, 0.5]] + 0.1 * rng.normal(size=(400, 4))
     detector = Detector.for_data(X)
     detector.learn_many(X[:300], np.arange(300.0))
+    shift = np.array([0.0, 15.0, 0.0, 0.0])
     for number, row in enumerate(X[300:]):
-        detector.observe(row + [0.0, 15.0, 0.0, 0.0], 300.0 + number)
+        detector.observe(row + shift, 300.0 + number)
     assert len(detector.quarantine) > 50
     save(STATE, Member("pump", detector))
     Path("pump.csv").touch()
@@ -105,18 +107,11 @@ def working(**settings: Any) -> Iterator[ForkServerProcess]:
     process = CONTEXT.Process(target=work, args=(usual | settings,))
     process.start()
     try:
-        wait_until(lambda: _answers() or not process.is_alive())
+        wait_until(lambda: Device(STATE).ask("status")[1] or not process.is_alive())
         yield process
     finally:
         process.kill()
         process.join()
-
-
-def _answers() -> bool:
-    try:
-        return "learned" in asked(STATE, "status")
-    except httpx.TransportError:
-        return False
 
 
 @pytest.mark.parametrize(("action", "words"), CHANGES)

@@ -68,7 +68,8 @@ def test_before_its_first_rows_it_says_what_it_waits_for() -> None:
 def test_before_its_federation_answers_it_says_so() -> None:
     with reserved_port() as port:
         url = f"http://127.0.0.1:{port}/fans"
-        with at_work(**{"state": "fan.elm", "verdicts": "", "exchange": url, "token": "t", "source": "fan.csv"}):
+        settings = {"state": "fan.elm", "verdicts": "", "source": "fan.csv", "exchange": url}
+        with at_work(**settings, token="t", follow=True):
             found = asked(STATE, "status")
     assert found["agent"]["waits_for"] == f"its federation, {url}"
 

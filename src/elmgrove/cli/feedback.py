@@ -7,7 +7,7 @@ import typer
 
 from elmgrove.cli.moments import moment
 from elmgrove.cli.options import notes, read
-from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
+from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
 from elmgrove.device import FROM, TO
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -22,9 +22,6 @@ From = Annotated[
     ),
 ]
 To = Annotated[str | None, typer.Option("--to", help="Rows before this time.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")
-]
 
 
 def accept(
@@ -51,7 +48,7 @@ def accept(
     """
     device, span = Device(state, agent, token), _span(begin, end)
     given = {} if rows is None else _given(device, rows)
-    _do(device, "accept", dry_run, **span, **given, **({"instead": True} if instead else {}))
+    device.change("accept", dry_run, **span, **given, **({"instead": True} if instead else {}))
 
 
 def reject(
@@ -69,17 +66,7 @@ def reject(
 
     Example: [bold]elmgrove reject fan-1.elm --from 14:20 --to 15:00[/]
     """
-    _do(Device(state, agent, token), "reject", dry_run, **_span(begin, end))
-
-
-def _do(device: Device, action: str, dry_run: bool, **asked: Any) -> None:
-    said, live = device.ask(action, **asked, **({"dry_run": True} if dry_run else {}))
-    for line in said["said"]:
-        notes.print(line)
-    if dry_run:
-        notes.print("That is what it would do; nothing was changed.")
-    elif live:
-        notes.print("Its agent did that, and saved it.")
+    Device(state, agent, token).change("reject", dry_run, **_span(begin, end))
 
 
 def _span(begin: str | None, end: str | None) -> dict[str, Any]:

@@ -128,9 +128,7 @@ ACTIONS = {
     "status": Action(_status),
     "quarantine": Action(_quarantine),
     "events": Action(_events),
-    "accept": Action(
-        _accept, frozenset({FROM, TO, "rows", "times", "instead"}), changes=True
-    ),
+    "accept": Action(_accept, frozenset({FROM, TO, "rows", "times", "instead"}), changes=True),
     "reject": Action(_reject, frozenset({FROM, TO}), changes=True),
     "tune": Action(_tune, frozenset(TUNABLE), changes=True),
 }
