@@ -7,8 +7,10 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.increments import HOUR
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
+from elmgrove.errors import require_whole
 
 
 def pack_detector(detector: Detector) -> Packed:
@@ -18,6 +20,7 @@ def pack_detector(detector: Detector) -> Packed:
     """
     learned, arrays = detector.model.pack()
     waiting, strange = detector.quarantine.pack()
+    cut, increments = detector.increments.pack()
     fields = {
         "basis": detector.basis.fields,
         **learned,
@@ -28,11 +31,13 @@ def pack_detector(detector: Detector) -> Packed:
         "alarm": asdict(detector.gate.alarm.rule),
         "warmup": detector.gate.warmup,
         "learned": detector.learned,
+        **({"taken": detector.taken} if detector.taken else {}),
         **waiting,
+        **cut,
         **detector.gate.fields,
     }
     last = detector.preparation.arrays
-    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last}
+    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments}
 
 
 def unpack_detector(
@@ -54,12 +59,15 @@ def unpack_detector(
         warmup=fields["warmup"],
         quarantine=fields["quarantine"],
         promote_after=fields["promote_after"],
+        increment=fields.get("increment", HOUR),
     )
+    detector.taken = require_whole("taken", fields.get("taken", 0), 0)
     # Before it is restored: what it computed last was computed with it.
     detector.loan = loan
     detector.model.borrow(loan)
     detector.model.restore(fields, arrays, received)
     detector.gate.restore(fields, arrays)
     detector.quarantine.restore(fields, arrays)
+    detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
     return detector
