@@ -146,9 +146,11 @@ def test_a_lasting_change_is_one_event_until_somebody_says_that_it_is_fine(
     words = ("--source", "live.csv", "--follow", "--verdicts", "live.jsonl")
     agent = start("device", "run", "--state", STATE, *words)
 
+    def judged() -> list[dict[str, Any]]:
+        return [one for one in verdicts(Path("live.jsonl")) if "score" in one]
+
     def seen(number: int) -> None:
-        rows_ = lambda: [one for one in verdicts(Path("live.jsonl")) if "score" in one]
-        agent.until(lambda: len(rows_()) >= number)
+        agent.until(lambda: len(judged()) >= number)
 
     seen(200)
     append_rows(Path("live.csv"), pump(6, 2400, NOON + 1200, hotter=15.0))
@@ -166,6 +168,5 @@ def test_a_lasting_change_is_one_event_until_somebody_says_that_it_is_fine(
     seen(3600)
     found = Device(STATE).ask("status")[0]
     assert (found["state"], found["event"]) == ("watching", None)
-    last = [one for one in verdicts(Path("live.jsonl")) if "score" in one][-500:]
-    assert sum(one["strange"] for one in last) <= 25, "the new level is normal"
+    assert sum(one["strange"] for one in judged()[-500:]) <= 25, "the new level is normal"
     assert agent.stop() == 0

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from elmgrove.detector import TUNABLE, json_when, tune
+from elmgrove.detector import TUNABLE, Feedback, Span, accept, json_when, listed, reject, tune
 from elmgrove.device.status import mark_state, status_of, told
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -98,11 +98,11 @@ def _tune(member: Member, asked: Asked) -> dict[str, Any]:
     return {"said": tune(member.detector, **asked) or ["nothing: all of that is as it was"]}
 
 
-def _fed_back(feedback: Any) -> dict[str, Any]:
+def _fed_back(feedback: Feedback) -> dict[str, Any]:
     return {"said": [str(feedback)], "feedback": feedback.fields}
 
 
-def _span(asked: Asked) -> Any:
+def _span(asked: Asked) -> Span | None:
     """The time that is meant; None where none is named."""
     if FROM not in asked and TO not in asked:
         return None
