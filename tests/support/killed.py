@@ -10,7 +10,8 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["__main__", "httpx", "support.killed"])
+# Not this module: the server does not look where tests are.
+CONTEXT.set_forkserver_preload(["elmgrove.cli.running", "elmgrove.exchange.peers"])
 
 
 def ask(state: str, action: str, words: dict[str, Any], told: Connection) -> None:

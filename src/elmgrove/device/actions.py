@@ -80,13 +80,14 @@ def _events(member: Member, asked: Asked) -> dict[str, Any]:
 
 
 def _accept(member: Member, asked: Asked) -> dict[str, Any]:
-    rows, times, instead = asked.get("rows"), asked.get("times"), asked.get("instead", False)
+    rows, instead = asked.get("rows"), asked.get("instead", False)
     if not isinstance(instead, bool):
         raise BadInput(f"instead is true or false, not {instead!r:.40}")
     if rows is None:
         return _fed_back(accept(member.detector, _span(asked), instead=instead))
     if FROM in asked or TO in asked:
         raise BadInput("rows, or from and to: name what is normal in one way")
+    times = _times(asked.get("times"))
     return _fed_back(accept(member.detector, rows=rows, times=times, instead=instead))
 
 
@@ -106,13 +107,22 @@ def _span(asked: Asked) -> Span | None:
     """The time that is meant; None where none is named."""
     if FROM not in asked and TO not in asked:
         return None
-    return Span(_time(asked, FROM, -math.inf), _time(asked, TO, math.inf))
+    begin, end = asked.get(FROM), asked.get(TO)
+    return Span(
+        -math.inf if begin is None else _time(FROM, begin),
+        math.inf if end is None else _time(TO, end),
+    )
 
 
-def _time(asked: Asked, word: str, unless: float) -> float:
-    given = asked.get(word)
+def _times(given: Any) -> list[float] | None:
     if given is None:
-        return unless
+        return None
+    if not isinstance(given, list):
+        raise BadInput(f"times are a list with one for each row, not {given!r:.40}")
+    return [_time("times", one) for one in given]
+
+
+def _time(word: str, given: Any) -> float:
     try:
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise TypeError
