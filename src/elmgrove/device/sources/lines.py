@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from elmgrove.device.sources.unpacking import Unpacking
+
 log = logging.getLogger("elmgrove.device")
 
 #: Longer than any row: what has no line break for so long is cut, or it would fill the memory.
@@ -29,13 +31,24 @@ class Line(NamedTuple):
 
 
 class Text:
-    """A text that arrives in pieces; lines end with a line feed, a carriage return or both."""
+    """A text that arrives in pieces; lines end with a line feed, a carriage return or both.
 
-    def __init__(self, name: str, offset: int = 0, number: int = 0) -> None:
+    It may be packed with gzip, or in another encoding: offsets are those of the unpacked text.
+    """
+
+    #: What counts its lines, for messages.
+    unit = "line"
+
+    def __init__(self, name: str, encoding: str = "utf-8") -> None:
         self.name = name
-        self._offset = offset
-        self._number = number
-        self._rest = b""
+        self._asked = encoding
+        self._offset = self._number = 0
+        self._restart()
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of its lines."""
+        return self._unpacking.encoding
 
     def position(self, line: Line) -> dict[str, Any] | None:
         """Gives what finds the place after this line again; None where there is no way back."""
@@ -43,16 +56,24 @@ class Text:
 
     def feed(self, data: bytes) -> Iterator[Line]:
         """Takes the next piece, and gives the lines that it completes."""
+        return self._split(self._unpacking.feed(data))
+
+    def rest(self) -> Iterator[Line]:
+        """Gives what is left at the end: the last line, if it has no ending."""
+        yield from self._split(self._unpacking.end())
+        rest, self._rest = self._rest, b""
+        if rest:
+            yield self._line(rest)
+
+    def _restart(self) -> None:
+        self._unpacking, self._rest = Unpacking(self.name, self._asked), b""
+
+    def _split(self, data: bytes) -> Iterator[Line]:
         pieces = (self._rest + data).splitlines(keepends=True)
         # A carriage return at the very end may be the first half of a line ending.
         whole = not pieces or pieces[-1].endswith(b"\n") or len(pieces[-1]) > LONGEST
         self._rest = b"" if whole else pieces.pop()
         return map(self._line, pieces)
-
-    def rest(self) -> Iterator[Line]:
-        """Gives the last line, if it has no ending."""
-        rest, self._rest = self._rest, b""
-        return map(self._line, [rest] if rest else [])
 
     def _line(self, data: bytes) -> Line:
         self._number += 1
@@ -67,17 +88,24 @@ class TextFile(Text):
     there. Where it does not fit, the file was replaced: it is read from its start, with a warning.
     """
 
-    def __init__(self, path: Path, bookmark: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path, bookmark: dict[str, Any] | None = None, encoding: str = "utf-8"
+    ) -> None:
+        super().__init__(str(path), encoding)
         self._path = path
         self._file = path.open("rb")
         self.inode = os.fstat(self._file.fileno()).st_ino
-        fits = bookmark is not None and self._fits(bookmark)
-        offset, number = (bookmark["offset"], bookmark["line"]) if bookmark and fits else (0, 0)
-        super().__init__(str(path), offset, number)
         #: Where reading began.
-        self.began = self._file.seek(offset)
-        if bookmark is not None and not fits:
+        self.began = 0
+        if bookmark is None:
+            return
+        if bookmark["inode"] == self.inode and self._finds(bookmark):
+            self.began = self._offset = bookmark["offset"]
+            self._number = bookmark["line"]
+        else:
             log.warning("%s was replaced: reading it from the start", path)
+            self._file.seek(0)
+            self._restart()
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +115,7 @@ class TextFile(Text):
 
     def lines(self) -> Iterator[Line]:
         """Gives the complete lines from here to the present end."""
+        yield from self._split(b"")
         while data := self._file.read(_CHUNK):
             yield from self.feed(data)
 
@@ -121,10 +150,27 @@ class TextFile(Text):
         except FileNotFoundError:
             return False
 
-    def _fits(self, bookmark: dict[str, Any]) -> bool:
-        if bookmark["inode"] != self.inode:
-            return False
+    def _finds(self, bookmark: dict[str, Any]) -> bool:
+        """Goes to the place of a bookmark; says whether the line before it is still there."""
         length, checksum = bookmark["last"]
-        self._file.seek(bookmark["offset"] - length)
-        data = self._file.read(length)
-        return (len(data), zlib.crc32(data)) == (length, checksum)
+        before = bookmark["offset"] - length
+        self._unpacking.feed(self._file.read(2))
+        self._file.seek(0)
+        if self._unpacking.changes:
+            # There is no other way to a place in a packed text than through all before it.
+            self._restart()
+            found = self._passed(before, length)
+        else:
+            self._file.seek(before)
+            found = self._file.read(length)
+        return (len(found), zlib.crc32(found)) == (length, checksum)
+
+    def _passed(self, before: int, length: int) -> bytes:
+        """Reads past so many bytes of an unpacked text, and gives those after them."""
+        held = b""
+        while len(held) < before + length and (data := self._file.read(_CHUNK)):
+            held += self._unpacking.feed(data)
+            past = min(before, len(held))
+            held, before = held[past:], before - past
+        self._rest = held[length:]
+        return held[:length]
