@@ -50,9 +50,12 @@ class Settings:
         SOURCE,
     ] = "-"
     follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
-    pattern: Annotated[str, "Which files of a folder to read, with blanks between.", SOURCE] = (
-        "*.csv *.tsv *.jsonl *.ndjson *.npy *.parquet *.gz"
-    )
+    pattern: Annotated[
+        str,
+        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, npy, "
+        "parquet, gz.",
+        SOURCE,
+    ] = ""
     time: Annotated[
         str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", SOURCE
     ] = ""
@@ -62,9 +65,7 @@ class Settings:
     drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
         default_factory=list
     )
-    label: Annotated[
-        str, "Column that says which rows were anomalous: never learned.", SOURCE
-    ] = ""
+    label: Annotated[str, "Column that says which rows were anomalous: never learned.", SOURCE] = ""
     delimiter: Annotated[
         str, "What separates cells: one character, or tab; '' = found.", SOURCE
     ] = ""

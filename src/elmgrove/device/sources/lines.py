@@ -1,13 +1,15 @@
 """Lines of text, as they arrive in pieces, and of a file from a bookmark on."""
 
+import codecs
 import logging
 import os
 import zlib
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from elmgrove.device.sources.unpacking import Unpacking
+from elmgrove.errors import BadInput
 
 log = logging.getLogger("elmgrove.device")
 
@@ -15,19 +17,87 @@ log = logging.getLogger("elmgrove.device")
 LONGEST = 1 << 22
 #: Bytes of a file that are read at once.
 _CHUNK = 1 << 16
+_GZIP = b"\x1f\x8b"
+# What makes zlib read gzip.
+_GZIP_BITS = 31
 
 
 class Line(NamedTuple):
-    """A line with its ending, its number from 1, and the offset of the byte after it."""
+    """A line with its ending, its number from 1, and the offset of the byte after it.
+
+    A row of a table is one as well: it has ``cells``, and ends where the next row begins.
+    """
 
     data: bytes
     number: int
     end: int
+    cells: Sequence[Any] | None = None
 
     @property
     def complete(self) -> bool:
         """Whether its ending was written."""
         return self.data.endswith((b"\n", b"\r"))
+
+
+class Unpacking:
+    """Makes pieces of a file, as they arrive, pieces of text that can be split into lines of bytes.
+
+    What begins as gzip does is unpacked. An encoding in which a line feed is not one byte, as in
+    UTF-16, becomes UTF-8. All else stays as it is.
+    """
+
+    def __init__(self, name: str, encoding: str = "utf-8") -> None:
+        self._name = name
+        plain = "x\n".encode(encoding).endswith(b"x\n")
+        #: The encoding of the text that is given.
+        self.encoding = encoding if plain else "utf-8"
+        self._decoder = None if plain else codecs.getincrementaldecoder(encoding)("replace")
+        self._first: bytes | None = b""
+        self._zip: zlib._Decompress | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        """Takes the next piece, and gives the text that it brings."""
+        if self._first is not None:
+            self._first = data = self._first + data
+            if len(data) < len(_GZIP) and _GZIP.startswith(data):
+                return b""
+            if data.startswith(_GZIP):
+                self._zip = zlib.decompressobj(_GZIP_BITS)
+            self._first = None
+        return self._recoded(data if self._zip is None else self._unzipped(data))
+
+    def end(self) -> bytes:
+        """Gives what is left at the end; ``BadInput`` where gzip was cut short."""
+        rest, self._first = self._first or b"", None
+        if self._zip is not None and not self._zip.eof:
+            raise self._damaged("it ends too early")
+        return self._recoded(rest, final=True)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the text has other bytes than the file, so that places differ."""
+        return self._zip is not None or self._decoder is not None
+
+    def _unzipped(self, data: bytes) -> bytes:
+        found = b""
+        while data:
+            assert self._zip is not None
+            if self._zip.eof:
+                # One packed file may follow another, or zeros that fill a tape's block.
+                data = data.lstrip(b"\0")
+                self._zip = zlib.decompressobj(_GZIP_BITS) if data else self._zip
+            try:
+                found += self._zip.decompress(data)
+            except zlib.error as error:
+                raise self._damaged(str(error)) from error
+            data = self._zip.unused_data
+        return found
+
+    def _recoded(self, data: bytes, *, final: bool = False) -> bytes:
+        return data if self._decoder is None else self._decoder.decode(data, final).encode()
+
+    def _damaged(self, why: str) -> BadInput:
+        return BadInput(f"{self._name}: this is gzip, but damaged or cut short ({why})")
 
 
 class Text:
@@ -43,7 +113,7 @@ class Text:
         self.name = name
         self._asked = encoding
         self._offset = self._number = 0
-        self._restart()
+        self._unpacking, self._rest = Unpacking(name, encoding), b""
 
     @property
     def encoding(self) -> str:
@@ -81,43 +151,24 @@ class Text:
         return Line(data, self._number, self._offset)
 
 
-class TextFile(Text):
+class BookmarkedFile(Text):
     """An open file that gives bookmarks, and is read from its start or from one of them.
 
     A bookmark fits if the file is the same (by inode) and the line before the bookmark is still
     there. Where it does not fit, the file was replaced: it is read from its start, with a warning.
     """
 
-    def __init__(
-        self, path: Path, bookmark: dict[str, Any] | None = None, encoding: str = "utf-8"
-    ) -> None:
+    def __init__(self, path: Path, encoding: str = "utf-8") -> None:
         super().__init__(str(path), encoding)
         self._path = path
         self._file = path.open("rb")
         self.inode = os.fstat(self._file.fileno()).st_ino
         #: Where reading began.
         self.began = 0
-        if bookmark is None:
-            return
-        if bookmark["inode"] == self.inode and self._finds(bookmark):
-            self.began = self._offset = bookmark["offset"]
-            self._number = bookmark["line"]
-        else:
-            log.warning("%s was replaced: reading it from the start", path)
-            self._file.seek(0)
-            self._restart()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
+    @abstractmethod
     def lines(self) -> Iterator[Line]:
         """Gives the complete lines from here to the present end."""
-        yield from self._split(b"")
-        while data := self._file.read(_CHUNK):
-            yield from self.feed(data)
 
     def position(self, line: Line) -> dict[str, Any]:
         """Gives the bookmark after this line."""
@@ -128,6 +179,42 @@ class TextFile(Text):
             "line": line.number,
             "last": [len(line.data), zlib.crc32(line.data)],
         }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _go_to(self, bookmark: dict[str, Any]) -> None:
+        if bookmark["inode"] == self.inode and self._finds(bookmark):
+            self.began = self._offset = bookmark["offset"]
+            self._number = bookmark["line"]
+        else:
+            log.warning("%s was replaced: reading it from the start", self._path)
+            self._file.seek(0)
+            self._restart()
+
+    @abstractmethod
+    def _finds(self, bookmark: dict[str, Any]) -> bool:
+        """Goes to the place of a bookmark; says whether the line before it is still there."""
+
+
+class TextFile(BookmarkedFile):
+    """A file of text, which may grow."""
+
+    def __init__(
+        self, path: Path, bookmark: dict[str, Any] | None = None, encoding: str = "utf-8"
+    ) -> None:
+        super().__init__(path, encoding)
+        if bookmark is not None:
+            self._go_to(bookmark)
+
+    def lines(self) -> Iterator[Line]:
+        """Gives the complete lines from here to the present end."""
+        yield from self._split(b"")
+        while data := self._file.read(_CHUNK):
+            yield from self.feed(data)
 
     @property
     def read(self) -> int:
@@ -151,7 +238,6 @@ class TextFile(Text):
             return False
 
     def _finds(self, bookmark: dict[str, Any]) -> bool:
-        """Goes to the place of a bookmark; says whether the line before it is still there."""
         length, checksum = bookmark["last"]
         before = bookmark["offset"] - length
         self._unpacking.feed(self._file.read(2))

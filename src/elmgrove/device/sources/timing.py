@@ -36,7 +36,8 @@ class Timing:
 
     def __init__(self, *, live: bool = False, bookmark: dict[str, Any] | None = None) -> None:
         self._live = live
-        self._gaps = Gaps() if bookmark is None else Gaps.from_state(bookmark["times"])
+        known = (bookmark or {}).get("times")
+        self._gaps = Gaps() if known is None else Gaps.from_state(known)
         self._pauses: deque[float] = deque(maxlen=_MOST)
         self._arrived: float | None = None
         self._idle = False
