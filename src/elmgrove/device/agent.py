@@ -14,6 +14,7 @@ from elmgrove.device.output import NobodyReads, Output
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
 from elmgrove.device.start import (
+    layout_for,
     member_for_rows,
     member_from_federation,
     member_from_state,
@@ -107,13 +108,17 @@ class Agent:
 
     def _source(self, member: Member | None) -> Source:
         settings = self._settings
+        basis = None if member is None else member.detector.basis
+        notes = {} if member is None else member.notes
         return open_source(
             settings.source,
             follow=settings.follow,
             pattern=settings.pattern,
-            features=None if member is None else member.detector.basis.features,
-            drop=settings.drop,
-            bookmark=None if member is None else member.notes.get(SOURCE),
+            layout=layout_for(settings, member),
+            features=None if basis is None else basis.features,
+            categories=None if basis is None else dict(basis.categories),
+            first_rows=self._first_rows,
+            bookmark=notes.get(SOURCE),
         )
 
     def _read(self, source: Source, exchange: Exchange | None) -> None:
@@ -141,7 +146,7 @@ class Agent:
         """Starts with the first rows, if nothing else said how."""
         rows, self._first = self._first, []
         if self._work is None and rows:
-            member = member_for_rows(self._settings, [one.row for one in rows], source.names)
+            member = member_for_rows(self._settings, [one.row for one in rows], source)
             self._work = self._working(member, source, exchange)
             for reading in rows:
                 self._process(reading, source)
@@ -211,6 +216,9 @@ class Work:
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
         detector, row = self.member.detector, reading.row
+        when = time.time() if reading.time is None else reading.time
+        if reading.gap is not None:
+            self.hearing.notice(reading.gap)
         if not reading.follows:
             detector.interrupt()
         try:
@@ -278,6 +286,7 @@ class Work:
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
+        self.hearing.held = self._source.held
         self.member.notes[HEARING] = self.hearing.fields
         if self._sync is not None and self._sync.last is not None:
             self.member.notes[SYNC] = self._sync.last

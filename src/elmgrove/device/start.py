@@ -23,13 +23,15 @@ from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.reading import Layout, read_table
+from elmgrove.reading import Layout, doubts_about, read_table
 from elmgrove.storage import load
 
 log = logging.getLogger("elmgrove.device")
 
 # What a setting says that leaves a thing as it is.
 _AS_IT_IS = {"units": 0, "window": "auto", "spectrum": "", "patterns": "auto"}
+#: The member's note that says how the rows were written that it was made with.
+LAYOUT = "layout"
 
 
 def member_from_state(settings: Settings) -> Member | None:
@@ -79,25 +81,32 @@ def member_like(settings: Settings) -> Member:
     return _member(settings, Charter("alone", basis), rows, f"{settings.like} has")
 
 
-def member_for_rows(
-    settings: Settings, rows: Sequence[Sequence[float]], names: Sequence[str] | None
-) -> Member:
-    """Makes a member whose scaling and window fit the first rows."""
+def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source: Source) -> Member:
+    """Makes a member whose scaling and window fit the first rows of a source."""
     if settings.units_from:
         raise BadInput("units_from: without exchange and like, the first rows decide")
     X = np.array(rows, np.float64)
+    for doubt in doubts_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
+        log.warning("%s", doubt)
     basis = Basis.fitted(
         X,
-        names,
+        source.names,
         scaling=settings.scaling,
         units=settings.units or None,
         seed=settings.seed,
         window=_window(settings, X),
         score=settings.score,
         spectrum=settings.chosen_spectrum,
+        categories=source.categories,
     )
     units_from = X if basis.scaling.kind == OWN else None
     return _member(settings, Charter("alone", basis), units_from, "these rows have")
+
+
+def layout_for(settings: Settings, member: Member | None) -> Layout:
+    """Gives how the rows are written: as the settings say, or else as when the state was made."""
+    remembered = {} if member is None else member.notes.get(LAYOUT, {})
+    return settings.layout.after(remembered)
 
 
 def require_width(source: Source, member: Member) -> None:
