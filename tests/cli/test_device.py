@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.peer_server import Listener
+from elmgrove.device.listening import Listener
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
@@ -71,7 +71,7 @@ def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
     try:
         listener.tell(other)
         pull = ("device", "pull", listener.url, "--state", "fan.elm")
-        assert "Unauthorized" in one_clear_line(elmgrove(*pull))
+        assert "A valid token is needed" in one_clear_line(elmgrove(*pull))
         ran = elmgrove(*pull, "--token", "sesame")
         assert (ran.code, ran.out) == (0, "")
         assert "fan now uses its own rows and those of pump." in ran.err

@@ -1,14 +1,27 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule, When
-from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.archive import (
+    MERGED,
+    STATE_FORMAT,
+    pack_detector,
+    pack_state,
+    unpack_detector,
+)
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import Drift, Relation, Shift
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
+from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
+from elmgrove.detector.pieces import Span
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.retune import TUNABLE, tune
+from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.windows import Choice, choose_window, require_window
@@ -18,33 +31,51 @@ __all__ = [
     "CHANGING",
     "ENDED",
     "LEARNING",
+    "MERGED",
     "MOST_PARTS",
     "OPENED",
+    "STATE_FORMAT",
     "TRUSTED",
+    "TUNABLE",
     "WATCHING",
     "AlarmRule",
     "Cause",
     "Choice",
     "Detector",
+    "Drift",
+    "DriftWatch",
     "Elsewhere",
     "Event",
     "Events",
     "FalseAlarmRate",
+    "Feedback",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
     "News",
+    "Noticed",
     "Other",
     "Part",
     "PatternRule",
     "Progress",
+    "Relation",
+    "Shift",
+    "Span",
     "Threshold",
     "Verdict",
+    "Waiting",
     "When",
+    "accept",
     "choose_window",
+    "errors_in_words",
     "json_when",
+    "listed",
     "pack_detector",
+    "pack_state",
+    "reject",
     "require_window",
+    "smallest_errors",
+    "tune",
     "unpack_detector",
     "when_text",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import SyncReport, Unreachable
+from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
 from elmgrove.exchange.session import offered
 from elmgrove.federation import (
@@ -23,9 +23,6 @@ from elmgrove.federation import (
 )
 
 log = logging.getLogger("elmgrove.exchange")
-
-#: Where an agent that listens gives away what it published and what it received.
-PATH = "/ledger"
 
 
 def pull(url: str, *, token: str | None = None, timeout: float = 30.0) -> list[Entry]:
