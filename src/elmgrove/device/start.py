@@ -16,13 +16,10 @@ from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.reading import Layout, doubts_about, read_table
+from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
 from elmgrove.storage import load
 
 log = logging.getLogger("elmgrove.device")
-
-#: The member's note that says how the rows were written that it was made with.
-LAYOUT = "layout"
 
 
 def member_from_state(settings: Settings) -> Member | None:
@@ -112,7 +109,10 @@ def _window(settings: Settings, rows: Array) -> int:
 
 
 def _member(settings: Settings, charter: Charter, units_from: Array | None) -> Member:
-    return charter.start(settings.own_name, units_from=units_from, **_detector_settings(settings))
+    made = charter.start(settings.own_name, units_from=units_from, **_detector_settings(settings))
+    if settings.layout.fields:
+        made.notes[LAYOUT] = settings.layout.fields
+    return made
 
 
 def _normal_rows(settings: Settings, basis: Basis) -> Array | None:
