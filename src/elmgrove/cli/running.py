@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.console import Console
 
 from elmgrove.device import ACTIONS, CONTROL_ROOT, DRY_RUN, PREFIX, perform, socket_places
 from elmgrove.errors import BadInput
@@ -30,6 +31,7 @@ AgentUrl = Annotated[
 ControlToken = Annotated[
     str | None, typer.Option(help="Its control_token.", envvar=f"{PREFIX}CONTROL_TOKEN")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 
 class Device(NamedTuple):
@@ -61,6 +63,15 @@ class Device(NamedTuple):
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.1)
+
+    def change(self, action: str, dry_run: bool, **asked: Any) -> None:
+        """Asks for a change, and prints what it did, or what it would do."""
+        said, live = self.ask(action, **asked, **{DRY_RUN: dry_run})
+        console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+        for line in said["said"]:
+            console.print(line)
+        done = "The agent has saved it." if live else f"Saved {self.state}."
+        console.print("Nothing was changed: --dry-run." if dry_run else done)
 
 
 def _done(state: Path, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:

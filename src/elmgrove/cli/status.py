@@ -50,6 +50,8 @@ def lines_of(found: Fields) -> dict[str, str]:
         "learned": f"{found['learned']:,} {found['counted']}",
         "state": state_of(found),
         "strange": f"{flagged(found)}{_stated(found)}",
+        "events": _events(found),
+        "drift": "none" if found["drift"] is None else found["drift"]["text"],
         "waiting": _waiting(found["quarantine"]),
         "others": what_others_are(found),
         "borrows": str(Borrowing(**found["borrows"])),
@@ -98,6 +100,12 @@ def what_others_are(found: Fields) -> str:
 
 def _stated(found: Fields) -> str:
     return "" if found["rate"] is None else f"; stated: {100.0 * found['rate']:g} %"
+
+
+def _events(found: Fields) -> str:
+    open_one, ended = found["event"], found["last_events"]
+    told = [one["text"] for one in [*ended, *([open_one] if open_one else [])]]
+    return "\n".join(told) or "none"
 
 
 def _waiting(rows: int) -> str:

@@ -3,10 +3,8 @@
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
-from elmgrove.device import DRY_RUN
+from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
 from elmgrove.errors import BadInput
 
 Rate = Annotated[float | None, typer.Option(help="The share of normal rows that may be flagged.")]
@@ -32,7 +30,6 @@ PromoteAfter = Annotated[
 RetireAfter = Annotated[
     int | None, typer.Option(help="Put a pattern aside that got none of so many rows; 0 = never.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 
 def tune(
@@ -72,9 +69,4 @@ def tune(
     if not given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise BadInput(f"nothing to change: give some of {options}")
-    found, live = Device(state, agent, token).ask("tune", **given, **{DRY_RUN: dry_run})
-    console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
-    for line in found["said"]:
-        console.print(line)
-    done = "The agent has saved it." if live else f"Saved {state}."
-    console.print("Nothing was changed: --dry-run." if dry_run else done)
+    Device(state, agent, token).change("tune", dry_run, **given)

@@ -13,10 +13,13 @@ from elmgrove.detector.drift import Drift, Relation, Shift
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
+from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
+from elmgrove.detector.pieces import Span
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.retune import TUNABLE, tune
 from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
@@ -45,6 +48,7 @@ __all__ = [
     "Event",
     "Events",
     "FalseAlarmRate",
+    "Feedback",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
@@ -56,14 +60,19 @@ __all__ = [
     "Progress",
     "Relation",
     "Shift",
+    "Span",
     "Threshold",
     "Verdict",
+    "Waiting",
     "When",
+    "accept",
     "choose_window",
     "errors_in_words",
     "json_when",
+    "listed",
     "pack_detector",
     "pack_state",
+    "reject",
     "require_window",
     "smallest_errors",
     "tune",

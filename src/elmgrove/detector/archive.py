@@ -7,10 +7,11 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.increments import HOUR
 from elmgrove.detector.learner import Learner
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, require_whole
 from elmgrove.storage import require_written_as, unpacking, unseal
 
 #: The format of a device's state.
@@ -26,6 +27,7 @@ def pack_detector(detector: Learner) -> Packed:
     """
     learned, arrays = detector.model.pack()
     waiting, strange = detector.quarantine.pack()
+    cut, increments = detector.increments.pack()
     fields = {
         "basis": detector.basis.fields,
         **learned,
@@ -36,13 +38,15 @@ def pack_detector(detector: Learner) -> Packed:
         "alarm": asdict(detector.events.rule),
         "warmup": detector.gate.warmup,
         "learned": detector.learned,
+        **({"taken": detector.taken} if detector.taken else {}),
         **waiting,
+        **cut,
         **detector.gate.fields,
         **detector.events.fields,
     }
     last = detector.preparation.arrays
     watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
-    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **sums}
+    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
     return {**fields, **watch}, kept
 
 
@@ -65,7 +69,9 @@ def unpack_detector(
         warmup=fields["warmup"],
         quarantine=fields["quarantine"],
         promote_after=fields["promote_after"],
+        increment=fields.get("increment", HOUR),
     )
+    detector.taken = require_whole("taken", fields.get("taken", 0), 0)
     # Before it is restored: what it computed last was computed with it.
     detector.loan = loan
     detector.model.borrow(loan)
@@ -73,6 +79,7 @@ def unpack_detector(
     detector.gate.restore(fields, arrays)
     detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)
+    detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
     if "drift" in fields:
         detector.watch_drift().restore(fields, arrays)

@@ -1,14 +1,14 @@
 """The gate: which rows are strange, by the scores of those before, and whether that is earned."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent import Mark, Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 
@@ -92,19 +92,19 @@ class Gate:
         """
         self.progress.count(True)
 
-    def learned(self, rows: Array, scores: Array) -> None:
+    def learned(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.
 
         Where most of the latest are above the threshold, what is normal was another before: then
         the scores up to now say nothing about it any more.
         """
         if not self._ready:
-            self.recent.accept_many(rows, scores)
+            self.recent.accept_many(rows, scores, marks)
             return
         limit = self.limit()
         for above in (~(scores <= limit)).tolist():
             self.progress.count(above, known_normal=True)
-        self.recent.accept_many(rows, scores)
+        self.recent.accept_many(rows, scores, marks)
         if self.recent.mostly_above(limit, self.policy.rate or 0.0):
             self.recent.begin()
             self.expire()
@@ -143,9 +143,9 @@ class Gate:
             self.progress.doubt()
         self.expire()
 
-    def adopted(self, rows: Array, scores: Array) -> None:
+    def adopted(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Takes in rows that were strange and are a new normal."""
-        self.recent.accept_many(rows, scores)
+        self.recent.accept_many(rows, scores, marks)
         if self.progress.state == CHANGING:
             self.progress.accept()
         self.expire()

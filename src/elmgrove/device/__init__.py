@@ -1,6 +1,6 @@
 """The agent that watches a device's rows, and the parts around its detector."""
 
-from elmgrove.device.actions import ACTIONS, DRY_RUN, Action, perform
+from elmgrove.device.actions import ACTIONS, DRY_RUN, FROM, TO, Action, perform
 from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
 from elmgrove.device.listening import socket_places
@@ -13,7 +13,9 @@ __all__ = [
     "ACTIONS",
     "CONTROL_ROOT",
     "DRY_RUN",
+    "FROM",
     "PREFIX",
+    "TO",
     "Action",
     "Agent",
     "NobodyReads",

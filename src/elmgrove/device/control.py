@@ -35,11 +35,8 @@ class Control:
     def __init__(self, settings: Settings) -> None:
         self._asked: queue.SimpleQueue[tuple[Future[Any], str, Mapping[str, Any]]]
         self._asked = queue.SimpleQueue()
-        self._agent = {
-            "pid": os.getpid(),
-            "since": json_when(float(round(time.time()))),
-            "source": settings.source,
-        }
+        since = json_when(float(round(time.time())))
+        self._agent = {"pid": os.getpid(), "since": since, "source": settings.source}
         #: What the agent waits for before it can begin; None once it has begun.
         self.waits_for: str | None = "its first rows"
         self._ended = False

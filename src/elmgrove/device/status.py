@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.detector import json_when
+from elmgrove.detector import Drift, Event, json_when
 from elmgrove.federation import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
@@ -47,8 +47,9 @@ def status_of(member: Member) -> dict[str, Any]:
             "band": list(seen.band),
         },
         "quarantine": len(detector.quarantine),
-        "event": None if events.open is None else events.open.fields,
-        "last_events": [event.fields for event in events.closed[-LAST:]],
+        "event": told(events.open),
+        "last_events": [told(event) for event in events.closed[-LAST:]],
+        "drift": told(None if detector.drift is None else detector.drift.report),
         "alarm": member.policy,
         "others": len(member.ledger) if merged is None else merged.devices,
         "groups": None if merged is None else len(merged.labels),
@@ -58,6 +59,11 @@ def status_of(member: Member) -> dict[str, Any]:
         "rows": member.notes.get(HEARING),
         "sync": _timed(member.notes.get(SYNC)),
     }
+
+
+def told(found: Event | Drift | None) -> dict[str, Any] | None:
+    """What there is to tell of an event or a drift, and the same in words."""
+    return None if found is None else {**found.fields, "text": str(found)}
 
 
 def _since(noted: Mapping[str, Any] | None, state: str) -> str | None:
