@@ -21,6 +21,7 @@ from elmgrove import (
     Mismatch,
     NotAdmissible,
     Scaling,
+    Spectrum,
 )
 
 INPUTS = 12
@@ -477,3 +478,29 @@ def test_after_a_merge_the_other_digit_is_hardly_farther_than_the_own(
     assert roc_auc_score(labels, here.score_many(rows)) > 0.95
     here.merge(there.evidence)
     assert roc_auc_score(labels, here.score_many(rows)) < 0.8
+
+
+def test_the_time_of_a_row_is_in_its_verdict() -> None:
+    rows = np.random.default_rng(5).normal(size=(40, 3))
+    one, many = (Detector(HiddenLayer(inputs=3, units=3), window=4) for _ in range(2))
+    times = 1e9 + np.arange(40.0)
+    verdicts = [one.observe(row, time) for row, time in zip(rows, times.tolist(), strict=True)]
+    assert [verdict.time for verdict in verdicts] == times.tolist()
+    assert [verdict.time for verdict in many.observe_many(rows, times)] == times.tolist()
+    assert one.observe(rows[0]).time is None
+    with pytest.raises(BadInput, match="one finite number of seconds for each of 40 rows"):
+        many.observe_many(rows, times[1:])
+
+
+def test_the_time_of_a_frame_is_that_of_its_last_sample() -> None:
+    samples = np.random.default_rng(6).normal(size=(100, 2))
+    spectrum = Spectrum(100.0, 16, bands=4)
+    detector = Detector(HiddenLayer(inputs=8, units=8), spectrum=spectrum)
+    times = np.arange(100.0)
+    verdicts = [
+        verdict
+        for a, b in ((0, 20), (20, 100))
+        for verdict in detector.observe_many(samples[a:b], times[a:b])
+    ]
+    last = [spectrum.length - 1 + spectrum.step * frame for frame in range(len(verdicts))]
+    assert [verdict.time for verdict in verdicts] == last

@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import pytest
 from elmgrove.cli import main
 from elmgrove.cli.device import variable_of
 from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.device.settings import Settings, help_of, read_settings, type_of
+from elmgrove.device.settings import Settings
+from elmgrove.device.settings_file import help_of, read_settings, type_of
 from elmgrove.errors import BadInput
 from elmgrove.federation import Benefit, Cost, Everyone, Quality, SameGroup
 from support.agents import flags
@@ -91,15 +92,18 @@ def test_flag_over_environment_over_file_over_default(
     in_file, in_environment, by_flag = choices(name)
     plain = vars(Settings())
     Path("device.toml").write_text(f"{name} = {json.dumps(in_file)}\n")
-    assert vars(settled("--config", "device.toml")) == plain | {name: in_file}
+    assert asdict(settled("--config", "device.toml")) == plain | {name: in_file}
     monkeypatch.setenv(variable_of(name), as_text(in_environment))
-    assert vars(settled("--config", "device.toml")) == plain | {name: in_environment}
+    assert asdict(settled("--config", "device.toml")) == plain | {name: in_environment}
     flag = flags({name: by_flag})
-    assert vars(settled("--config", "device.toml", *flag)) == plain | {name: by_flag}
+    made = settled("--config", "device.toml", *flag)
+    assert asdict(made) == plain | {name: by_flag}
+    assert made.given == {name}
 
 
 def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) -> None:
     assert settled() == Settings()
+    assert settled().given == frozenset()
     assert Settings().own_name == socket.gethostname()
     assert Settings(name="fan").own_name == "fan"
 

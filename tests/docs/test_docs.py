@@ -21,7 +21,8 @@ from typer.core import TyperGroup
 import elmgrove
 from elmgrove.cli.app import app
 from elmgrove.cli.device import variable_of
-from elmgrove.device.settings import Settings, help_of, type_of
+from elmgrove.device.settings import Settings
+from elmgrove.device.settings_file import help_of, type_of
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS, Offer
 from support.names import CHAPTERS, public, summary, title

@@ -12,7 +12,16 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import Ca, SavedState, note_alike, note_others, notes
-from elmgrove.device import PREFIX, Agent, NobodyReads, Settings, help_of, read_settings, type_of
+from elmgrove.device import (
+    PREFIX,
+    Agent,
+    NobodyReads,
+    Settings,
+    group_of,
+    help_of,
+    read_settings,
+    type_of,
+)
 from elmgrove.exchange import Session, keyfile, open_exchange
 from elmgrove.federation import Member, compare_used
 from elmgrove.storage import load, locked, save
@@ -118,7 +127,12 @@ def _option(one: Field[Any]) -> inspect.Parameter:
     if type_of(one.name) is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     default = getattr(Settings(), one.name)
-    option = typer.Option(flag, help=help_of(one.name), envvar=variable_of(one.name))
+    option = typer.Option(
+        flag,
+        help=help_of(one.name),
+        envvar=variable_of(one.name),
+        rich_help_panel=group_of(one.name),
+    )
     return inspect.Parameter(
         one.name,
         inspect.Parameter.KEYWORD_ONLY,

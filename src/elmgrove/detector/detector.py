@@ -71,33 +71,35 @@ class Detector(Learner):
 
     # Watching a stream
 
-    def observe(self, row: Any) -> Verdict:
+    def observe(self, row: Any, time: float | None = None) -> Verdict:
         """Scores the row, decides, and learns it unless it is strange.
 
         With a window, the first rows after the start or a gap are scored, but neither judged nor
-        learned, until the window is full.
+        learned, until the window is full. ``time`` is when the row was measured, in seconds since
+        1970 (UTC).
         """
         x = self.preparation.next_input(row)
         if x is None:
-            return self._unjudged()
+            return self._unjudged(time)
         with self._threads:
-            return self._observed(x, self.model.answer(x))
+            return self._observed(x, self.model.answer(x), time)
 
-    def observe_many(self, rows: Any) -> list[Verdict]:
+    def observe_many(self, rows: Any, times: Any = None) -> list[Verdict]:
         """Observes rows that came together, with the verdicts that ``observe`` would give.
 
         With a spectrum, rows are samples, and there is a verdict for each frame they complete.
         """
-        last_rows, X = self.preparation.last_rows, self.preparation.next_many(rows)
+        X, when = self.preparation.next_many(rows, times)
+        last_rows = self.preparation.last_rows
         missing = min(self.basis.window - 1 - len(last_rows), len(X))
         verdicts = list[Verdict]()
-        for x in X[:missing]:
+        for x, time in zip(X[:missing], when[:missing], strict=True):
             last_rows.add(x)
-            verdicts.append(self._unjudged())
+            verdicts.append(self._unjudged(time))
         for start in range(missing, len(X), BLOCK):
             inputs = last_rows.add_many(X[start : start + BLOCK])
             with self._threads:
-                verdicts += self._observed_many(inputs)
+                verdicts += self._observed_many(inputs, when[start : start + BLOCK])
         return verdicts
 
     @property
@@ -133,19 +135,20 @@ class Detector(Learner):
         self._adopt(rows)
         return len(rows)
 
-    def _observed_many(self, inputs: Array) -> list[Verdict]:
+    def _observed_many(self, inputs: Array, times: Sequence[float | None]) -> list[Verdict]:
         verdicts = list[Verdict]()
         while len(verdicts) < len(inputs):
             version, begun = self.model.version, len(verdicts)
             for answer in self.model.answers_ahead(inputs[begun:]):
                 # A copy: a verdict that somebody keeps is not to keep all the others' rows.
-                verdicts.append(self._observed(inputs[len(verdicts)].copy(), answer))
+                place = len(verdicts)
+                verdicts.append(self._observed(inputs[place].copy(), answer, times[place]))
                 if self.model.version != version:
                     # Rows were promoted: what was answered ahead is out of date.
                     break
         return verdicts
 
-    def _observed(self, x: Array, answer: Answer) -> Verdict:
+    def _observed(self, x: Array, answer: Answer, time: float | None) -> Verdict:
         gate = self.gate
         decision = gate.decide(answer.score)
         promoted, anomalous = 0, False
@@ -175,16 +178,16 @@ class Detector(Learner):
             x,
             answer.view,
             self.basis,
+            time,
         )
 
-    def _unjudged(self) -> Verdict:
+    def _unjudged(self, time: float | None) -> Verdict:
         """The verdict on a row that completes no window yet."""
         x = self.preparation.partial
         state, score, (x, view) = self.state, score_of(self.model, x), view_of(self.model, x)
         limit, seen = self.threshold, self.progress.seen
-        return Verdict(
-            score, limit, False, (), False, False, False, state, 0, 0, seen, x, view, self.basis
-        )
+        judged = (False, (), False, False, False)
+        return Verdict(score, limit, *judged, state, 0, 0, seen, x, view, self.basis, time)
 
     def _refuse(self, x: Array, score: float, limit: float) -> int:
         self.gate.recent.refuse(score, limit)

@@ -209,8 +209,11 @@ class Learner:
 
     # Learning rows that are known to be normal
 
-    def learn_one(self, row: Any) -> None:
-        """Learns a normal row; on bad input raises ``BadInput`` and stays as it was."""
+    def learn_one(self, row: Any, time: float | None = None) -> None:
+        """Learns a normal row; on bad input raises ``BadInput`` and stays as it was.
+
+        ``time`` is when it was measured, in seconds since 1970 (UTC).
+        """
         x = self.preparation.next_input(row)
         if x is None:
             return
@@ -219,9 +222,9 @@ class Learner:
             self.model.keep(answer, x)
         self.gate.learned(x[np.newaxis], np.array([answer.score]))
 
-    def learn_many(self, rows: Any) -> None:
+    def learn_many(self, rows: Any, times: Any = None) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
-        X = self.preparation.next_many(rows)
+        X, _ = self.preparation.next_many(rows, times)
         for start in range(0, len(X), BLOCK):
             inputs = self.preparation.last_rows.add_many(X[start : start + BLOCK])
             while len(inputs):

@@ -60,11 +60,22 @@ class Preparation:
 
     # Of rows that follow the last ones
 
-    def next_many(self, rows: Any) -> Array:
-        """Prepares rows that follow the last ones; of samples, the frames that they complete."""
-        if self.frames is None:
-            return self.many(rows)
-        return self._featured(self.frames.add(rows))
+    def next_many(self, rows: Any, times: Any = None) -> tuple[Array, list[float | None]]:
+        """Prepares rows that follow the last ones, and gives the time of each.
+
+        Of samples, the frames that they complete; a frame's time is that of its last sample.
+        """
+        if self.frames is None or self.basis.spectrum is None:
+            X = self.many(rows)
+            return X, _times(times, len(X))
+        if times is None:
+            X = self._featured(self.frames.add(rows))
+            return X, _times(None, len(X))
+        # Before the samples are taken in: all or none.
+        when = _times(times, 1 if np.ndim(rows) == 1 else len(rows))
+        held, spectrum = len(self.frames.pending), self.basis.spectrum
+        X = self._featured(self.frames.add(rows))
+        return X, when[spectrum.length - 1 - held :: spectrum.step]
 
     def next_input(self, row: Any) -> Array | None:
         """Makes the input that a row completes, an array of its own; None if rows are missing."""
@@ -101,3 +112,14 @@ class Preparation:
         self.last_rows.add_many(last)
         if self.frames is not None and len(self.frames.add(arrays["samples"])):
             raise BadInput("more samples than an unfinished frame has")
+
+
+def _times(times: Any, rows: int) -> list[float | None]:
+    """One time for each row: as told, or none."""
+    if times is None:
+        return [None] * rows
+    known = np.asarray(times, np.float64)
+    if known.shape != (rows,) or not np.isfinite(known).all():
+        raise BadInput(f"times: one finite number of seconds for each of {rows} rows")
+    told: list[float | None] = known.tolist()
+    return told

@@ -34,6 +34,7 @@ class Verdict:
     ``pattern`` is the number of the normal pattern that explains the row best (negative: one of
     others).
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
+    ``time`` is when the row was measured, in seconds since 1970 (UTC), if that was told.
     """
 
     score: float
@@ -50,6 +51,7 @@ class Verdict:
     row: Array = field(repr=False, compare=False)
     view: Any = field(repr=False, compare=False)
     basis: Basis = field(repr=False, compare=False)
+    time: float | None = None
 
     def explain(self, k: int = 3) -> list[Cause]:
         """Finds the k features that explain most of the score; values in the row's own units.

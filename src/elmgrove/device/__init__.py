@@ -2,13 +2,15 @@
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.output import NobodyReads
-from elmgrove.device.settings import PREFIX, Settings, help_of, read_settings, type_of
+from elmgrove.device.settings import PREFIX, Settings
+from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
 
 __all__ = [
     "PREFIX",
     "Agent",
     "NobodyReads",
     "Settings",
+    "group_of",
     "help_of",
     "read_settings",
     "type_of",

@@ -1,12 +1,10 @@
 """The settings of a device: one table for the file, the flags and the environment."""
 
 import socket
-import tomllib
-import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
 from elmgrove.detector import PatternRule, require_window
@@ -25,6 +23,9 @@ from elmgrove.federation import (
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
+# The groups of settings, as ``device run --help`` shows them.
+DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
+FLEET, NEW = "Fleet", "New device"
 # The frames of samples that decide scaling and window, at least.
 _START_FRAMES = 20
 
@@ -33,79 +34,102 @@ _START_FRAMES = 20
 class Settings:
     """What an agent is told: keys of ``device.toml``, flags of ``device run``, and variables."""
 
-    name: Annotated[str, "The device's name; '' = the state's, or else this machine's."] = ""
-    state: Annotated[str, "The state file; made if it is not there."] = "device.elm"
+    #: The settings that were given by a file, a flag or a variable, whatever their value.
+    given: ClassVar[frozenset[str]] = frozenset()
 
-    source: Annotated[str, "Rows: a CSV file, a folder that files drop into, - for input."] = "-"
-    follow: Annotated[bool, "Wait for more rows at the end of the file."] = False
-    pattern: Annotated[str, "Which files of a folder to read."] = "*.csv"
-    drop: Annotated[list[str], "Leave this column out (repeatable)."] = field(default_factory=list)
+    name: Annotated[str, "The device's name; '' = the state's, or else this machine's.", DEVICE] = (
+        ""
+    )
+    state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
 
-    exchange: Annotated[str, "A server's URL with the federation's name, or a shared folder."] = ""
-    token: Annotated[str, "The federation's token, to join it the first time."] = ""
-    ca: Annotated[str, "Certificate of the authority that signed the server's."] = ""
-    peers: Annotated[list[str], "URL of another agent to pull from (repeatable)."] = field(
+    source: Annotated[
+        str, "Rows: a CSV file, a folder that files drop into, - for input.", SOURCE
+    ] = "-"
+    follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
+    pattern: Annotated[str, "Which files of a folder to read.", SOURCE] = "*.csv"
+    drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
         default_factory=list
     )
-    listen: Annotated[str, "host:port on which other agents may pull."] = ""
-    peer_token: Annotated[str, "The secret of agents that pull from each other."] = ""
+
+    exchange: Annotated[
+        str, "A server's URL with the federation's name, or a shared folder.", FLEET
+    ] = ""
+    token: Annotated[str, "The federation's token, to join it the first time.", FLEET] = ""
+    ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
+    peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
+        default_factory=list
+    )
+    listen: Annotated[str, "host:port on which other agents may pull.", FLEET] = ""
+    peer_token: Annotated[str, "The secret of agents that pull from each other.", FLEET] = ""
     merge: Annotated[
-        str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas."
+        str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
-    distance: Annotated[str, "What makes a group: evidence or parameters."] = "evidence"
-    budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit."] = 0.0
-    budget_bytes: Annotated[int, "Bytes that may be fetched; 0 = no limit."] = 0
-    guard: Annotated[bool, "Upload only after enough new rows; this is no proof of privacy."] = True
-    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time."] = 60.0
-    sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows."] = 0
+    distance: Annotated[str, "What makes a group: evidence or parameters.", FLEET] = "evidence"
+    budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit.", FLEET] = 0.0
+    budget_bytes: Annotated[int, "Bytes that may be fetched; 0 = no limit.", FLEET] = 0
+    guard: Annotated[
+        bool, "Upload only after enough new rows; this is no proof of privacy.", FLEET
+    ] = True
+    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time.", FLEET] = 60.0
+    sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows.", FLEET] = 0
 
-    save_rows: Annotated[int, "Rows between two saves: the most a crash can lose."] = 1000
-    save_seconds: Annotated[float, "Seconds between two saves, if there were rows."] = 60.0
+    save_rows: Annotated[int, "Rows between two saves: the most a crash can lose.", DEVICE] = 1000
+    save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", DEVICE] = 60.0
 
-    verdicts: Annotated[str, "File for verdicts as JSON lines; - for output, '' for none."] = "-"
-    only: Annotated[str, "Which verdicts: all, strange, anomalies or alarms."] = "all"
-    webhook: Annotated[str, "URL that alarms are posted to."] = ""
-    command: Annotated[str, "Command that gets each alarm on its standard input."] = ""
+    verdicts: Annotated[
+        str, "File for verdicts as JSON lines; - for output, '' for none.", ALARMS
+    ] = "-"
+    only: Annotated[str, "Which verdicts: all, strange, anomalies or alarms.", ALARMS] = "all"
+    webhook: Annotated[str, "URL that alarms are posted to.", ALARMS] = ""
+    command: Annotated[str, "Command that gets each alarm on its standard input.", ALARMS] = ""
 
-    like: Annotated[str, "New device: a state or evidence file to take the layer from."] = ""
+    like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
     start_rows: Annotated[
         int,
         "New device: rows that decide scaling and window, without exchange and like; of samples "
         f"at least {_START_FRAMES} frames.",
+        NEW,
     ] = 100
-    scaling: Annotated[str, f"New device: {', '.join(SCALINGS)}."] = "standard"
+    scaling: Annotated[str, f"New device: {', '.join(SCALINGS)}.", NEW] = "standard"
     units_from: Annotated[
         str,
         "New device in own units, with exchange or like: a file of its normal rows, a day or more, "
         "that tell its level and deviation of each column.",
+        NEW,
     ] = ""
-    units: Annotated[int, "New device: hidden units; 0 = by the number of inputs."] = 0
+    units: Annotated[int, "New device: hidden units; 0 = by the number of inputs.", NEW] = 0
     window: Annotated[
-        str, "New device: rows that are one input, or auto: 10 for a time series, 1 for a table."
+        str,
+        "New device: rows that are one input, or auto: 10 for a time series, 1 for a table.",
+        NEW,
     ] = "auto"
     spectrum: Annotated[
         str,
         "New device: rows are samples of fast signals, RATE:LENGTH[:BANDS][:mel] like 2000:256; "
         "'' = they are not.",
+        NEW,
     ] = ""
-    score: Annotated[str, f"New device: {' or '.join(SCORES)}."] = "distance"
-    seed: Annotated[int, "New device: seed of the hidden layer."] = 0
-    patterns: Annotated[str, "New device: number of normal patterns, or auto."] = "1"
-    rate: Annotated[float, "New device: share of normal rows that may be flagged."] = 0.01
+    score: Annotated[str, f"New device: {' or '.join(SCORES)}.", NEW] = "distance"
+    seed: Annotated[int, "New device: seed of the hidden layer.", NEW] = 0
+    patterns: Annotated[str, "New device: number of normal patterns, or auto.", NEW] = "1"
+    rate: Annotated[float, "New device: share of normal rows that may be flagged.", ALARMS] = 0.01
     confidence: Annotated[
-        float, "New device: how sure counting must be of that rate before alarms; 0 = no counting."
+        float,
+        "New device: how sure counting must be of that rate before alarms; 0 = no counting.",
+        ALARMS,
     ] = 0.95
     forgetting: Annotated[
-        float, "New device: weight that a row keeps with each later row; 1 = forget nothing."
+        float, "New device: weight that a row keeps with each later row; 1 = forget nothing.", NEW
     ] = 1.0
     alarm: Annotated[
         str,
         f"What is anomalous: {UNKNOWN} (strange here, and no other device knows it), {STRANGE}, or "
         f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
+        ALARMS,
     ] = ""
-    alarm_k: Annotated[int, "New device: alarm at so many anomalous rows..."] = 1
-    alarm_n: Annotated[int, "New device: ...among so many."] = 1
-    alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm."] = 0
+    alarm_k: Annotated[int, "New device: alarm at so many anomalous rows...", ALARMS] = 1
+    alarm_n: Annotated[int, "New device: ...among so many.", ALARMS] = 1
+    alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm.", ALARMS] = 0
 
     def __post_init__(self) -> None:
         _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms"))
@@ -175,57 +199,9 @@ class Settings:
         return Cost(self.budget_seconds or unlimited.seconds, self.budget_bytes or unlimited.bytes)
 
 
-def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
-    """Reads the file, if there is one; what flags and environment say takes precedence."""
-    table = {} if path is None else _read(path)
-    return Settings(**(table | given))
-
-
-def help_of(setting: str) -> str:
-    """Gives the sentence that says what a setting is for."""
-    return str(_hint(setting).__metadata__[0])
-
-
-def type_of(setting: str) -> Any:
-    """Gives the type of a setting's value."""
-    return typing.get_args(_hint(setting))[0]
-
-
 def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-
-
-def _hint(setting: str) -> Any:
-    return typing.get_type_hints(Settings, include_extras=True)[setting]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: {error}") from error
-    known = {one.name for one in fields(Settings)}
-    for key, value in table.items():
-        if key not in known:
-            raise BadInput(f"{path}: no setting is called {key!r}; there are: {sorted(known)}")
-        table[key] = _fitting(path, key, value)
-    return table
-
-
-def _fitting(path: Path, key: str, value: Any) -> Any:
-    wanted = type_of(key)
-    if wanted is float and type(value) is int:
-        return float(value)
-    if wanted == list[str]:
-        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    else:
-        fits = type(value) is wanted
-    if not fits:
-        raise BadInput(
-            f"{path}: {key} = {value!r} is not of type {getattr(wanted, '__name__', wanted)}"
-        )
-    return value
 
 
 def _is_address(text: str) -> bool:
