@@ -10,6 +10,7 @@ from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.learner import BLOCK, Learner
 from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.picture import course_of, draw, save_picture
 from elmgrove.detector.progress import LEARNING, Progress
 from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.views import score_of, view_of
@@ -128,6 +129,18 @@ class Detector(Learner):
         if self.basis.score == "loss":
             _, view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
+
+    def plot(self, rows: Any, path: Any = None, *, times: Any = None, name: str = "") -> Any:
+        """Draws scores, events and the sensors that caused them, and learns nothing.
+
+        Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
+        windows and notebooks show. ``times`` are seconds since 1970 (UTC). Needs
+        ``elmgrove[plot]``.
+        """
+        figure = draw(course_of(self, rows, times, name=name), window=path is None)
+        if path is not None:
+            save_picture(figure, path)
+        return figure
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""

@@ -1,0 +1,18 @@
+"""Pictures of what a detector says: scores, events, and the sensors behind them."""
+
+from elmgrove.detector.picture.course import TIME, Course, Spell, course_of, course_of_state
+from elmgrove.detector.picture.drawing import draw, draw_scores, save_picture
+from elmgrove.detector.picture.sensors import Sensors, ToldSensors
+
+__all__ = [
+    "TIME",
+    "Course",
+    "Sensors",
+    "Spell",
+    "ToldSensors",
+    "course_of",
+    "course_of_state",
+    "draw",
+    "draw_scores",
+    "save_picture",
+]
