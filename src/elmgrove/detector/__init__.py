@@ -6,6 +6,19 @@ from elmgrove.detector.detector import Detector
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.picture import (
+    TIME,
+    Course,
+    Spell,
+    ToldSensors,
+    course_of,
+    course_of_state,
+    draw,
+    draw_scores,
+    save_picture,
+    spells_of,
+)
+from elmgrove.detector.prepared import Prepared
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
@@ -16,11 +29,13 @@ __all__ = [
     "CHANGING",
     "LEARNING",
     "MOST_PARTS",
+    "TIME",
     "TRUSTED",
     "WATCHING",
     "AlarmRule",
     "Cause",
     "Choice",
+    "Course",
     "Detector",
     "Elsewhere",
     "FalseAlarmRate",
@@ -30,11 +45,20 @@ __all__ = [
     "Other",
     "Part",
     "PatternRule",
+    "Prepared",
     "Progress",
+    "Spell",
     "Threshold",
+    "ToldSensors",
     "Verdict",
     "choose_window",
+    "course_of",
+    "course_of_state",
+    "draw",
+    "draw_scores",
     "pack_detector",
     "require_window",
+    "save_picture",
+    "spells_of",
     "unpack_detector",
 ]

@@ -1,6 +1,13 @@
 """Pictures of what a detector says: scores, events, and the sensors behind them."""
 
-from elmgrove.detector.picture.course import TIME, Course, Spell, course_of, course_of_state
+from elmgrove.detector.picture.course import (
+    TIME,
+    Course,
+    Spell,
+    course_of,
+    course_of_state,
+    spells_of,
+)
 from elmgrove.detector.picture.drawing import draw, draw_scores, save_picture
 from elmgrove.detector.picture.sensors import Sensors, ToldSensors
 
@@ -15,4 +22,5 @@ __all__ = [
     "draw",
     "draw_scores",
     "save_picture",
+    "spells_of",
 ]

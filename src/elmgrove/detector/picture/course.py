@@ -3,14 +3,14 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.alarm import Alarm, AlarmRule
+from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.picture.sensors import InputSensors, Sensors
+from elmgrove.detector.prepared import Prepared
 from elmgrove.errors import BadInput
 
 if TYPE_CHECKING:
@@ -78,54 +78,36 @@ def course_of(
     rows: Any,
     times: Any = None,
     gaps: Iterable[int] = (),
-    lines: Sequence[int] | None = None,
+    lines: Any = None,
+    limit: float | None = None,
     name: str = "",
 ) -> Course:
     """Scores rows, without learning them, and lets the alarm rule make events of strange ones.
 
     ``gaps`` are the places of rows that do not follow the one before, ``lines`` those in which
-    rows stand in a file.
+    rows stand in a file. ``limit`` is a threshold instead of the detector's.
     """
-    basis = detector.basis
-    edges = sorted({0, *gaps, len(rows)})
-    prepared, scores, last = [], [], []
-    for start, end in pairwise(edges):
-        part = rows[start:end]
-        prepared.append(detector.preparation.many(part))
-        scores.append(detector.score_many(part))
-        count = basis.frames_in(end - start)
-        last += [start + basis.span(at, at + 1).stop - 1 for at in range(count)]
-    X = np.concatenate([np.empty((0, basis.layer.inputs)), *prepared])
-    starts = np.cumsum([0, *map(len, scores)])[:-1]
-    age = np.arange(len(X)) - np.repeat(starts, [len(one) for one in scores])
-    whole = age >= basis.window - 1
-    back = np.arange(basis.window - 1, -1, -1)
-
-    def inputs(places: Array) -> Array:
-        stacked: Array = X[places[:, np.newaxis] - back].reshape(len(places), basis.inputs)
-        return stacked
-
-    limit = detector.threshold
-    found = np.concatenate([np.empty(0), *scores])
-    anomalous = whole & ~(found <= limit)
+    prepared = Prepared(detector, rows, gaps)
+    limit = detector.threshold if limit is None else limit
+    anomalous = prepared.whole & ~(prepared.scores <= limit)
     if detector.excused and len(detector.elsewhere):
-        for place in np.flatnonzero(anomalous).tolist():
-            [x] = inputs(np.array([place]))
+        for place in np.flatnonzero(anomalous):
+            [x] = prepared.inputs(np.array([place]))
             anomalous[place] = not detector.elsewhere.known(x, limit)
-    axis, where = _where(np.array(last, int), times, lines)
+    axis, where = _where(prepared.last, times, lines)
     return Course(
         name,
-        basis.counted,
+        detector.basis.counted,
         axis,
         where,
-        found,
-        np.full(len(found), limit),
+        prepared.scores,
+        np.full(len(prepared.scores), limit),
         anomalous,
         spells_of(anomalous, detector.gate.alarm.rule),
-        InputSensors(detector.model, X, whole, inputs),
-        [int(start) for start in starts[1:]],
-        _remark(detector),
-        basis.score == "loss",
+        InputSensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
+        prepared.gaps,
+        _remark(detector) if limit == math.inf else "",
+        detector.basis.score == "loss",
     )
 
 
@@ -155,36 +137,30 @@ def course_of_state(detector: "Detector", name: str = "") -> Course:
             lambda places: np.asarray(inputs[places]),
         ),
         [len(recent)] if len(waiting) and len(recent) else [],
-        _remark(detector),
+        "" if limit < math.inf else _remark(detector),
         basis.score == "loss",
         len(recent),
     )
 
 
 def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
-    """Finds the events that an alarm rule makes of rows.
+    """Finds the events that an alarm rule makes of rows, as ``Events`` does of a stream.
 
-    One begins with the first of the anomalous rows that raised the alarm, and ends with the last
-    before as many rows in a row as the rule looks at were normal.
+    >>> spells_of(np.array([0, 1, 0, 1, 1, 0, 0, 0, 1], bool), AlarmRule(k=2, n=3, cooldown=3))
+    [Spell(first=1, told=3, last=4)]
     """
-    alarm, spells = Alarm(AlarmRule(rule.k, rule.n)), list[Spell]()
-    strange = np.flatnonzero(anomalous).tolist()
-    last = -math.inf
-    for place in strange:
-        for _ in range(min(place - (int(last) if spells or last >= 0 else -1) - 1, rule.n)):
-            alarm.raised(False)
-        raised = alarm.raised(True)
-        if spells and place - spells[-1].last <= rule.n:
-            spells[-1] = spells[-1]._replace(last=place)
-        elif raised:
-            first = max(0, place - rule.n + 1)
-            led = first + int(anomalous[first : place + 1].argmax())
-            spells.append(Spell(led, place, place))
-        last = place
-    return spells
+    strange = np.flatnonzero(anomalous)
+    first, at = strange[: max(len(strange) - rule.k + 1, 0)], strange[rule.k - 1 :]
+    # Rows at which k of the last n were strange, with the first of those k.
+    enough = at - first < rule.n
+    first, at = first[enough], at[enough]
+    opens = np.diff(at, prepend=-math.inf) > max(rule.cooldown, rule.n)
+    ends = np.append(opens[1:], True)[: len(at)]
+    told, last = at[opens].tolist(), at[ends].tolist()
+    return [Spell(*one) for one in zip(first[opens].tolist(), told, last, strict=True)]
 
 
-def _where(last: Array, times: Any, lines: Sequence[int] | None) -> tuple[str, Array]:
+def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
     """The axis, and the time of each row; its line or number where times are missing or go back."""
     if times is not None and len(times):
         when = np.asarray(times, np.float64)[last]
@@ -196,8 +172,6 @@ def _where(last: Array, times: Any, lines: Sequence[int] | None) -> tuple[str, A
 
 
 def _remark(detector: "Detector") -> str:
-    if math.isfinite(detector.threshold):
-        return ""
     return (
         f"still learning: {detector.rows_missing} more {detector.basis.counted}, no threshold yet"
     )
