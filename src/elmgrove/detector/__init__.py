@@ -1,9 +1,10 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.alarm import AlarmRule, When
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
+from elmgrove.detector.events import Events
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.picture import (
@@ -19,6 +20,7 @@ from elmgrove.detector.picture import (
     spells_of,
 )
 from elmgrove.detector.prepared import Prepared
+from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
@@ -27,9 +29,11 @@ from elmgrove.detector.windows import Choice, choose_window, require_window
 __all__ = [
     "ASSIGNMENTS",
     "CHANGING",
+    "ENDED",
     "LEARNING",
     "MOST_PARTS",
     "TIME",
+    "OPENED",
     "TRUSTED",
     "WATCHING",
     "AlarmRule",
@@ -38,10 +42,13 @@ __all__ = [
     "Course",
     "Detector",
     "Elsewhere",
+    "Event",
+    "Events",
     "FalseAlarmRate",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
+    "News",
     "Other",
     "Part",
     "PatternRule",
@@ -51,14 +58,17 @@ __all__ = [
     "Threshold",
     "ToldSensors",
     "Verdict",
+    "When",
     "choose_window",
     "course_of",
     "course_of_state",
     "draw",
     "draw_scores",
+    "json_when",
     "pack_detector",
     "require_window",
     "save_picture",
     "spells_of",
     "unpack_detector",
+    "when_text",
 ]

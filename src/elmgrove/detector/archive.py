@@ -25,11 +25,12 @@ def pack_detector(detector: Detector) -> Packed:
         "forgetting": detector.model.forgetting,
         "dtype": detector.model.dtype.name,
         "threshold": threshold_fields(detector.gate.policy),
-        "alarm": asdict(detector.gate.alarm.rule),
+        "alarm": asdict(detector.events.rule),
         "warmup": detector.gate.warmup,
         "learned": detector.learned,
         **waiting,
         **detector.gate.fields,
+        **detector.events.fields,
     }
     last = detector.preparation.arrays
     return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last}
@@ -60,6 +61,7 @@ def unpack_detector(
     detector.model.borrow(loan)
     detector.model.restore(fields, arrays, received)
     detector.gate.restore(fields, arrays)
+    detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)
     detector.preparation.restore(arrays)
     return detector

@@ -10,7 +10,7 @@ from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.learner import BLOCK, Learner
 from elmgrove.detector.model import Answer, Part
-from elmgrove.detector.picture import course_of, draw, save_picture
+from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import LEARNING, Progress
 from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.views import score_of, view_of
@@ -130,17 +130,7 @@ class Detector(Learner):
             _, view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
 
-    def plot(self, rows: Any, path: Any = None, *, times: Any = None, name: str = "") -> Any:
-        """Draws scores, events and the sensors that caused them, and learns nothing.
-
-        Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
-        windows and notebooks show. ``times`` are seconds since 1970 (UTC). Needs
-        ``elmgrove[plot]``.
-        """
-        figure = draw(course_of(self, rows, times, name=name), window=path is None)
-        if path is not None:
-            save_picture(figure, path)
-        return figure
+    plot = plotted
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
@@ -176,14 +166,14 @@ class Detector(Learner):
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score)
             self.quarantine.run = 0
-        return Verdict(
+        verdict = Verdict(
             answer.score,
             decision.limit,
             decision.strange,
             known,
             anomalous,
             not decision.strange,
-            gate.alarms(decision, anomalous),
+            False,
             decision.state,
             promoted,
             answer.pattern,
@@ -193,9 +183,15 @@ class Detector(Learner):
             self.basis,
             time,
         )
+        events = self.events
+        events.row += 1
+        if anomalous or events.running is not None:
+            events.follow(verdict, gate.state, self.causes)
+        return verdict
 
     def _unjudged(self, time: float | None) -> Verdict:
         """The verdict on a row that completes no window yet."""
+        self.events.row += 1
         x = self.preparation.partial
         state, score, (x, view) = self.state, score_of(self.model, x), view_of(self.model, x)
         limit, seen = self.threshold, self.progress.seen

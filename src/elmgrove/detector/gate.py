@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.detector.alarm import Alarm, AlarmRule
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
@@ -38,7 +37,6 @@ class Gate:
         basis: Basis,
         dtype: np.dtype[Any],
         threshold: Threshold | None,
-        alarm: AlarmRule | None,
         warmup: int | None,
         rows_known: Callable[[], float],
     ) -> None:
@@ -46,7 +44,6 @@ class Gate:
         self.policy: Threshold = threshold or FalseAlarmRate()
         units = basis.layer.units
         self.warmup = 2 * units if warmup is None else require_whole("warmup", warmup, 0)
-        self.alarm = Alarm(alarm or AlarmRule())
         apart = _apart(self.policy, basis.window)
         self.recent = Recent(self.policy.capacity, basis.inputs, dtype, apart, basis.window)
         #: What counting has shown up to now.
@@ -112,13 +109,6 @@ class Gate:
             self.recent.begin()
             self.expire()
 
-    def alarms(self, decision: Decision, anomalous: bool) -> bool:
-        """Says whether to alarm; while changing not again and again, but when it is found out."""
-        raised = self.alarm.raised(anomalous)
-        if self.progress.state == CHANGING:
-            return anomalous and decision.state != CHANGING
-        return raised
-
     @property
     def rows_missing(self) -> int:
         """Rows that must still come, none of them above the threshold, before there are alarms."""
@@ -161,7 +151,6 @@ class Gate:
         known = self._limit is not None and self._limit < math.inf
         limit = [self._limit, float(self._limit_until)] if known else None
         return {
-            **self.alarm.fields,
             **self.recent.fields,
             **self.progress.fields,
             # So that it goes on with the threshold it had.
@@ -170,7 +159,6 @@ class Gate:
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from ``fields``, and from the arrays of ``recent``."""
-        self.alarm.restore(fields)
         self.recent.restore(fields, arrays)
         self.progress.restore(fields)
         limit = fields["limit"]

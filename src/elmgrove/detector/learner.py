@@ -21,6 +21,7 @@ from elmgrove.algebra import (
 )
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.elsewhere import Elsewhere
+from elmgrove.detector.events import Events
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
@@ -83,7 +84,9 @@ class Learner:
             if patterns is None
             else Mixture(basis, patterns, **settings)
         )
-        self.gate = Gate(basis, self.model.dtype, threshold, alarm, warmup, self._rows_known)
+        self.gate = Gate(basis, self.model.dtype, threshold, warmup, self._rows_known)
+        #: Strange rows that belong together: the open event, and the last ones that ended.
+        self.events = Events(alarm or AlarmRule())
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
         self.preparation = Preparation(basis, self.model.dtype)
         #: What is normal for others, and whether a row that is known there is excused here.

@@ -3,14 +3,12 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import cast
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector import Verdict
 from elmgrove.device.outlook import Company, Outlook
-from elmgrove.device.output import NobodyReads, Only, Verdicts, message
-from elmgrove.device.recipients import Alarms
+from elmgrove.device.output import NobodyReads, Output
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
 from elmgrove.device.start import (
@@ -175,10 +173,7 @@ class Work:
         self._rows = self._saved_rows = 0
         self._updated = False
         self._saved_at = time.monotonic()
-        self._verdicts = (
-            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
-        )
-        self._alarms = Alarms(settings)
+        self._output = Output(settings, member)
         self._outlook, company = Outlook(member.detector), Company(member)
         self._listener = None
         if settings.listen:
@@ -200,8 +195,12 @@ class Work:
         if not reading.follows:
             detector.interrupt()
         try:
+            # Where the data have no time, the clock has.
+            when = time.time() if reading.time is None else reading.time
             sampled = detector.basis.spectrum is not None
-            verdicts = detector.observe_many([row]) if sampled else [detector.observe(row)]
+            verdicts = (
+                detector.observe_many([row], [when]) if sampled else [detector.observe(row, when)]
+            )
         except BadInput:
             detector.interrupt()
             raise
@@ -211,15 +210,9 @@ class Work:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
-        self._outlook.follow(verdict)
-        wanted = self._verdicts is not None and self._verdicts.wants(verdict)
-        if wanted or verdict.alarm:
-            causes = self.member.detector.causes(verdict) if verdict.strange else []
-            said = {"device": self.member.name, **message(where, verdict, causes)}
-            if self._verdicts is not None and wanted:
-                self._verdicts.write(said)
-            if verdict.alarm:
-                self._alarms.raise_(said)
+        news = self.member.detector.events.take_news()
+        self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news)
 
     def step(self) -> None:
         """Saves and syncs if it is time, and is quick otherwise; called between rows and idle."""
@@ -261,9 +254,7 @@ class Work:
             self._sync.close()
         if self._listener is not None:
             self._listener.close()
-        if self._verdicts is not None:
-            self._verdicts.close()
-        self._alarms.close(PATIENCE)
+        self._output.close(PATIENCE)
 
     def _tell_peers(self) -> None:
         if self._listener is not None:

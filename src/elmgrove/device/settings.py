@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
-from elmgrove.detector import PatternRule, require_window
+from elmgrove.detector import AlarmRule, PatternRule, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
     MERGED,
@@ -26,6 +26,8 @@ PREFIX = "ELMGROVE_DEVICE_"
 # The groups of settings, as ``device run --help`` shows them.
 DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
 FLEET, NEW = "Fleet", "New device"
+#: What a webhook may be given: the plain object, or what Slack or ntfy take.
+FORMATS = ("json", "slack", "ntfy")
 # The frames of samples that decide scaling and window, at least.
 _START_FRAMES = 20
 
@@ -79,9 +81,19 @@ class Settings:
     verdicts: Annotated[
         str, "File for verdicts as JSON lines; - for output, '' for none.", ALARMS
     ] = "-"
-    only: Annotated[str, "Which verdicts: all, strange, anomalies or alarms.", ALARMS] = "all"
+    only: Annotated[
+        str, "Which verdicts: all, strange, anomalies or alarms; or events instead of rows.", ALARMS
+    ] = "all"
     webhook: Annotated[str, "URL that alarms are posted to.", ALARMS] = ""
-    command: Annotated[str, "Command that gets each alarm on its standard input.", ALARMS] = ""
+    webhook_format: Annotated[
+        str, f"What is posted: {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.", ALARMS
+    ] = "json"
+    command: Annotated[
+        str, "Command that gets each alarm on its standard input, as one line of JSON.", ALARMS
+    ] = ""
+    alarm_end: Annotated[bool, "Also tell webhook and command when an event has ended.", ALARMS] = (
+        True
+    )
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
     start_rows: Annotated[
@@ -127,12 +139,17 @@ class Settings:
         f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
         ALARMS,
     ] = ""
-    alarm_k: Annotated[int, "New device: alarm at so many anomalous rows...", ALARMS] = 1
-    alarm_n: Annotated[int, "New device: ...among so many.", ALARMS] = 1
-    alarm_cooldown: Annotated[int, "New device: rows of quiet after an alarm.", ALARMS] = 0
+    alarm_k: Annotated[
+        int, "New device: an alarm opens an event at so many anomalous rows...", ALARMS
+    ] = AlarmRule.k
+    alarm_n: Annotated[int, "New device: ...among so many.", ALARMS] = AlarmRule.n
+    alarm_cooldown: Annotated[
+        int, "New device: rows without another alarm until the event has ended.", ALARMS
+    ] = AlarmRule.cooldown
 
     def __post_init__(self) -> None:
-        _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms"))
+        _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
+        _require_choice("webhook_format", self.webhook_format, FORMATS)
         _require_choice("score", self.score, SCORES)
         if self.alarm:
             _require_choice("alarm", self.alarm, POLICIES)

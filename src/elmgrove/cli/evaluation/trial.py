@@ -101,7 +101,7 @@ class Trial:
     @property
     def rule(self) -> str:
         """The alarm rule, in words."""
-        rule = self._detector.gate.alarm.rule
+        rule = self._detector.events.rule
         return f"{rule.k} of {rule.n} rows, then {rule.cooldown} of quiet"
 
     @cached_property
@@ -158,7 +158,7 @@ class Trial:
         return self._outcome(name, scores, rival.threshold, ~(scores <= rival.threshold))
 
     def _outcome(self, name: str, scores: Array, limit: float, flagged: Array) -> Outcome:
-        events = spells_of(flagged, self._detector.gate.alarm.rule)
+        events = spells_of(flagged, self._detector.events.rule)
         return Outcome(
             name,
             scores,

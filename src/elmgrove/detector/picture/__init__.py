@@ -8,7 +8,7 @@ from elmgrove.detector.picture.course import (
     course_of_state,
     spells_of,
 )
-from elmgrove.detector.picture.drawing import draw, draw_scores, save_picture
+from elmgrove.detector.picture.drawing import draw, draw_scores, plotted, save_picture
 from elmgrove.detector.picture.sensors import Sensors, ToldSensors
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "course_of_state",
     "draw",
     "draw_scores",
+    "plotted",
     "save_picture",
     "spells_of",
 ]

@@ -103,7 +103,7 @@ def course_of(
         prepared.scores,
         np.full(len(prepared.scores), limit),
         anomalous,
-        spells_of(anomalous, detector.gate.alarm.rule),
+        spells_of(anomalous, detector.events.rule),
         InputSensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
         prepared.gaps,
         _remark(detector) if limit == math.inf else "",
@@ -154,7 +154,7 @@ def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
     # Rows at which k of the last n were strange, with the first of those k.
     enough = at - first < rule.n
     first, at = first[enough], at[enough]
-    opens = np.diff(at, prepend=-math.inf) > max(rule.cooldown, rule.n)
+    opens = np.diff(at, prepend=-math.inf) > rule.calm
     ends = np.append(opens[1:], True)[: len(at)]
     told, last = at[opens].tolist(), at[ends].tolist()
     return [Spell(*one) for one in zip(first[opens].tolist(), told, last, strict=True)]
