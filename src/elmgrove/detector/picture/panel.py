@@ -43,7 +43,7 @@ def finish(axes: Any, course: Course, first: int, end: int) -> None:
         axes.spines[side].set_visible(False)
     if course.axis == TIME:
         dates = require_extra("matplotlib.dates", "plot")
-        locator = dates.AutoDateLocator(maxticks=9)
+        locator = dates.AutoDateLocator(minticks=3, maxticks=9)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
