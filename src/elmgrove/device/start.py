@@ -16,7 +16,8 @@ from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.storage import load, read_table
+from elmgrove.reading import Layout, read_table
+from elmgrove.storage import load
 
 log = logging.getLogger("elmgrove.device")
 
@@ -109,7 +110,7 @@ def _normal_rows(settings: Settings, basis: Basis) -> Array | None:
     if not settings.units_from:
         return None
     path = Path(settings.units_from)
-    return read_table(path, features=basis.features, drop=settings.drop).rows
+    return read_table(path, Layout(drop=tuple(settings.drop)), features=basis.features).array
 
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:

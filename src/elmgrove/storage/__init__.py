@@ -1,16 +1,10 @@
-"""Reading and writing disks: files that are written whole or not at all, and tables of rows."""
+"""Reading and writing disks: files that are written whole or not at all."""
 
 from elmgrove.storage.disk import load, locked, save, write
-from elmgrove.storage.tables import NOT_TEXT, Columns, Head, Table, read_table
 
 __all__ = [
-    "NOT_TEXT",
-    "Columns",
-    "Head",
-    "Table",
     "load",
     "locked",
-    "read_table",
     "save",
     "write",
 ]
