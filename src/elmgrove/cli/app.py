@@ -18,6 +18,8 @@ from elmgrove.errors import ElmgroveError, MissingExtra
 COMMANDS = {
     "learn": "elmgrove.cli.learn:learn",
     "score": "elmgrove.cli.score:score",
+    "evaluate": "elmgrove.cli.evaluation:evaluate",
+    "plot": "elmgrove.cli.plot:plot",
     "share": "elmgrove.cli.exchange:share",
     "merge": "elmgrove.cli.exchange:merge",
     "forget": "elmgrove.cli.exchange:forget",

@@ -191,7 +191,9 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
         yield from progress.track(items, description=text)
 
 
-def read(data: Path, like: Basis | Table | None, drop: Sequence[str], skip_bad: bool) -> Table:
+def read(
+    data: Path, like: Basis | Table | None, drop: Sequence[str] | Layout, skip_bad: bool
+) -> Table:
     """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
 
     Notes what ``--skip-bad`` left out.
@@ -205,7 +207,7 @@ def read(data: Path, like: Basis | Table | None, drop: Sequence[str], skip_bad: 
         task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)
         table = read_table(
             data,
-            Layout(drop=tuple(drop)),
+            drop if isinstance(drop, Layout) else Layout(drop=tuple(drop)),
             features=names,
             skip_bad=skip_bad,
             progress=lambda done: progress.update(task, completed=done),

@@ -7,6 +7,7 @@ from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
 from elmgrove.detector.picture import (
     TIME,
     Course,
@@ -18,9 +19,9 @@ from elmgrove.detector.picture import (
     draw_scores,
     save_picture,
     spells_of,
+    title,
 )
 from elmgrove.detector.prepared import Prepared
-from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
@@ -32,8 +33,8 @@ __all__ = [
     "ENDED",
     "LEARNING",
     "MOST_PARTS",
-    "TIME",
     "OPENED",
+    "TIME",
     "TRUSTED",
     "WATCHING",
     "AlarmRule",
@@ -69,6 +70,7 @@ __all__ = [
     "require_window",
     "save_picture",
     "spells_of",
+    "title",
     "unpack_detector",
     "when_text",
 ]

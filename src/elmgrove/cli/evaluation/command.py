@@ -1,28 +1,19 @@
 """``elmgrove evaluate``: how well labelled rows are told apart, beside other detectors."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 
+from elmgrove.cli.evaluation.case import FIRST, Case, case_of
 from elmgrove.cli.evaluation.report import draw_trial, grid_of, numbers_of
 from elmgrove.cli.evaluation.trial import RIVALS, Outcome, Trial
-from elmgrove.cli.lesson import Lesson
-from elmgrove.cli.options import Data, SkipBad, note_window, notes, percent, read
-from elmgrove.detector import LEARNING, Detector, choose_window
+from elmgrove.cli.options import Data, SkipBad, notes
+from elmgrove.detector import LEARNING
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.reading import Table
-from elmgrove.storage import load
-
-#: The share of a file that is learned where nothing else is.
-FIRST = 0.4
-# Fewer rows than this say nothing about what is normal.
-_LEAST = 20
+from elmgrove.reading import Layout
 
 
 def evaluate(
@@ -33,9 +24,7 @@ def evaluate(
     ],
     state: Annotated[
         Path | None,
-        typer.Option(
-            "--state", "-s", help="Judge by this state.", exists=True, dir_okay=False
-        ),
+        typer.Option("--state", "-s", help="Judge by this state.", exists=True, dir_okay=False),
     ] = None,
     normal: Annotated[
         Path | None,
@@ -63,18 +52,19 @@ def evaluate(
 ) -> None:
     """Say how well a detector tells labelled rows from the others, and how others do.
 
-    AUC and average precision do not depend on a threshold; recall, false alarms, events and delay
-    do. All learn the same rows.
+    AUC and average precision need no threshold; recall, false alarms, events and delay come from
+    it. All learn the same rows.
 
     Example: [bold]elmgrove evaluate pump.csv --label anomaly --picture pump.png[/]
     """
-    case = _case(data, label, state, normal, skip_bad)
+    case = case_of(data, Layout(label=label), state, normal, skip_bad)
     trial = Trial(case.member, case.judged)
-    _require_both(trial, label)
+    _require_both(trial, case, label)
     _note_rows(trial, case)
     outcomes = [trial.own(), trial.learning_on()]
     if rivals:
-        outcomes += _compared(trial, case)
+        _note_rivals(trial, case)
+        outcomes += [] if case.learned is None else trial.rivals(case.learned)
     if as_json:
         Console().print_json(json.dumps(_numbers(trial, case, outcomes)))
     else:
@@ -82,3 +72,65 @@ def evaluate(
     if picture is not None:
         draw_trial(trial, outcomes, picture)
         notes.print(f"Wrote {picture}.")
+
+
+def _require_both(trial: Trial, case: Case, label: str) -> None:
+    """Raises ``BadInput`` unless there are both labelled rows and others to tell them from."""
+    found, rows = int(trial.labels.sum()), len(trial.labels)
+    if 0 < found < rows:
+        return
+    where = f" in the part that is judged (the first {FIRST:.0%} is learned)"
+    judged = where if case.learned is not None and "first" in case.about else ""
+    what = "no row" if not found else "every row"
+    raise BadInput(
+        f"{label}: {what} of {rows}{judged} is labelled anomalous, so there is nothing to tell "
+        "apart; it takes both"
+    )
+
+
+def _note_rows(trial: Trial, case: Case) -> None:
+    counted, detector = trial.course.counted, case.member.detector
+    notes.print(f"Learned: {detector.learned:,} {counted}, {case.about}.")
+    waiting = trial.not_judged
+    left_out = f" ({waiting} more complete no window)" if waiting else ""
+    stretches = len(trial.stretches)
+    notes.print(
+        f"Judged: {len(trial.labels):,} {counted}{left_out}; {int(trial.labels.sum()):,} are "
+        f"labelled anomalous, in {stretches:,} stretch{'es' if stretches != 1 else ''}."
+    )
+    if detector.state == LEARNING:
+        missing = f"{detector.rows_missing:,} more {counted}"
+        notes.print(
+            f"Still learning ({missing} until there are alarms): judged by the threshold that it "
+            "has by now."
+        )
+    notes.print(f"An alarm, and with it an event: {trial.rule}.")
+
+
+def _note_rivals(trial: Trial, case: Case) -> None:
+    if case.learned is None:
+        notes.print("Others are left out: they need the normal rows to learn (--normal).")
+        return
+    size = trial.window
+    windows = f"; with × {size} they get windows of {size} {trial.course.counted}, as Elmgrove does"
+    windows = windows if size > 1 else ""
+    notes.print(
+        f"Others learn the same rows, with their libraries' defaults; their thresholds are for the "
+        f"same {100.0 * trial.rate:g} % of the rows that they learned{windows}."
+    )
+    missing = {library for library, _ in RIVALS.values() if library.missing}
+    for one in sorted(missing):
+        notes.print(
+            f"{one.title} is not installed: pip install 'elmgrove[{one.extra}]' (from a checkout "
+            f"pip install '.[{one.extra}]')."
+        )
+
+
+def _numbers(trial: Trial, case: Case, outcomes: list[Outcome]) -> dict[str, Any]:
+    return {
+        "learned": case.member.detector.learned,
+        "rows": len(trial.labels),
+        "labelled": int(trial.labels.sum()),
+        "rate": trial.rate,
+        "methods": [numbers_of(one) for one in outcomes],
+    }

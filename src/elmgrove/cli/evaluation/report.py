@@ -24,21 +24,27 @@ _POINTS = 1000
 
 
 def grid_of(outcomes: Sequence[Outcome]) -> Grid:
-    """Makes the table: a line for each method."""
-    grid = Grid()
-    grid.add_column("method")
-    for heading in (
+    """Makes the table: a line for each method; delays are medians."""
+    timed = outcomes[0].found.seconds is not None
+    headings = [
         "AUC",
         "average\nprecision",
         "recall",
         "false\nalarms",
         "events\nfound",
         "false\nevents",
-        "delay",
-    ):
-        grid.add_column(heading, justify="right")
+        "delay,\nrows",
+        *(["delay,\ntime"] if timed else []),
+    ]
+    grid = Grid(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    grid.add_column("\nmethod", no_wrap=True)
+    for heading in headings:
+        grid.add_column(heading if "\n" in heading else f"\n{heading}", justify="right")
     for one in outcomes:
         found = one.found
+        delay = [f"{median(found.delays):g}" if found.delays else "-"]
+        if timed:
+            delay.append(_duration(median(found.seconds)) if found.seconds else "-")
         grid.add_row(
             one.name,
             f"{one.ranking.auc:.3f}",
@@ -47,7 +53,7 @@ def grid_of(outcomes: Sequence[Outcome]) -> Grid:
             percent(one.false_alarms),
             f"{found.touched} of {found.stretches}",
             f"{found.false_events:,}",
-            _delay(one),
+            *delay,
             style="bold" if one.name == OWN else None,
         )
     return grid
@@ -90,16 +96,6 @@ def draw_trial(trial: Trial, outcomes: Sequence[Outcome], path: Path) -> None:
     save_picture(figure, path)
 
 
-def _delay(outcome: Outcome) -> str:
-    """The median delay, in rows and as a time where there is one."""
-    found = outcome.found
-    if not found.delays:
-        return "-"
-    rows = median(found.delays)
-    told = f"{rows:g} row{'' if rows == 1 else 's'}"
-    return told if found.seconds is None else f"{told}, {_duration(median(found.seconds))}"
-
-
 def _duration(seconds: float) -> str:
     for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2.0 * length:
@@ -110,10 +106,11 @@ def _duration(seconds: float) -> str:
 def _title(trial: Trial, own: Outcome) -> str:
     found = own.found
     rows = f"{int(trial.labels.sum()):,} of {len(trial.labels):,} {trial.course.counted}"
+    false = f"{found.false_events:,} event{'s' * (found.false_events != 1)}"
     return (
         f"{rows} are labelled anomalous: Elmgrove flags {percent(own.recall)} of them, and "
-        f"{percent(own.false_alarms)} of the others;\n{found.touched} of {found.stretches} labelled "
-        f"stretches are found, {found.false_events:,} events touch none"
+        f"{percent(own.false_alarms)} of the others;\nfinds {found.touched} of {found.stretches} "
+        f"labelled stretches, and tells of {false} beside them"
     )
 
 
@@ -121,7 +118,7 @@ def _best(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The detector as it is, and of each other method the better of its tries."""
     best = dict[str, Outcome]()
     for one in outcomes:
-        method = one.name if one.name == LEARNING_ON else one.name.partition(",")[0]
+        method = one.name if one.name == LEARNING_ON else one.name.partition(" ×")[0]
         if method not in best or one.ranking.auc > best[method].ranking.auc:
             best[method] = one
     return [one for one in best.values() if one.name != LEARNING_ON]

@@ -23,7 +23,7 @@ from elmgrove.federation import Member
 from elmgrove.reading import Table
 
 #: The name of the detector's own line, and of the one that goes on learning.
-OWN, LEARNING_ON = "Elmgrove", "Elmgrove, learning on"
+OWN, LEARNING_ON = "Elmgrove", "Elmgrove, learning"
 # KNN compares with every row learned: it gets at most so many of them.
 _MOST_ROWS = 5000
 
@@ -99,10 +99,15 @@ class Trial:
         return self._detector.gate.policy.rate or 0.01
 
     @property
+    def window(self) -> int:
+        """The rows that the detector looks at together."""
+        return self._detector.basis.window
+
+    @property
     def rule(self) -> str:
         """The alarm rule, in words."""
         rule = self._detector.events.rule
-        return f"{rule.k} of {rule.n} rows, then {rule.cooldown} of quiet"
+        return f"{rule.k} of {rule.n} rows strange; it ends when {rule.calm} were calm"
 
     @cached_property
     def course(self) -> Course:
@@ -149,7 +154,7 @@ class Trial:
                 rows, judged = train.rows, self._prepared.rows[self.places]
             else:
                 rows, judged = train.inputs(places), self._prepared.inputs(self.places)
-            title = name if size == 1 else f"{name}, {size} rows"
+            title = name if size == 1 else f"{name} × {size}"
             yield self._tried(title, RIVALS[name][1](self.rate), _thinned(name, rows), judged)
 
     def _tried(self, name: str, rival: Rival, rows: Array, judged: Array) -> Outcome:

@@ -10,6 +10,7 @@ from elmgrove.detector.picture.course import (
 )
 from elmgrove.detector.picture.drawing import draw, draw_scores, plotted, save_picture
 from elmgrove.detector.picture.sensors import Sensors, ToldSensors
+from elmgrove.detector.picture.words import title
 
 __all__ = [
     "TIME",
@@ -24,4 +25,5 @@ __all__ = [
     "plotted",
     "save_picture",
     "spells_of",
+    "title",
 ]
