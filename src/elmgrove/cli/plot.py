@@ -35,7 +35,7 @@ def plot(
         typer.Option(
             "--out",
             "-o",
-            help="The picture; its ending says the format \\[default: FILE.png, as in new.csv.png].",
+            help="The picture; its ending is its format \\[default: FILE.png, like new.csv.png].",
             dir_okay=False,
         ),
     ] = None,

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector import TIME, AlarmRule, Cause, Course, Spell, ToldSensors, spells_of
+from elmgrove.detector import (
+    TIME,
+    AlarmRule,
+    Cause,
+    Course,
+    Spell,
+    ToldSensors,
+    spells_of,
+    spells_told,
+)
 from elmgrove.errors import BadInput
 
 # What a verdict has at least, whoever wrote it.
@@ -24,8 +33,8 @@ def holds_verdicts(path: Path) -> bool:
     with path.open("rb") as file:
         first = file.readline(1 << 20)
     try:
-        return json.loads(first).keys() >= _FIELDS
-    except (ValueError, AttributeError):
+        return _is_verdict(json.loads(first))
+    except ValueError:
         return False
 
 
@@ -60,17 +69,21 @@ def _verdicts(path: Path) -> Iterator[dict[str, Any]]:
                 continue
             try:
                 found = json.loads(line)
-                known = found.keys() >= _FIELDS
-            except (ValueError, AttributeError) as error:
+            except ValueError as error:
                 raise BadInput(f"{path}, line {number}: not a verdict ({error})") from error
-            if not known:
-                missing = ", ".join(sorted(_FIELDS - found.keys()))
-                raise BadInput(f"{path}, line {number}: a verdict without {missing}")
+            if not _is_verdict(found):
+                raise BadInput(f"{path}, line {number}: not a verdict, as the lines before are")
             yield found
 
 
+def _is_verdict(found: Any) -> bool:
+    return isinstance(found, dict) and found.keys() >= _FIELDS
+
+
 def _cause(fields: dict[str, Any]) -> Cause:
-    known = {name: math.nan if value is None else value for name, value in fields.items()}
+    known: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in fields.items()
+    }
     return Cause(**known)
 
 
@@ -105,15 +118,7 @@ def _spells(told: list[dict[str, Any]], anomalous: Array) -> list[Spell]:
     """The events that were told; of verdicts without them, those of the usual alarm rule."""
     if "event" not in told[0]:
         return spells_of(anomalous, AlarmRule())
-    places = dict[int, list[int]]()
-    for place, one in enumerate(told):
-        if one.get("event") is not None:
-            places.setdefault(one["event"], []).append(place)
-    found = []
-    for rows in places.values():
-        alarms = [row for row in rows if told[row].get("alarm")]
-        found.append(Spell(rows[0], (alarms or rows)[0], rows[-1]))
-    return sorted(found)
+    return spells_told([one.get("event") for one in told], [bool(one.get("alarm")) for one in told])
 
 
 def _gaps(axis: str, where: Array) -> list[int]:

@@ -19,6 +19,7 @@ from elmgrove.detector.picture import (
     draw_scores,
     save_picture,
     spells_of,
+    spells_told,
     title,
 )
 from elmgrove.detector.prepared import Prepared
@@ -70,6 +71,7 @@ __all__ = [
     "require_window",
     "save_picture",
     "spells_of",
+    "spells_told",
     "title",
     "unpack_detector",
     "when_text",

@@ -12,7 +12,7 @@ from elmgrove.cli.evaluation.report import draw_trial, grid_of, numbers_of
 from elmgrove.cli.evaluation.trial import RIVALS, Outcome, Trial
 from elmgrove.cli.options import Data, SkipBad, notes
 from elmgrove.detector import LEARNING
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, install_line
 from elmgrove.reading import Layout
 
 
@@ -120,10 +120,7 @@ def _note_rivals(trial: Trial, case: Case) -> None:
     )
     missing = {library for library, _ in RIVALS.values() if library.missing}
     for one in sorted(missing):
-        notes.print(
-            f"{one.title} is not installed: pip install 'elmgrove[{one.extra}]' (from a checkout "
-            f"pip install '.[{one.extra}]')."
-        )
+        notes.print(f"{one.title} is not installed: {install_line(one.extra)}.")
 
 
 def _numbers(trial: Trial, case: Case, outcomes: list[Outcome]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A trial: rows that are learned, labelled rows that are judged, and what each method says."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -15,9 +15,11 @@ from elmgrove.cli.options import tracked
 from elmgrove.detector import (
     Course,
     Prepared,
+    Spell,
     Verdict,
     course_of,
     spells_of,
+    spells_told,
 )
 from elmgrove.federation import Member
 from elmgrove.reading import Table
@@ -138,7 +140,8 @@ class Trial:
         chosen = [verdicts[place] for place in self.places.tolist()]
         flagged = np.array([one.anomalous for one in chosen], bool)
         scores = np.array([one.score for one in chosen])
-        return self._outcome(LEARNING_ON, scores, detector.threshold, flagged)
+        events = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
+        return self._outcome(LEARNING_ON, scores, detector.threshold, flagged, events)
 
     def rivals(self, learned: Table) -> Iterator[Outcome]:
         """Lets others learn the rows that the detector learned, and judge the same ones.
@@ -162,8 +165,16 @@ class Trial:
         scores = rival.score(judged)
         return self._outcome(name, scores, rival.threshold, ~(scores <= rival.threshold))
 
-    def _outcome(self, name: str, scores: Array, limit: float, flagged: Array) -> Outcome:
-        events = spells_of(flagged, self._detector.events.rule)
+    def _outcome(
+        self,
+        name: str,
+        scores: Array,
+        limit: float,
+        flagged: Array,
+        told: Sequence[Spell] | None = None,
+    ) -> Outcome:
+        """Compares with the labels; events are those told, or those that the rule makes."""
+        events = spells_of(flagged, self._detector.events.rule) if told is None else told
         return Outcome(
             name,
             scores,

@@ -7,6 +7,7 @@ from elmgrove.detector.picture.course import (
     course_of,
     course_of_state,
     spells_of,
+    spells_told,
 )
 from elmgrove.detector.picture.drawing import draw, draw_scores, plotted, save_picture
 from elmgrove.detector.picture.sensors import Sensors, ToldSensors
@@ -25,5 +26,6 @@ __all__ = [
     "plotted",
     "save_picture",
     "spells_of",
+    "spells_told",
     "title",
 ]

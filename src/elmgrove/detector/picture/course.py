@@ -160,6 +160,20 @@ def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
     return [Spell(*one) for one in zip(first[opens].tolist(), told, last, strict=True)]
 
 
+def spells_told(events: Sequence[int | None], alarms: Sequence[bool]) -> list[Spell]:
+    """Finds the events that were told of rows: the number of each row's, and where alarms were.
+
+    >>> spells_told([None, 7, 7, None, 7, 8], [False, True, False, False, False, True])
+    [Spell(first=1, told=1, last=4), Spell(first=5, told=5, last=5)]
+    """
+    places = dict[int, list[int]]()
+    for place, event in enumerate(events):
+        if event is not None:
+            places.setdefault(event, []).append(place)
+    told = [next((row for row in rows if alarms[row]), rows[0]) for rows in places.values()]
+    return [Spell(rows[0], at, rows[-1]) for rows, at in zip(places.values(), told, strict=True)]
+
+
 def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
     """The axis, and the time of each row; its line or number where times are missing or go back."""
     if times is not None and len(times):
