@@ -38,6 +38,7 @@ def case_of(
     whole = read(data, None if member is None else member.detector.basis, layout, skip_bad)
     if not len(whole.rows):
         raise BadInput(f"{data}: no rows to judge")
+    cut = 0
     if normal is not None:
         # Which may have labels, and need not.
         known = replace(layout, remembered=layout.remembered | {"label"})
@@ -48,11 +49,26 @@ def case_of(
     else:
         cut = round(FIRST * len(whole.rows))
         learned, whole = _normal_rows(whole, slice(0, cut)), _part(whole, slice(cut, None))
-        about = f"those labelled normal in the first {FIRST:.0%} of {data.name}"
+        about = f"those labelled normal in the first {100 * FIRST:.0f} % of {data.name}"
+    assert whole.labels is not None, "it was read with its labels"
+    require_both(whole.labels, str(layout.label), cut > 0)
     if member is not None:
         return Case(member, learned, whole, f"{member.name} as it is in {state}")
     assert learned is not None
     return Case(_taught(data, learned), learned, whole, about)
+
+
+def require_both(labels: Array, label: str, cut: bool) -> None:
+    """Raises ``BadInput`` unless there are both labelled rows and others to tell them from."""
+    found = int(labels.sum())
+    if 0 < found < len(labels):
+        return
+    rest = f" after the first {100 * FIRST:.0f} %, which are learned," if cut else ""
+    which = "no row" if not found else "every row"
+    raise BadInput(
+        f"{label}: {which} of {len(labels)}{rest} is labelled anomalous; to tell rows apart there "
+        "must be both"
+    )
 
 
 def _taught(data: Path, learned: Table) -> Member:

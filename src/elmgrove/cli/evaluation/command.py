@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from elmgrove.cli.evaluation.case import FIRST, Case, case_of
+from elmgrove.cli.evaluation.case import FIRST, Case, case_of, require_both
 from elmgrove.cli.evaluation.report import draw_trial, grid_of, numbers_of
 from elmgrove.cli.evaluation.trial import RIVALS, Outcome, Trial
 from elmgrove.cli.options import Data, SkipBad, notes
 from elmgrove.detector import LEARNING
-from elmgrove.errors import BadInput, install_line
+from elmgrove.errors import install_line
 from elmgrove.reading import Layout
 
 
@@ -30,7 +30,7 @@ def evaluate(
         Path | None,
         typer.Option(
             help="Normal rows to learn, for a new detector (without --state) and for the others "
-            f"\\[default: those labelled normal in the first {FIRST:.0%} of DATA; the rest is "
+            f"\\[default: those labelled normal in the first {100 * FIRST:.0f} % of DATA; the rest is "
             "judged].",
             exists=True,
             dir_okay=False,
@@ -59,7 +59,8 @@ def evaluate(
     """
     case = case_of(data, Layout(label=label), state, normal, skip_bad)
     trial = Trial(case.member, case.judged)
-    _require_both(trial, case, label)
+    # Those that complete no window are not among them.
+    require_both(trial.labels, label, cut=False)
     _note_rows(trial, case)
     outcomes = [trial.own(), trial.learning_on()]
     if rivals:
@@ -72,20 +73,6 @@ def evaluate(
     if picture is not None:
         draw_trial(trial, outcomes, picture)
         notes.print(f"Wrote {picture}.")
-
-
-def _require_both(trial: Trial, case: Case, label: str) -> None:
-    """Raises ``BadInput`` unless there are both labelled rows and others to tell them from."""
-    found, rows = int(trial.labels.sum()), len(trial.labels)
-    if 0 < found < rows:
-        return
-    where = f" in the part that is judged (the first {FIRST:.0%} is learned)"
-    judged = where if case.learned is not None and "first" in case.about else ""
-    what = "no row" if not found else "every row"
-    raise BadInput(
-        f"{label}: {what} of {rows}{judged} is labelled anomalous, so there is nothing to tell "
-        "apart; it takes both"
-    )
 
 
 def _note_rows(trial: Trial, case: Case) -> None:

@@ -60,8 +60,8 @@ class Ranking:
 class Found:
     """What events made of labelled stretches: how many they touch, and how long that took.
 
-    ``delays`` are rows from a stretch's begin to the first alarm in it, ``seconds`` the same as
-    times where rows have them. ``false_events`` touch no stretch.
+    ``delays`` are rows from a stretch's begin to the first alarm of an event that touches it,
+    ``seconds`` the same as times where rows have them. ``false_events`` touch no stretch.
     """
 
     stretches: int
@@ -105,4 +105,4 @@ def found_by(spells: Sequence[Spell], stretches: Sequence[slice], times: Array |
 
 
 def _touches(spell: Spell, stretch: slice) -> bool:
-    return bool(spell.told < stretch.stop and spell.last >= stretch.start)
+    return bool(spell.first < stretch.stop and spell.last >= stretch.start)

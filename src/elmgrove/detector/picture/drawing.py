@@ -152,8 +152,8 @@ def _shown(course: Course, event: int | None) -> Shown:
     """Which places the sensors' panels show."""
     count = len(course.scores)
     if event is not None and not 1 <= event <= len(course.spells):
-        there = f"1 to {len(course.spells)}" if len(course.spells) else "no event"
-        raise BadInput(f"there is no event {event} here, but {there}")
+        there = f", but 1 to {len(course.spells)}" if course.spells else ": nothing here is one"
+        raise BadInput(f"there is no event {event}{there}")
     unit = course.counted.removesuffix("s")
     if event is None and count <= _WHOLE:
         events = "the event" if len(course.spells) == 1 else "the events"

@@ -46,11 +46,11 @@ def _of_rows(course: Course) -> str:
             return f"{rows}"
         highest = float(course.times[course.worst])
         return f"nothing strange in {rows}; the highest score is {highest:.2g} × the threshold"
+    share = f"{strange:,} of {rows} {'is' if strange == 1 else 'are'} strange"
     if 2 * strange > count > 1:
-        share = f"{strange:,} of {rows} are strange"
         return f"{share}: another machine, or a new normal?{_worst(course, ' The strangest:')}"
     if not len(course.spells):
-        return f"{strange:,} of {rows} are strange, too few together for an event"
+        return f"{share}, too few together for an event"
     events = "1 event" if len(course.spells) == 1 else f"{len(course.spells):,} events"
     which = "" if len(course.spells) == 1 else " the worst"
     return f"{events} in {rows},{which} at {when(course, _peak(course))}{_worst(course, ':')}"
