@@ -5,15 +5,17 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.cli.options import SkipBad, notes, read
+from elmgrove.cli.options import notes
+from elmgrove.cli.reading_options import SkipBad, read_for, with_layout
 from elmgrove.cli.verdict_file import course_of_verdicts, holds_verdicts
 from elmgrove.detector import Course, course_of, course_of_state, draw, save_picture, title
 from elmgrove.errors import BadFile, BadInput, require_extra
 from elmgrove.federation import Member
-from elmgrove.reading import Layout
+from elmgrove.reading import STANDARD_INPUT, Layout
 from elmgrove.storage import load
 
 
+@with_layout
 def plot(
     file: Annotated[
         Path,
@@ -22,6 +24,7 @@ def plot(
             "verdicts that the agent or elmgrove score wrote as JSON lines.",
             exists=True,
             dir_okay=False,
+            allow_dash=True,
         ),
     ],
     state: Annotated[
@@ -50,6 +53,8 @@ def plot(
     ] = None,
     sensors: Annotated[int, typer.Option(help="At most so many sensors.", min=1, max=20)] = 4,
     skip_bad: SkipBad = False,
+    *,
+    layout: Layout,
 ) -> None:
     """Draw the score and its threshold over time, events, and the sensors that caused them.
 
@@ -59,21 +64,21 @@ def plot(
     """
     if show:
         _require_screen()
-    course = _course(file, state, skip_bad)
+    course = _course(file, state, layout, skip_bad)
     figure = draw(course, event=event, most=sensors, window=show)
     if show:
         notes.print(f"{title(course)}.")
         require_extra("matplotlib.pyplot", "plot").show()
     else:
-        path = out or Path(f"{file.name}.png")
+        path = out or Path("plot.png" if str(file) == STANDARD_INPUT else f"{file.name}.png")
         save_picture(figure, path)
         notes.print(f"{title(course)}. Wrote {path}.")
 
 
-def _course(file: Path, state: Path | None, skip_bad: bool) -> Course:
+def _course(file: Path, state: Path | None, layout: Layout, skip_bad: bool) -> Course:
     if state is not None:
         member = load(state, Member.from_bytes)
-        table = read(file, member.detector.basis, Layout(), skip_bad)
+        table = read_for(member, file, layout, skip_bad)
         if not len(table.rows):
             raise BadInput(f"{file}: no rows to draw")
         return course_of(

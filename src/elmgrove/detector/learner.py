@@ -55,6 +55,7 @@ class Learner:
         spectrum: Spectrum | None = None,
         patterns: PatternRule | None = None,
         features: Sequence[str] | None = None,
+        categories: Any = (),
         scaling: Scaling | None = None,
         ridge: float = 1e-3,
         forgetting: float = 1.0,
@@ -75,6 +76,7 @@ class Learner:
             window,
             score or default_score(layer.activation),
             spectrum,
+            categories,
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
@@ -144,6 +146,7 @@ class Learner:
             window=basis.window,
             spectrum=basis.spectrum,
             features=basis.features,
+            categories=basis.categories,
             scaling=basis.scaling,
             **settings,
         )

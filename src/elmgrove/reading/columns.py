@@ -127,6 +127,10 @@ class Columns:
         header.places([name for name in layout.drop if header.cells.count(name) < 2])
         aside = {i for i, name in enumerate(header.cells) if name in layout.drop}
         if wanted is not None and header.named:
+            if learned := sorted({*wanted} & {*layout.drop}):
+                raise BadInput(
+                    f"{header.name}: column {learned[0]!r} was learned; it can't be left out"
+                )
             return header.places(wanted)
         if layout.columns:
             return [i for i in header.places(layout.columns) if i not in aside]

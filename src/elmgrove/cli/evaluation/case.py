@@ -7,7 +7,8 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.cli.lesson import Lesson
-from elmgrove.cli.options import note_window, read
+from elmgrove.cli.options import note_window
+from elmgrove.cli.reading_options import LAYOUT, read
 from elmgrove.detector import Detector, choose_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -35,7 +36,11 @@ def case_of(
 ) -> Case:
     """Reads what is judged, and learns what is to be learned, or takes a state that has."""
     member = None if state is None else load(state, Member.from_bytes)
-    whole = read(data, None if member is None else member.detector.basis, layout, skip_bad)
+    if member is None:
+        whole = read(data, None, layout, skip_bad)
+    else:
+        layout = layout.after(member.notes.get(LAYOUT, {}))
+        whole = read(data, member.detector.basis, layout, skip_bad)
     if not len(whole.rows):
         raise BadInput(f"{data}: no rows to judge")
     cut = 0

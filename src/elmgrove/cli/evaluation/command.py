@@ -10,18 +10,16 @@ from rich.console import Console
 from elmgrove.cli.evaluation.case import FIRST, Case, case_of, require_both
 from elmgrove.cli.evaluation.report import draw_trial, grid_of, numbers_of
 from elmgrove.cli.evaluation.trial import RIVALS, Outcome, Trial
-from elmgrove.cli.options import Data, SkipBad, notes
+from elmgrove.cli.options import notes
+from elmgrove.cli.reading_options import Data, SkipBad, with_layout
 from elmgrove.detector import LEARNING
-from elmgrove.errors import install_line
+from elmgrove.errors import BadInput, install_line
 from elmgrove.reading import Layout
 
 
+@with_layout
 def evaluate(
     data: Data,
-    label: Annotated[
-        str,
-        typer.Option(help="The column that says which rows were anomalous; it is never learned."),
-    ],
     state: Annotated[
         Path | None,
         typer.Option("--state", "-s", help="Judge by this state.", exists=True, dir_okay=False),
@@ -49,6 +47,8 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
     skip_bad: SkipBad = False,
+    *,
+    layout: Layout,
 ) -> None:
     """Say how well a detector tells labelled rows from the others, and how others do.
 
@@ -57,10 +57,12 @@ def evaluate(
 
     Example: [bold]elmgrove evaluate pump.csv --label anomaly --picture pump.png[/]
     """
-    case = case_of(data, Layout(label=label), state, normal, skip_bad)
+    if layout.label is None:
+        raise BadInput("--label names the column that says which rows were anomalous")
+    case = case_of(data, layout, state, normal, skip_bad)
     trial = Trial(case.member, case.judged)
     # Those that complete no window are not among them.
-    require_both(trial.labels, label, cut=False)
+    require_both(trial.labels, layout.label, cut=False)
     _note_rows(trial, case)
     outcomes = [trial.own(), trial.learning_on()]
     if rivals:
