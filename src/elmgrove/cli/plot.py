@@ -89,6 +89,8 @@ def _course(file: Path, state: Path | None, layout: Layout, skip_bad: bool) -> C
             lines=table.lines,
             name=member.name,
         )
+    if str(file) == STANDARD_INPUT:
+        raise BadInput("rows from standard input need the state that judges them (--state)")
     if holds_verdicts(file):
         return course_of_verdicts(file)
     try:

@@ -86,7 +86,13 @@ def _taught(data: Path, learned: Table) -> Member:
     rows = learned.rows[:]
     choice = choose_window(rows)
     note_window(choice)
-    basis = Basis.fitted(rows, learned.names, scaling="standard", window=choice.window)
+    basis = Basis.fitted(
+        rows,
+        learned.names,
+        categories=learned.categories,
+        scaling="standard",
+        window=choice.window,
+    )
     detector = Detector.for_basis(basis)
     Lesson(detector, learned, gate=False).take()
     return Member(data.stem, detector)

@@ -13,7 +13,7 @@ from elmgrove.cli.evaluation.trial import RIVALS, Outcome, Trial
 from elmgrove.cli.options import notes
 from elmgrove.cli.reading_options import Data, SkipBad, with_layout
 from elmgrove.detector import LEARNING
-from elmgrove.errors import BadInput, install_line
+from elmgrove.errors import BadInput, install_line, require_extra
 from elmgrove.reading import Layout
 
 
@@ -28,8 +28,8 @@ def evaluate(
         Path | None,
         typer.Option(
             help="Normal rows to learn, for a new detector (without --state) and for the others "
-            f"\\[default: those labelled normal in the first {100 * FIRST:.0f} % of DATA; the rest is "
-            "judged].",
+            f"\\[default: those labelled normal in the first {100 * FIRST:.0f} % of DATA; the "
+            "rest is judged].",
             exists=True,
             dir_okay=False,
         ),
@@ -57,6 +57,8 @@ def evaluate(
 
     Example: [bold]elmgrove evaluate pump.csv --label anomaly --picture pump.png[/]
     """
+    if picture is not None:
+        require_extra("matplotlib.figure", "plot")
     if layout.label is None:
         raise BadInput("--label names the column that says which rows were anomalous")
     case = case_of(data, layout, state, normal, skip_bad)

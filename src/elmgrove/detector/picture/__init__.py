@@ -9,7 +9,8 @@ from elmgrove.detector.picture.course import (
     spells_of,
     spells_told,
 )
-from elmgrove.detector.picture.drawing import draw, draw_scores, plotted, save_picture
+from elmgrove.detector.picture.drawing import draw, draw_scores
+from elmgrove.detector.picture.figure import plotted, save_picture
 from elmgrove.detector.picture.sensors import Sensors, ToldSensors
 from elmgrove.detector.picture.words import title
 

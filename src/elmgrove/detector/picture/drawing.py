@@ -1,13 +1,12 @@
 """Draws a course: the score and its threshold, events, and the sensors that caused them."""
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
-from warnings import catch_warnings, simplefilter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.picture.course import Course, course_of
+from elmgrove.detector.picture.course import Course
 from elmgrove.detector.picture.panel import (
     BLUE,
     GREY,
@@ -25,9 +24,6 @@ from elmgrove.detector.picture.panel import (
 from elmgrove.detector.picture.thinning import broken, thinned
 from elmgrove.detector.picture.words import title
 from elmgrove.errors import BadInput, require_extra
-
-if TYPE_CHECKING:
-    from elmgrove.detector.detector import Detector
 
 #: How many usual deviations the band around what was expected has on either side.
 BAND = 3.0
@@ -88,34 +84,6 @@ def draw(course: Course, *, event: int | None = None, most: int = 4, window: boo
     return figure
 
 
-def plotted(
-    detector: "Detector", rows: Any, path: Any = None, *, times: Any = None, name: str = ""
-) -> Any:
-    """Draws scores, events and the sensors that caused them, and learns nothing.
-
-    Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
-    windows and notebooks show. Rows may be a table with names (pandas, Polars); ``times`` are
-    seconds since 1970 (UTC), or those of the table's index. Needs ``elmgrove[plot]``.
-    """
-    if times is None:
-        times = _times_of(rows)
-    figure = draw(course_of(detector, rows, times, name=name), window=path is None)
-    if path is not None:
-        save_picture(figure, path)
-    return figure
-
-
-def save_picture(figure: Any, path: Any) -> None:
-    """Saves a figure, in the format that the file's name ends with."""
-    with catch_warnings():
-        # Of a sensor's name in a script that the font lacks.
-        simplefilter("ignore", UserWarning)
-        try:
-            figure.savefig(path, dpi=110)
-        except ValueError as error:
-            raise BadInput(f"{path}: {error}") from error
-
-
 def draw_scores(axes: Any, course: Course) -> None:
     """Draws scores and threshold, and shades events."""
     places = thinned(course.scores)
@@ -138,14 +106,6 @@ def draw_scores(axes: Any, course: Course) -> None:
     axes.set_xlabel(plain(course.axis))
     finish(axes, course, 0, len(x))
     legend(axes)
-
-
-def _times_of(rows: Any) -> Array | None:
-    """The times that the index of a table has, in seconds since 1970; None where it has none."""
-    index = np.asarray(getattr(rows, "index", None))
-    if index.dtype.kind != "M":
-        return None
-    return index.astype("datetime64[us]").astype(np.float64) / 1e6
 
 
 def _shown(course: Course, event: int | None) -> Shown:
