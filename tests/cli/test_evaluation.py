@@ -13,13 +13,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from elmgrove import Detector, Spectrum
 from elmgrove.adapters.rivals import Mahalanobis
-from elmgrove.cli.evaluation import trial
+from elmgrove.cli.evaluation import contest
 from elmgrove.detector import Prepared
 from elmgrove.detector.windows import stacked
 from elmgrove.federation import Member
 from elmgrove.reading import Table
 from elmgrove.storage.disk import load
-from support.commands import Elmgrove, one_clear_line
+from support.commands import Elmgrove, Ran
 from support.labelled import FAULTS, labelled, pump, write
 
 ROWS, LABELS = labelled()
@@ -82,7 +82,7 @@ def test_others_learn_the_same_rows_and_get_the_same_windows(
     ran = elmgrove("evaluate", data, "--label", "anomaly")
     assert ran.code == 0
     lines = [line.split("  ")[0].strip() for line in ran.out.splitlines()[2:]]
-    there = [name for name, (library, _) in trial.RIVALS.items() if not library.missing]
+    there = [name for name, (library, _) in contest.RIVALS.items() if not library.missing]
     assert "Mahalanobis" in there
     expected = [title for name in there for title in (name, f"{name} × 10")]
     assert [line.split(" 0.")[0].split(" 1.")[0].strip() for line in lines] == [
@@ -90,7 +90,7 @@ def test_others_learn_the_same_rows_and_get_the_same_windows(
         "Elmgrove, learning",
         *expected,
     ]
-    assert "thresholds are for the same 1 % of the rows that they learned; with × 10" in ran.err
+    assert "thresholds are for the same 1 % of the rows that they learned; × 10:" in ran.err
     table = write("table.csv", np.random.default_rng(0).permutation(ROWS), LABELS)
     names = [one["method"] for one in numbers(elmgrove, table, "--label", "anomaly")["methods"]]
     assert names[2:] == there, "no windows where the detector has none"
@@ -103,7 +103,7 @@ def test_a_rival_is_measured_on_the_rows_that_the_detector_judges(window: int) -
     detector.learn_many(learned)
     train, judged = Table(None, learned, np.arange(900)), Table(None, ROWS, np.arange(len(ROWS)))
     judged.labels = LABELS
-    done = trial.Trial(Member("pump", detector), judged)
+    done = contest.Contest(Member("pump", detector), judged)
     found = {one.name: one for one in done.rivals(train)}
     rival = Mahalanobis(0.01)
     rival.fit(stacked(learned, window))
@@ -152,12 +152,20 @@ def _numpy_alone(name: str) -> object:
 def test_libraries_that_are_missing_are_said(
     elmgrove: Elmgrove, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "find_spec", _numpy_alone)
+    monkeypatch.setattr(contest, "find_spec", _numpy_alone)
     ran = elmgrove("evaluate", data, "--label", "anomaly")
     assert "PyOD is not installed: pip install 'elmgrove[evaluate]'" in ran.err
     assert "River is not installed: pip install 'elmgrove[evaluate]'" in ran.err
     assert "Mahalanobis" in ran.out
     assert "ECOD" not in ran.out
+
+
+def refused(ran: Ran) -> str:
+    """The text of an error, which may follow notes about the file."""
+    assert (ran.code, ran.out) == (1, "")
+    last = ran.err.splitlines()[-1]
+    assert last.startswith("Error: ")
+    return last
 
 
 @pytest.mark.parametrize(
@@ -176,7 +184,7 @@ def test_what_cant_be_evaluated_is_said(
 ) -> None:
     data.write_text("\n".join(change(data.read_text().splitlines())) + "\n")
     label = "fault" if "fault" in text else "anomaly"
-    assert text in one_clear_line(elmgrove("evaluate", data, "--label", label, "--no-rivals"))
+    assert text in refused(elmgrove("evaluate", data, "--label", label, "--no-rivals"))
 
 
 def test_the_label_of_a_frame_is_that_of_any_sample() -> None:

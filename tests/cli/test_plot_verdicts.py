@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.cli.verdict_file import course_of_verdicts, holds_verdicts
+from elmgrove.cli.plot import course_of_verdicts, holds_verdicts
 from elmgrove.detector import TIME, Spell
 
 CAUSE = {"feature": "flow", "share": 0.9, "seen": 3.0, "expected": None, "ago": 0}

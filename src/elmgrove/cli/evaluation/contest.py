@@ -1,4 +1,4 @@
-"""A trial: rows that are learned, labelled rows that are judged, and what each method says."""
+"""A contest: rows that are learned, labelled rows that are judged, and what each method says."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _MOST_ROWS = 5000
 
 
 class Library(NamedTuple):
-    """A library whose detectors are compared with: what it is called, and what installs it."""
+    """A library to whose detectors one compares: its title, its module, and what installs it."""
 
     title: str
     module: str
@@ -54,11 +54,10 @@ RIVALS: dict[str, tuple[Library, Callable[[float], Rival]]] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Measured:
     """What a method made of the rows that are judged, and how that compares with their labels."""
 
     name: str
-    scores: Array
     threshold: float
     ranking: Ranking
     recall: float
@@ -67,7 +66,7 @@ class Outcome:
     found: Found
 
 
-class Trial:
+class Contest:
     """Judges the labelled rows of a table by a detector, and by others that learn the same rows.
 
     Rows that complete no window are judged by nobody. Everybody's strange rows become events by
@@ -85,9 +84,8 @@ class Trial:
         #: The places that are judged, their labels, and the stretches of those.
         self.places: Array = np.flatnonzero(whole)
         self.labels: Array = self._prepared.any_of(table.labels)[whole]
-        gaps = np.searchsorted(self.places, self._prepared.gaps)
-        self._gaps = sorted({*gaps.tolist()} - {0, len(self.places)})
-        self.stretches = stretches_of(self.labels, self._gaps)
+        gaps = np.searchsorted(self.places, self._prepared.gaps).tolist()
+        self.stretches = stretches_of(self.labels, sorted({*gaps} - {0, len(self.places)}))
         self._times = None if table.times is None else table.times[self._prepared.last[whole]]
 
     @property
@@ -125,12 +123,12 @@ class Trial:
             name=self._member.name,
         )
 
-    def own(self) -> Outcome:
+    def own(self) -> Measured:
         """Judges by the detector as it is, as ``elmgrove score`` does."""
         flagged = self.course.anomalous[self.places]
-        return self._outcome(OWN, self._prepared.scores[self.places], self.limit, flagged)
+        return self._measured(OWN, self._prepared.scores[self.places], self.limit, flagged)
 
-    def learning_on(self) -> Outcome:
+    def learning_on(self) -> Measured:
         """Judges by a copy of the detector that learns what it finds normal, as the agent does."""
         detector = Member.from_bytes(self._member.to_bytes()).detector
         verdicts = list[Verdict]()
@@ -141,9 +139,9 @@ class Trial:
         flagged = np.array([one.anomalous for one in chosen], bool)
         scores = np.array([one.score for one in chosen])
         events = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
-        return self._outcome(LEARNING_ON, scores, detector.threshold, flagged, events)
+        return self._measured(LEARNING_ON, scores, detector.threshold, flagged, events)
 
-    def rivals(self, learned: Table) -> Iterator[Outcome]:
+    def rivals(self, learned: Table) -> Iterator[Measured]:
         """Lets others learn the rows that the detector learned, and judge the same ones.
 
         Each gets plain rows; where the detector has windows, the same windows in a second try.
@@ -160,24 +158,23 @@ class Trial:
             title = name if size == 1 else f"{name} × {size}"
             yield self._tried(title, RIVALS[name][1](self.rate), _thinned(name, rows), judged)
 
-    def _tried(self, name: str, rival: Rival, rows: Array, judged: Array) -> Outcome:
+    def _tried(self, name: str, rival: Rival, rows: Array, judged: Array) -> Measured:
         rival.fit(rows)
         scores = rival.score(judged)
-        return self._outcome(name, scores, rival.threshold, ~(scores <= rival.threshold))
+        return self._measured(name, scores, rival.threshold, ~(scores <= rival.threshold))
 
-    def _outcome(
+    def _measured(
         self,
         name: str,
         scores: Array,
         limit: float,
         flagged: Array,
         told: Sequence[Spell] | None = None,
-    ) -> Outcome:
+    ) -> Measured:
         """Compares with the labels; events are those told, or those that the rule makes."""
         events = spells_of(flagged, self._detector.events.rule) if told is None else told
-        return Outcome(
+        return Measured(
             name,
-            scores,
             limit,
             Ranking(self.labels, scores),
             float(flagged[self.labels].mean()),

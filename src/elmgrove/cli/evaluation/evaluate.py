@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from elmgrove.cli.evaluation.case import FIRST, Case, case_of, require_both
-from elmgrove.cli.evaluation.report import draw_trial, grid_of, numbers_of
-from elmgrove.cli.evaluation.trial import RIVALS, Outcome, Trial
+from elmgrove.cli.evaluation.contest import LEARNING_ON, RIVALS, Contest, Measured
+from elmgrove.cli.evaluation.report import draw_contest, grid_of, numbers_of
 from elmgrove.cli.options import notes
 from elmgrove.cli.reading_options import Data, SkipBad, with_layout
 from elmgrove.detector import LEARNING
@@ -62,31 +62,31 @@ def evaluate(
     if layout.label is None:
         raise BadInput("--label names the column that says which rows were anomalous")
     case = case_of(data, layout, state, normal, skip_bad)
-    trial = Trial(case.member, case.judged)
+    contest = Contest(case.member, case.judged)
     # Those that complete no window are not among them.
-    require_both(trial.labels, layout.label, cut=False)
-    _note_rows(trial, case)
-    outcomes = [trial.own(), trial.learning_on()]
+    require_both(contest.labels, layout.label, cut=False)
+    _note_rows(contest, case)
+    lines = [contest.own(), contest.learning_on()]
     if rivals:
-        _note_rivals(trial, case)
-        outcomes += [] if case.learned is None else trial.rivals(case.learned)
+        _note_rivals(contest, case)
+        lines += [] if case.learned is None else contest.rivals(case.learned)
     if as_json:
-        Console().print_json(json.dumps(_numbers(trial, case, outcomes)))
+        Console().print_json(json.dumps(_numbers(contest, case, lines)))
     else:
-        Console(markup=False, emoji=False).print(grid_of(outcomes))
+        Console(markup=False, emoji=False).print(grid_of(lines))
     if picture is not None:
-        draw_trial(trial, outcomes, picture)
+        draw_contest(contest, lines, picture)
         notes.print(f"Wrote {picture}.")
 
 
-def _note_rows(trial: Trial, case: Case) -> None:
-    counted, detector = trial.course.counted, case.member.detector
+def _note_rows(contest: Contest, case: Case) -> None:
+    counted, detector = contest.course.counted, case.member.detector
     notes.print(f"Learned: {detector.learned:,} {counted}, {case.about}.")
-    waiting = trial.not_judged
+    waiting = contest.not_judged
     left_out = f" ({waiting} more complete no window)" if waiting else ""
-    stretches = len(trial.stretches)
+    stretches = len(contest.stretches)
     notes.print(
-        f"Judged: {len(trial.labels):,} {counted}{left_out}; {int(trial.labels.sum()):,} are "
+        f"Judged: {len(contest.labels):,} {counted}{left_out}; {int(contest.labels.sum()):,} are "
         f"labelled anomalous, in {stretches:,} stretch{'es' if stretches != 1 else ''}."
     )
     if detector.state == LEARNING:
@@ -95,30 +95,30 @@ def _note_rows(trial: Trial, case: Case) -> None:
             f"Still learning ({missing} until there are alarms): judged by the threshold that it "
             "has by now."
         )
-    notes.print(f"An alarm, and with it an event: {trial.rule}.")
+    notes.print(f"An alarm, and with it an event: {contest.rule}.")
+    notes.print(f"{LEARNING_ON}: as the agent, which goes on learning what it finds normal.")
 
 
-def _note_rivals(trial: Trial, case: Case) -> None:
+def _note_rivals(contest: Contest, case: Case) -> None:
     if case.learned is None:
         notes.print("Others are left out: they need the normal rows to learn (--normal).")
         return
-    size = trial.window
-    windows = f"; with × {size} they get windows of {size} {trial.course.counted}, as Elmgrove does"
-    windows = windows if size > 1 else ""
+    size, counted = contest.window, contest.course.counted
+    windows = f"; × {size}: they get windows of {size} {counted}, as it does" if size > 1 else ""
     notes.print(
         f"Others learn the same rows, with their libraries' defaults; their thresholds are for the "
-        f"same {100.0 * trial.rate:g} % of the rows that they learned{windows}."
+        f"same {100.0 * contest.rate:g} % of the rows that they learned{windows}."
     )
     missing = {library for library, _ in RIVALS.values() if library.missing}
     for one in sorted(missing):
         notes.print(f"{one.title} is not installed: {install_line(one.extra)}.")
 
 
-def _numbers(trial: Trial, case: Case, outcomes: list[Outcome]) -> dict[str, Any]:
+def _numbers(contest: Contest, case: Case, lines: list[Measured]) -> dict[str, Any]:
     return {
         "learned": case.member.detector.learned,
-        "rows": len(trial.labels),
-        "labelled": int(trial.labels.sum()),
-        "rate": trial.rate,
-        "methods": [numbers_of(one) for one in outcomes],
+        "rows": len(contest.labels),
+        "labelled": int(contest.labels.sum()),
+        "rate": contest.rate,
+        "methods": [numbers_of(one) for one in lines],
     }
