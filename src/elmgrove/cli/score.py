@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra import Array
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
-from elmgrove.detector import Cause, Detector
+from elmgrove.detector import Cause, Detector, Drift, drift_in
 from elmgrove.federation import Member
 from elmgrove.storage import Table, load
 
@@ -83,6 +83,8 @@ def score(
         excused = int(judged.strange.sum()) - found
         known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
+        if judged.drift is not None:
+            notes.print(f"Drift: {judged.drift}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
@@ -110,6 +112,28 @@ class Judged:
         self.anomalous = self.strange.copy()
         if detector.excused:
             self.anomalous[[place for place, names in self._known.items() if names]] = False
+
+    @property
+    def drift(self) -> Drift | None:
+        """The longest lasting change within a stretch; None if there is none."""
+        found = [self._drift_in(number) for number in range(len(self._stretches))]
+        return max(filter(None, found), key=lambda drift: drift.rows, default=None)
+
+    def _drift_in(self, number: int) -> Drift | None:
+        stretch, start = self._stretches[number], self._starts[number]
+        basis, rows = self._detector.basis, self._table.rows[stretch]
+        place = slice(start, start + basis.frames_in(len(rows)))
+
+        def line(row: int) -> str:
+            return (
+                f"from line {self._table.lines[stretch.start + basis.span(row, row + 1).start]} on"
+            )
+
+        def prepared(begin: int, end: int) -> Array:
+            return self._detector.preparation.many(rows[basis.span(begin, end)])
+
+        scores, strange = self.scores[place], self.strange[place]
+        return drift_in(self._detector, scores, strange, prepared, place=line)
 
     def worst(self, number: int) -> Array:
         """Finds the places of the strangest rows; those that are not judged come last."""

@@ -3,7 +3,8 @@
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.drift import Drift, Relation, Shift
+from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
+from elmgrove.detector.drift_search import drift_in
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
@@ -15,9 +16,12 @@ from elmgrove.detector.windows import Choice, choose_window, require_window
 
 __all__ = [
     "ASSIGNMENTS",
+    "CHANGE",
     "CHANGING",
     "LEARNING",
     "MOST_PARTS",
+    "SLOW",
+    "SPIKE",
     "TRUSTED",
     "WATCHING",
     "AlarmRule",
@@ -40,6 +44,7 @@ __all__ = [
     "Threshold",
     "Verdict",
     "choose_window",
+    "drift_in",
     "pack_detector",
     "require_window",
     "unpack_detector",

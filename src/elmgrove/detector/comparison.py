@@ -1,10 +1,10 @@
 """Rows since a change against what was learned: which sensors changed, how, and since when."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from elmgrove.algebra import Array, Distance
+from elmgrove.algebra import Array, Distance, Moments
 from elmgrove.detector.model import Model
 from elmgrove.detector.since import RELATED, Block
 
@@ -52,15 +52,15 @@ class Change(NamedTuple):
     by_spread: bool = False
 
 
-def learned_of(model: Model, recent: Array, mean: Array) -> Learned:
-    """Finds what the model knows of one row: the pattern's that explains a row like this best.
+def learned_of(model: Model, recent: Array) -> Learned:
+    """Finds what the model knows of one row; where there are patterns, of all of them together.
 
     A model by reconstruction has no moments of rows; the last rows that were learned have.
     """
-    columns = model.basis.layer.inputs
+    columns, several = model.basis.layer.inputs, len(model.models) > 1
     if model.basis.score == "distance":
-        x = np.tile(mean, model.basis.window).astype(model.dtype)
-        view: Distance = model.explainer(x)[1].last(columns)
+        whole = Distance(cast(Moments, model.evidence)) if several else _distance(model)
+        view = whole.last(columns)
         variance = view.deviation**2 * (1.0 + np.einsum("ij,ij->j", view.L, view.L))
         if columns > RELATED:
             return Learned(view.mean, variance)
@@ -73,6 +73,11 @@ def learned_of(model: Model, recent: Array, mean: Array) -> Learned:
         return Learned(rows.mean(axis=0), rows.var(axis=0) + noise)
     products = np.cov(rows, rowvar=False, bias=True).reshape(columns, columns)
     return Learned(rows.mean(axis=0), products + noise * np.eye(columns))
+
+
+def _distance(model: Model) -> Distance:
+    found: Distance = model.explainer(np.zeros(model.basis.inputs, model.dtype))[1]
+    return found
 
 
 def changes(learned: Learned, mean: Array, covariance: Array) -> list[Change]:

@@ -24,7 +24,7 @@ def described(
 ) -> Drift:
     """Tells what changed in the rows of ``since``; ``blocks`` are means up to the last of them."""
     mean, covariance = since.mean, since.covariance
-    learned = learned_of(model, recent, mean)
+    learned = learned_of(model, recent)
     found = changes(learned, mean, covariance)
     # The first explains most: whether it moved slowly is whether the rows did.
     moved = _moved(learned, found[0], blocks) if found else None

@@ -1,4 +1,4 @@
-"""The watch over drift: tells a spike, a lasting change and a slow drift apart, and says it once."""
+"""The watch over drift: tells a spike, a lasting change and a slow drift apart, once for each."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -21,15 +21,17 @@ ALLOWED, SUDDEN = 1.65, 3.0
 # strange than stated, so much less will do.
 HEIGHT, SURE = 30.0, 10.0
 # Of a sudden change the second test has at least such a share of the first one's height.
-_SHARE = 0.35
+SHARE = 0.35
 # Less than this in the mean is normal again, and no chance where it is less by so much in sum.
 _NORMAL, _RELIEF = 2.0, 10.0
 # Fewer rows than this, and two windows, are a few: they may be a spike.
-_LASTING = 30
+_LASTING = 40
 # So many of the last rows, and a window, must be at least half as rare as all since the change.
 _LATEST = 16
 # So many strange rows that come together, and a window, are a spike.
 _SPIKE = 2
+# The least share of strange rows: where fewer are, somebody need not be told.
+LEAST_STRANGE = 0.05
 # Without so many scores nothing is rare.
 _LEAST_SCORES = 30
 
@@ -48,19 +50,16 @@ class DriftWatch:
         self._gate, self._model = gate, model
         basis = model().basis
         self._window, self._columns = basis.window, basis.layer.inputs
-        self._neighbours = Neighbours(self._window)
+        self._neighbours = neighbours_of(gate, model())
         self._slow = Suspicion(ALLOWED, self._columns)
         self._sudden = Suspicion(SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
         self._history = History(self._columns)
-        self._lasting = _LASTING + 2 * self._window
+        self._lasting = lasting(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
         self._now: float | None = None
         #: Whether a change was found that is not over.
         self.found = False
-        if self._ready:
-            for score in model().scores(gate.recent.rows).tolist():
-                self._neighbours.add(rarity(score, gate.recent))
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
@@ -104,7 +103,7 @@ class DriftWatch:
         if not self.found:
             return None
         slow, sudden = self._slow, self._sudden
-        chosen = sudden if sudden.test.height >= _SHARE * slow.test.height else slow
+        chosen = sudden if sudden.test.height >= SHARE * slow.test.height else slow
         blocks, recent = self._history.blocks, self._gate.recent.rows
         return described(self._model(), recent, chosen.since, blocks, self._now)
 
@@ -114,8 +113,10 @@ class DriftWatch:
 
     def _lasts(self, state: str) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
-        test = self._slow.test
+        test, since = self._slow.test, self._slow.since
         if test.height < (SURE if state == CHANGING else HEIGHT) or test.rows < self._lasting:
+            return False
+        if since.strange < LEAST_STRANGE * since.rows:
             return False
         last = sum(self._latest) / len(self._latest)
         return last - 1.0 >= (test.mean - 1.0) / 2.0
@@ -147,6 +148,20 @@ class DriftWatch:
         self._slow.restore("slow", known, arrays)
         self._sudden.restore("sudden", known, arrays)
         self._history.restore(arrays)
+
+
+def lasting(window: int) -> int:
+    """Counts the rows from which on a change has lasted."""
+    return _LASTING + 2 * window
+
+
+def neighbours_of(gate: Gate, model: Model) -> Neighbours:
+    """Finds what the last rows that were accepted say of neighbours."""
+    found, recent = Neighbours(model.basis.window), gate.recent
+    if len(recent) >= _LEAST_SCORES:
+        for score in model.scores(recent.rows).tolist():
+            found.add(rarity(score, recent))
+    return found
 
 
 class Suspicion:

@@ -239,7 +239,7 @@ class Learner:
         self.gate.expire()
 
     def watch_drift(self) -> DriftWatch:
-        """Makes the watch over drift, if there is none yet; verdicts are given to its ``follow``."""
+        """Gives the watch over drift, made if there is none yet; its ``follow`` takes verdicts."""
         if self.drift is None:
             self.drift = DriftWatch(self.gate, lambda: self.model)
         return self.drift

@@ -6,11 +6,16 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from elmgrove.algebra import Array
 from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 
 # One row in so many is as rare as a row can count: a huge score is no change.
 _RAREST = math.log(100.0)
+# Strays are above nearly all that was accepted: where more than this share is above, none matters.
+_FEW = 0.1
 # What is assumed of neighbours before any came counts like so many rows.
 _ASSUMED_ROWS = 128.0
 # Of older ones half is forgotten whenever there are so many.
@@ -28,10 +33,19 @@ def rarity(score: float, recent: Recent) -> float:
     """
     accepted = recent.ordered
     above = len(accepted) - bisect_right(accepted, score)
-    # Only where it matters: strays are above nearly all that was accepted.
-    strays = recent.strays if above < 0.1 * len(accepted) else ()
+    strays = recent.strays if above < _FEW * len(accepted) else ()
     above += sum(stray > score for stray in strays)
     return min(math.log((len(accepted) + len(strays) + 1.0) / (above + 1.0)), _RAREST)
+
+
+def rarities(scores: Array, recent: Recent) -> Array:
+    """Says of many scores what ``rarity`` says of one."""
+    known = [np.sort(np.array(some)) for some in (recent.ordered, recent.strays)]
+    accepted, strays = (len(some) - np.searchsorted(some, scores, "right") for some in known)
+    matters = accepted < _FEW * len(known[0])
+    above = accepted + np.where(matters, strays, 0)
+    among = len(known[0]) + np.where(matters, len(known[1]), 0)
+    return np.asarray(np.minimum(np.log((among + 1.0) / (above + 1.0)), _RAREST))
 
 
 class PageHinkley:

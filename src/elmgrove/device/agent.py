@@ -7,7 +7,7 @@ from typing import cast
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.detector import Verdict
+from elmgrove.detector import SPIKE, Verdict
 from elmgrove.device.outlook import Company, Outlook
 from elmgrove.device.output import NobodyReads, Only, Verdicts, message
 from elmgrove.device.recipients import Alarms
@@ -211,7 +211,10 @@ class Work:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
-        self._outlook.follow(verdict)
+        drift = self._outlook.follow(verdict)
+        if drift is not None and drift.kind != SPIKE:
+            told = {"device": self.member.name, "where": where, "drift": drift.fields}
+            self._alarms.raise_(told)
         wanted = self._verdicts is not None and self._verdicts.wants(verdict)
         if wanted or verdict.alarm:
             causes = self.member.detector.causes(verdict) if verdict.strange else []
