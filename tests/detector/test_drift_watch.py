@@ -45,7 +45,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
     assert drift.kind == CHANGE
     assert drift.since is not None
     assert abs((drift.since - START) / STEP - ONSET) <= 3
-    assert row < ONSET + 100
+    assert row < ONSET + 150
     [temp] = drift.sensors
     assert temp.sensor == "temp"
     assert temp.percent is not None
@@ -185,7 +185,7 @@ def test_a_loss_is_watched_as_well() -> None:
     [(row, drift)] = lasting(told(detector, changed(0, 15.0)))
     assert drift.kind == CHANGE
     assert drift.sensors[0].sensor == "temp"
-    assert row < ONSET + 100
+    assert row < ONSET + 150
 
 
 def test_patterns_are_watched_as_well() -> None:

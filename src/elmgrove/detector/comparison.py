@@ -18,8 +18,9 @@ _STUCK = 1e-3
 # A sensor follows another that tells so much of it, and does no longer when what is left of it
 # has so many times the variance.
 _FOLLOWS, _NO_LONGER = 0.6, 4.0
-# A ramp must fit so much better than a step.
-_BETTER = 0.8
+# What a ramp may leave, as a share of what a step leaves: it must fit better where rows were others
+# all at once, and else a step must.
+_SUDDEN, _SLOW = 0.7, 1.2
 
 
 class Learned(NamedTuple):
@@ -207,8 +208,11 @@ class Ramp(NamedTuple):
     per_hour: float | None
 
 
-def ramp(blocks: list[Block], values: Array) -> Ramp | None:
-    """Finds since when a value moved slowly; None where a step explains the blocks as well."""
+def ramp_of(blocks: list[Block], values: Array, sudden: bool) -> Ramp | None:
+    """Finds since when a value moved slowly; None where a step explains the blocks better.
+
+    ``sudden`` says that rows were others all at once, by how strange they were.
+    """
     rows = np.array([block.rows for block in blocks], np.float64)
     end = np.cumsum(rows)
     middle = end - rows / 2.0
@@ -220,7 +224,7 @@ def ramp(blocks: list[Block], values: Array) -> Ramp | None:
     knees = [0.0, *end[:-2]]
     bends = [_misfit(rows, values, np.maximum(middle - knee, 0.0)) for knee in knees]
     best = int(np.argmin(bends))
-    if bends[best] > _BETTER * step:
+    if bends[best] > (_SUDDEN if sudden else _SLOW) * step:
         return None
     rising = np.maximum(middle - knees[best], 0.0)
     per_row = _slope(rows, values, rising)

@@ -9,7 +9,7 @@ from elmgrove.detector.drift import SPIKE, Drift
 from elmgrove.detector.drift_report import described
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.model import Model
-from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarity
+from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarities, rarity
 from elmgrove.detector.progress import CHANGING, LEARNING
 from elmgrove.detector.since import History, Since
 from elmgrove.detector.verdict import Verdict
@@ -19,7 +19,7 @@ from elmgrove.detector.verdict import Verdict
 ALLOWED, SUDDEN = 1.65, 3.0
 # Rows that are rarer by so much in sum are no chance; where counting has shown that more are
 # strange than stated, so much less will do.
-HEIGHT, SURE = 30.0, 10.0
+HEIGHT, SURE = 25.0, 12.0
 # Of a sudden change the second test has at least such a share of the first one's height.
 SHARE = 0.35
 # Less than this in the mean is normal again, and no chance where it is less by so much in sum.
@@ -102,10 +102,10 @@ class DriftWatch:
         """What is known by now of the change that is not over; None where there is none."""
         if not self.found:
             return None
-        slow, sudden = self._slow, self._sudden
-        chosen = sudden if sudden.test.height >= SHARE * slow.test.height else slow
+        sudden = self._sudden.test.height >= SHARE * self._slow.test.height
+        since = (self._sudden if sudden else self._slow).since
         blocks, recent = self._history.blocks, self._gate.recent.rows
-        return described(self._model(), recent, chosen.since, blocks, self._now)
+        return described(self._model(), recent, since, blocks, sudden, self._now)
 
     @property
     def _ready(self) -> bool:
@@ -159,8 +159,10 @@ def neighbours_of(gate: Gate, model: Model) -> Neighbours:
     """Finds what the last rows that were accepted say of neighbours."""
     found, recent = Neighbours(model.basis.window), gate.recent
     if len(recent) >= _LEAST_SCORES:
-        for score in model.scores(recent.rows).tolist():
-            found.add(rarity(score, recent))
+        rare = rarities(model.scores(recent.rows), recent)
+        # A model knows the rows that it learned: they are less rare than others, all of them.
+        for one in (rare - rare.mean() + 1.0).tolist():
+            found.add(one)
     return found
 
 

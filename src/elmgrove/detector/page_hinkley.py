@@ -16,14 +16,12 @@ from elmgrove.errors import BadInput
 _RAREST = math.log(100.0)
 # Strays are above nearly all that was accepted: where more than this share is above, none matters.
 _FEW = 0.1
-# What is assumed of neighbours before any came counts like so many rows.
-_ASSUMED_ROWS = 128.0
+# What is assumed of neighbours before any came: so many say one thing, known by so many rows.
+_ASSUMED, _ASSUMED_ROWS = 2, 128.0
 # Of older ones half is forgotten whenever there are so many.
 _MOST_ROWS = 16384.0
 # Rows whose sum shows what they have in common, however little each shows.
-_BLOCK = 128
-# What is saved of neighbours.
-_COUNTERS = ("calm", "squares", "products", "blocks", "block", "in_block")
+_BLOCKS = (32, 128)
 
 
 def rarity(score: float, recent: Recent) -> float:
@@ -106,23 +104,26 @@ class Neighbours:
     """How many neighbouring rows say one thing, by the rarity of rows in quiet times."""
 
     def __init__(self, window: int) -> None:
-        # With y = rarity − 1: the rows, Σ y², Σ y·(that of a window before), and Σ (Σ y of a
-        # block)². Rows of one window say one thing.
         self._window = window
+        # With y = rarity − 1: the rows, Σ y², and Σ y·(that of a window before).
         self.calm = self.squares = _ASSUMED_ROWS
-        self.products, self.blocks = 0.0, _ASSUMED_ROWS * window
-        self.block, self.in_block = 0.0, 0
+        self.products = 0.0
         self._last: deque[float] = deque([0.0] * window, maxlen=window)
+        # Of blocks of each size Σ (Σ y)², and Σ y of the last one that is not full.
+        self._blocks = [_ASSUMED_ROWS * max(window, _ASSUMED)] * len(_BLOCKS)
+        self._sums = [0.0] * len(_BLOCKS)
+        self._row = 0
 
     @property
     def length(self) -> float:
         """So many rows say one thing: by each and the next, or by whole blocks.
 
         Where rows remember the last one the first is right; where a little that lasts is hidden
-        under noise, the second.
+        under noise, the second. Of few rows it is known badly, and taken for more.
         """
         r = min(max(self.products / self.squares, 0.0), 0.99)
-        return max(self._window * (1.0 + r) / (1.0 - r), self.blocks / self.squares)
+        known = max(self._window * (1.0 + r) / (1.0 - r), max(self._blocks) / self.squares)
+        return known * (1.0 + 2.0 * math.sqrt(_BLOCKS[-1] / self.calm))
 
     def add(self, rare: float) -> None:
         """Takes in the rarity of the next row."""
@@ -131,29 +132,43 @@ class Neighbours:
         self.squares += y * y
         self.products += y * self._last[0]
         self._last.append(y)
-        self.block += y
-        self.in_block += 1
-        if self.in_block == _BLOCK:
-            self.blocks += self.block**2
-            self.block, self.in_block = 0.0, 0
+        self._row += 1
+        for place, size in enumerate(_BLOCKS):
+            self._sums[place] += y
+            if self._row % size == 0:
+                self._blocks[place] += self._sums[place] ** 2
+                self._sums[place] = 0.0
         if self.calm > _MOST_ROWS:
-            for name in ("calm", "squares", "products", "blocks"):
-                setattr(self, name, getattr(self, name) / 2.0)
+            self._halve()
+
+    def _halve(self) -> None:
+        self.calm, self.squares, self.products = (
+            one / 2.0 for one in (self.calm, self.squares, self.products)
+        )
+        self._blocks = [one / 2.0 for one in self._blocks]
 
     # On disk
 
     @property
     def fields(self) -> dict[str, Any]:
         """What was counted, as JSON holds it."""
-        known = {name: getattr(self, name) for name in _COUNTERS}
-        return known | {"last": list(self._last)}
+        return {
+            "known": [self.calm, self.squares, self.products],
+            "last": list(self._last),
+            "blocks": self._blocks,
+            "sums": self._sums,
+            "row": self._row,
+        }
 
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
-        for name in _COUNTERS:
-            setattr(self, name, _finite(fields[name]))
-        self.in_block = int(self.in_block)
+        self.calm, self.squares, self.products = map(_finite, fields["known"])
         self._last.extend(map(_finite, fields["last"]))
+        self._blocks, self._sums = (
+            [_finite(one) for one, _ in zip(fields[name], _BLOCKS, strict=True)]
+            for name in ("blocks", "sums")
+        )
+        self._row = int(_finite(fields["row"]))
 
 
 def _finite(value: Any) -> float:
