@@ -119,11 +119,13 @@ class Neighbours:
         """So many rows say one thing: by each and the next, or by whole blocks.
 
         Where rows remember the last one the first is right; where a little that lasts is hidden
-        under noise, the second. Of few rows it is known badly, and taken for more.
+        under noise, the second. What is more than a window is known badly of few rows, and taken
+        for more.
         """
         r = min(max(self.products / self.squares, 0.0), 0.99)
         known = max(self._window * (1.0 + r) / (1.0 - r), max(self._blocks) / self.squares)
-        return known * (1.0 + 2.0 * math.sqrt(_BLOCKS[-1] / self.calm))
+        more = 1.0 + 2.0 * math.sqrt(_BLOCKS[-1] / self.calm)
+        return self._window + more * (known - self._window)
 
     def add(self, rare: float) -> None:
         """Takes in the rarity of the next row."""
