@@ -18,7 +18,7 @@ from benchmarks.quality.centroids import WINDOWS, Centroids
 from benchmarks.quality.machines import Machine, machine
 from benchmarks.quality.windows import Matrix
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.detector import CHANGE, SLOW, SPIKE, Drift
+from elmgrove.detector import CHANGE, SLOW, SPIKE, Drift, DriftWatch
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 
@@ -150,7 +150,7 @@ class Watching:
             threshold=FalseAlarmRate(0.01, 0.0),
         )
         self._detector.learn_many(train)
-        self._watch = self._detector.watch_drift()
+        self._watch = DriftWatch.of(self._detector)
 
     def found(self, rows: Matrix) -> list[tuple[int, Drift]]:
         """Takes in rows; lists what was told of a lasting change, and with which of them."""

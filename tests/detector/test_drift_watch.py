@@ -10,6 +10,7 @@ from elmgrove.detector import (
     SLOW,
     SPIKE,
     Drift,
+    DriftWatch,
     Other,
     pack_detector,
     unpack_detector,
@@ -53,7 +54,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
     assert abs(temp.after - temp.before - 15.0) < 0.5
     assert drift.strange > 0.95
     assert not drift.relations
-    watch = detector.watch_drift()
+    watch = DriftWatch.of(detector)
     assert watch.found
     assert watch.report is not None
     assert watch.report.rows > 2000
@@ -158,8 +159,8 @@ def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
     assert [(row, drift.kind, drift.since) for row, drift in found] == [
         (row, drift.kind, drift.since) for row, drift in expected
     ]
-    assert again.watch_drift().report is not None
-    [mine], [its] = (one.watch_drift().report.sensors for one in (again, whole))  # type: ignore[union-attr]
+    assert DriftWatch.of(again).report is not None
+    [mine], [its] = (DriftWatch.of(one).report.sensors for one in (again, whole))  # type: ignore[union-attr]
     assert mine.after == pytest.approx(its.after, rel=1e-9)
 
 
@@ -169,7 +170,7 @@ def test_what_is_known_elsewhere_is_no_drift() -> None:
     detector.learn_many(cloud(0, 1))
     detector.learn_many(cloud(0, 2))
     detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
-    watch, middle = detector.watch_drift(), cloud(1, 1).mean(axis=0)
+    watch, middle = DriftWatch.of(detector), cloud(1, 1).mean(axis=0)
     for _ in range(200):
         verdict = detector.observe(middle)
         assert verdict.strange

@@ -19,8 +19,9 @@ from elmgrove.cli.demo import PIXELS, Digits
 from elmgrove.cli.options import bar, notes, read
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation import EVIDENCE, Merged
+from elmgrove.reading import read_table
 from elmgrove.rounds import Delivery, Plan, RoundReport, RuleName, run_plan
-from elmgrove.storage import read_table, save
+from elmgrove.storage import save
 
 CLIENTS = 100
 #: Shards of the sorted digits that a client gets.
@@ -192,7 +193,7 @@ class FleetRows:
         # An empty file has none; without names, columns in another order would be mixed up.
         tables = (read_table(path) for path in paths)
         names = next((table.names for table in tables if table.names), None)
-        rows = {path.stem: read_table(path, features=names).rows for path in paths}
+        rows = {path.stem: read_table(path, features=names).array for path in paths}
         columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
         if len(set(columns.values())) > 1:
             raise BadInput(f"{folder}: files have different numbers of columns: {columns}")

@@ -44,10 +44,13 @@ from elmgrove.detector import (
     Flagged,
     MeanSigma,
     Threshold,
+    errors_in_words,
+    smallest_errors,
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation import UNKNOWN, Member
-from elmgrove.storage import Table, load, locked, save
+from elmgrove.reading import Table
+from elmgrove.storage import load, locked, save
 
 Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
 Like = Annotated[
@@ -191,7 +194,7 @@ class NewDevice:
         """Makes a device that has learned nothing yet, for rows like these."""
         basis = self._basis(table) if self.given is None else self.given
         if self.given is not None and basis.scaling.kind == OWN:
-            basis = basis.in_units_of(table.rows)
+            basis = basis.in_units_of(table.array)
         detector = Detector.for_basis(
             basis,
             ridge=self.ridge,
@@ -207,11 +210,11 @@ class NewDevice:
 
     def window_for(self, table: Table) -> Choice:
         """Says which window these rows get, and why."""
-        return chosen_window(self.window, table.rows, chosen_spectrum(self.spectrum))
+        return chosen_window(self.window, table.array, chosen_spectrum(self.spectrum))
 
     def _basis(self, table: Table) -> Basis:
         return Basis.fitted(
-            table.rows,
+            table.array,
             table.names,
             scaling=self.scaling,
             units=self.units,
@@ -244,6 +247,9 @@ def _report(member: Member, lesson: Lesson) -> None:
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
     if lesson.seen.rows:
         notes.print(_finding(lesson.seen, detector))
+    told = errors_in_words(smallest_errors(detector))
+    if told:
+        notes.print(told)
 
 
 def _was_changing(seen: Flagged, detector: Detector) -> bool:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from elmgrove.algebra import Array
 from elmgrove.cli.options import tracked
 from elmgrove.detector import Detector, Flagged, Progress
-from elmgrove.storage import Table
+from elmgrove.reading import Table
 
 #: One row in so many is in the last part.
 PART = 5

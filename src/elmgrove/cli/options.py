@@ -19,7 +19,7 @@ from elmgrove.federation import (
     borrowed_by,
     worth_telling,
 )
-from elmgrove.storage import Table, read_table
+from elmgrove.reading import Layout, Table, read_table
 
 #: Notes about the work, as opposed to its result, go to standard error.
 #: Names and paths are printed as they are, whatever brackets they hold.
@@ -205,8 +205,8 @@ def read(data: Path, like: Basis | Table | None, drop: Sequence[str], skip_bad: 
         task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)
         table = read_table(
             data,
+            Layout(drop=tuple(drop)),
             features=names,
-            drop=drop,
             skip_bad=skip_bad,
             progress=lambda done: progress.update(task, completed=done),
         )
@@ -215,5 +215,5 @@ def read(data: Path, like: Basis | Table | None, drop: Sequence[str], skip_bad: 
         raise BadInput(f"{data}: {columns} columns, where {wanted} were learned")
     if table.skipped:
         first = f"The first: {table.skipped[0]}"
-        notes.print(f"Left out {len(table.skipped)} bad rows. {first}")
+        notes.print(f"Left out {table.left_out} bad rows. {first}")
     return table

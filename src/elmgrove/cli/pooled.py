@@ -12,7 +12,8 @@ from elmgrove.cli.options import chosen_spectrum, chosen_window, notes, read
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation import compare, learned_of
-from elmgrove.storage import Table, load
+from elmgrove.reading import Table
+from elmgrove.storage import load
 
 
 def basis_like(paths: Sequence[Path]) -> Basis:
@@ -61,7 +62,7 @@ class Pool:
 
     def window(self, stated: str) -> Choice:
         """Chooses the window that most rows ask for, and says which files ask for another."""
-        choices = [chosen_window(stated, one.rows, self._spectrum) for one in self._tables]
+        choices = [chosen_window(stated, one.array, self._spectrum) for one in self._tables]
         rows = dict[int, int]()
         for choice, table in zip(choices, self._tables, strict=True):
             rows[choice.window] = rows.get(choice.window, 0) + len(table.rows)
@@ -77,7 +78,7 @@ class Pool:
     def basis(self, window: int, **settings: Any) -> Basis:
         """Makes the basis for rows like those of all files together."""
         return Basis.pooled(
-            [table.rows for table in self._tables],
+            [table.array for table in self._tables],
             self._tables[0].names,
             window=window,
             spectrum=self._spectrum,
@@ -99,7 +100,7 @@ class Pool:
 
 
 def _sums(basis: Basis, table: Table) -> Moments:
-    rows = table.rows if basis.spectrum is None else basis.spectrum.rows_of(table.rows)
+    rows = table.array if basis.spectrum is None else basis.spectrum.rows_of(table.array)
     sums = MomentSums(basis, 1.0, np.dtype(np.float64))
     sums.add_many(basis.scaling(rows))
     return sums.evidence

@@ -18,7 +18,8 @@ from elmgrove.algebra import Array
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
 from elmgrove.detector import Cause, Detector, Drift, drift_in
 from elmgrove.federation import Member
-from elmgrove.storage import Table, load
+from elmgrove.reading import Table
+from elmgrove.storage import load
 
 ANOMALIES_FOUND = 3
 
@@ -145,7 +146,7 @@ class Judged:
         stretch, index = self._place(place)
         last = self._detector.basis.span(index, index + 1).stop - 1
         return Scored(
-            self._table.lines[stretch.start + last],
+            int(self._table.lines[stretch.start + last]),
             float(self.scores[place]),
             self._limit,
             bool(self.strange[place]),

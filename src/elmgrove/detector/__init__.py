@@ -1,15 +1,29 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.alarm import AlarmRule
-from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.alarm import AlarmRule, When
+from elmgrove.detector.archive import (
+    MERGED,
+    STATE_FORMAT,
+    pack_detector,
+    pack_state,
+    unpack_detector,
+)
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
 from elmgrove.detector.drift_search import drift_in
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
+from elmgrove.detector.events import Events
+from elmgrove.detector.fading import fade
+from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
+from elmgrove.detector.pieces import Span
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.retune import TUNABLE, tune
+from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.windows import Choice, choose_window, require_window
@@ -18,11 +32,16 @@ __all__ = [
     "ASSIGNMENTS",
     "CHANGE",
     "CHANGING",
+    "ENDED",
     "LEARNING",
+    "MERGED",
     "MOST_PARTS",
+    "OPENED",
     "SLOW",
     "SPIKE",
+    "STATE_FORMAT",
     "TRUSTED",
+    "TUNABLE",
     "WATCHING",
     "AlarmRule",
     "Cause",
@@ -31,21 +50,39 @@ __all__ = [
     "Drift",
     "DriftWatch",
     "Elsewhere",
+    "Event",
+    "Events",
     "FalseAlarmRate",
+    "Feedback",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
+    "News",
+    "Noticed",
     "Other",
     "Part",
     "PatternRule",
     "Progress",
     "Relation",
     "Shift",
+    "Span",
     "Threshold",
     "Verdict",
+    "Waiting",
+    "When",
+    "accept",
     "choose_window",
     "drift_in",
+    "errors_in_words",
+    "fade",
+    "json_when",
+    "listed",
     "pack_detector",
+    "pack_state",
+    "reject",
     "require_window",
+    "smallest_errors",
+    "tune",
     "unpack_detector",
+    "when_text",
 ]

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from elmgrove.detector.news import json_when
+
 #: A few rows were strange, and then rows were normal again.
 SPIKE = "spike"
 #: Rows are others than before, for good, since one moment.
@@ -133,16 +135,15 @@ strange: a new normal or a fault? accept or reject
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What there is to tell, as JSON holds it."""
+        """What there is to tell, as JSON holds it; times in ISO 8601."""
         return {
             "kind": self.kind,
-            "since": self.since,
-            "until": self.until,
+            "since": None if self.since is None else json_when(self.since),
+            "until": None if self.until is None else json_when(self.until),
             "rows": self.rows,
             "strange": self.strange,
             "sensors": [shift._asdict() for shift in self.sensors],
             "relations": [relation._asdict() for relation in self.relations],
-            "text": str(self),
         }
 
 

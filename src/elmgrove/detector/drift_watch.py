@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from elmgrove.algebra import Array, Packed
 from elmgrove.detector.drift import SPIKE, Drift
@@ -36,6 +36,14 @@ LEAST_STRANGE = 0.05
 _LEAST_SCORES = 30
 
 
+class Watched(Protocol):
+    """A detector, as far as its watch needs it."""
+
+    gate: Gate
+    model: Model
+    drift: "DriftWatch | None"
+
+
 class DriftWatch:
     """Follows the verdicts of a detector, and finds out what changed and since when.
 
@@ -60,6 +68,13 @@ class DriftWatch:
         self._now: float | None = None
         #: Whether a change was found that is not over.
         self.found = False
+
+    @classmethod
+    def of(cls, detector: "Watched") -> "DriftWatch":
+        """Gives the watch of a detector, made if there is none yet."""
+        if detector.drift is None:
+            detector.drift = cls(detector.gate, lambda: detector.model)
+        return detector.drift
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""

@@ -2,8 +2,20 @@
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 
-from elmgrove.detector import CHANGING, LEARNING, SPIKE, WATCHING, Detector, Drift, Verdict
+from elmgrove.detector import (
+    CHANGING,
+    ENDED,
+    LEARNING,
+    SPIKE,
+    WATCHING,
+    Detector,
+    Drift,
+    DriftWatch,
+    News,
+    Verdict,
+)
 from elmgrove.federation import Member, compare_used, worth_telling
 
 log = logging.getLogger("elmgrove.device")
@@ -26,18 +38,22 @@ class Outlook:
         # Who knew the last strange row of which that was told, and the rows since then.
         self._known: tuple[str, ...] = ()
         self._since = 0
-        self._watch = detector.watch_drift()
+        self._watch = DriftWatch.of(detector)
         self._tell()
+        if detector.events.open is not None:
+            log.warning("still open, %s", detector.events.open)
         if self._watch.report is not None:
             log.warning("still: %s", self._watch.report)
 
-    def follow(self, verdict: Verdict) -> Drift | None:
-        """Takes in a verdict, and tells if the state is another one after it.
+    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> Drift | None:
+        """Takes in a verdict; tells what is new, and if the state is another one after it.
 
         Gives what the watch over drift found out with it, which is told as well.
         """
         self._strange.append(verdict.strange)
         self._notice(verdict)
+        for one in news:
+            log.log(logging.INFO if one.kind == ENDED else logging.WARNING, "%s", one)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             if state == LEARNING:
@@ -81,7 +97,7 @@ class Outlook:
             # Right after a restart there are no last rows.
             rows = f"the last {last} {self._detector.basis.counted}"
             some = f"{strange} of {rows} were" if last else "far more than stated is"
-            log.warning("changing: %s strange; is this a new normal?", some)
+            log.warning("changing: %s strange", some)
         else:
             self.tell_missing()
 

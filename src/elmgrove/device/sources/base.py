@@ -18,13 +18,15 @@ class Reading(NamedTuple):
     """One row, where it is (for messages), and the bookmark after it (for a restart).
 
     ``follows`` is False where the row before it may be missing: after a bad row or a cut, and at
-    a start that found no bookmark to go on from.
+    a start that found no bookmark to go on from. ``time`` is when it was measured, in seconds since
+    1970 (UTC), where the data tell.
     """
 
     row: list[float]
     where: str
     bookmark: Bookmark | None
     follows: bool = True
+    time: float | None = None
 
 
 Item = Reading | Bad | None

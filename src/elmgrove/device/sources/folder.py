@@ -1,6 +1,5 @@
 """Rows from files that are dropped into a folder."""
 
-import logging
 import time
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -9,12 +8,10 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from elmgrove.device.sources.base import Bookmark, Item, Reading, Source, pause
+from elmgrove.device.sources.base import Bookmark, Item, Source, pause
 from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.errors import BadInput
-
-log = logging.getLogger("elmgrove.device")
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
@@ -100,29 +97,30 @@ class Folder(Source):
         return S_ISREG(found.st_mode) and unread and settled
 
     def _read(self, path: Path, bookmark: Bookmark | None = None) -> Iterator[Item]:
-        last, bad = 0, False
+        last, reason = 0, ""
         try:
             with TextFile(path, bookmark) as text:
                 for item in self._whole(text):
                     yield item
-                    bad = bad or isinstance(item, Bad)
-                    if isinstance(item, Reading) and item.bookmark is not None:
+                    if isinstance(item, Bad):
+                        reason = item.reason
+                    elif item.bookmark is not None:
                         last = item.bookmark["offset"]
         except FileNotFoundError:
             return
         except (BadInput, OSError) as error:
-            self._refuse(path, str(error))
+            yield self._refused(path, str(error))
             return
         if last:
             self._finished[path.name] = _Finished(text.inode, last)
-        elif bad and not text.began:
-            self._refuse(path, "not one good row")
+        elif reason and not text.began:
+            yield self._refused(path, f"not one good row: {reason}")
         else:
             self._move(path, DONE)
 
-    def _refuse(self, path: Path, reason: str) -> None:
+    def _refused(self, path: Path, reason: str) -> Bad:
         self._gap = True
-        log.warning("%s: moved to %s: %s", path, self._move(path, BAD), reason)
+        return Bad(str(path), f"{reason}; moved to {self._move(path, BAD)}", whole=True)
 
     def _move_read(self, name: str, inode: int) -> None:
         path = self._path / name
