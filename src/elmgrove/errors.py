@@ -52,14 +52,17 @@ def require_whole(name: str, value: Any, least: int) -> int:
 
 
 def require_extra(module: str, name: str) -> Any:
-    """Imports a module of an extra, or raises ``MissingExtra`` with the line that installs it.
+    """Imports a module of an extra, or raises ``MissingExtra`` with the lines that install it.
 
-    >>> require_extra("no_such_module", "demo")
+    >>> require_extra("no_such_module", "demo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    elmgrove.errors.MissingExtra: this needs no_such_module: pip install 'elmgrove[demo]'
+    elmgrove.errors.MissingExtra: this needs no_such_module: pip install 'elmgrove[demo]' (from...
     """
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtra(f"this needs {package}: pip install 'elmgrove[{name}]'") from error
+        raise MissingExtra(
+            f"this needs {package}: pip install 'elmgrove[{name}]' "
+            f"(from a checkout: pip install '.[{name}]')"
+        ) from error

@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from elmgrove.algebra import Categories, columns_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.columns import (
-    Categories,
     Columns,
     Header,
     Held,
     Record,
-    columns_of,
 )
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from elmgrove.algebra import Categories
 from elmgrove.device.sources.lines import Line, Text
 from elmgrove.errors import BadInput
 from elmgrove.reading import (
@@ -12,7 +13,6 @@ from elmgrove.reading import (
     NPY,
     PARQUET,
     Blocks,
-    Categories,
     Layout,
     LineReader,
     Record,
