@@ -2,15 +2,16 @@
 
 import logging
 import time
-from typing import cast
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector import Verdict
+from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
 from elmgrove.device.outlook import Company, Outlook
-from elmgrove.device.output import NobodyReads, Only, Verdicts, message
-from elmgrove.device.recipients import Alarms
+from elmgrove.device.output import NobodyReads, Output
+from elmgrove.device.reaction import Reaction
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
 from elmgrove.device.start import (
@@ -21,6 +22,7 @@ from elmgrove.device.start import (
     member_like,
     require_width,
 )
+from elmgrove.device.status import HEARING, SYNC, mark_state
 from elmgrove.device.sync import BackgroundSync, syncing_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, keyfile, open_exchange
@@ -33,8 +35,6 @@ log = logging.getLogger("elmgrove.device")
 SOURCE = "source"
 #: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
-#: The member's note that says how many rows could be used.
-HEARING = "hearing"
 
 
 class Agent:
@@ -64,7 +64,11 @@ class Agent:
         Raises ``BadInput`` at the end of rows of which less than half could be used.
         """
         # On a small machine a second thread costs more than it brings.
-        with locked(self._settings.path), threadpool_limits(1, "blas"):
+        with (
+            locked(self._settings.path),
+            threadpool_limits(1, "blas"),
+            Control(self._settings) as self._control,
+        ):
             member = member_from_state(self._settings)
             exchange = self._exchange(self._settings.own_name if member is None else member.name)
             member = member or self._new_member(exchange)
@@ -101,6 +105,7 @@ class Agent:
     def _new_member(self, exchange: Exchange | None) -> Member | None:
         """Makes a member that has learned nothing; None where the first rows must decide."""
         if exchange is not None:
+            self._control.waits_for = f"its federation, {self._settings.exchange}"
             return member_from_federation(self._settings, exchange, lambda: self._stopped)
         return member_like(self._settings) if self._settings.like else None
 
@@ -132,6 +137,7 @@ class Agent:
         elif item is not None and self._work is None:
             self._hearing.use()
             self._first.append(item)
+            self._control.waits_for = f"its first rows: {len(self._first)} of {self._first_rows}"
             if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
         elif item is not None and self._process(item, source):
@@ -149,7 +155,9 @@ class Agent:
                 self._process(reading, source)
 
     def _working(self, member: Member, source: Source, exchange: Exchange | None) -> "Work":
-        return Work(self._settings, member, source, exchange, self._hearing)
+        work = Work(self._settings, member, source, exchange, self._hearing, self._control)
+        self._control.waits_for = None
+        return work
 
     def _process(self, reading: Reading, source: Source) -> bool:
         """Hands a row on; says whether it could be used."""
@@ -163,6 +171,7 @@ class Agent:
         return True
 
     def _end(self) -> None:
+        self._control.end()
         if self._work is not None:
             self._work.end(sync=not self._stopped)
         elif self._first:
@@ -183,33 +192,28 @@ class Work:
         source: Source,
         exchange: Exchange | None,
         hearing: Hearing,
+        control: Control,
     ) -> None:
         self.member = member
         self.hearing = hearing
+        self._control = control
         self._settings = settings
         self._source = source
         self._bookmark: Bookmark | None = member.notes.get(SOURCE)
         self._rows = self._saved_rows = 0
+        self._where: str | None = None
         self._updated = False
         self._saved_at = time.monotonic()
-        self._verdicts = (
-            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
-        )
-        self._alarms = Alarms(settings)
+        self._output = Output(settings, member)
+        self._reaction = Reaction(settings.on_change, member)
         self._outlook, company = Outlook(member.detector), Company(member)
-        self._listener = None
-        if settings.listen:
-            # Here, since it loads httpx, which takes time that most devices need not spend.
-            from elmgrove.device.peer_server import Listener
-
-            self._listener = Listener(settings.listen, settings.peer_token)
         syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
             None
             if syncing is None
             else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, company.tell)
         )
-        self._tell_peers()
+        self._control.tell(self.member)
 
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
@@ -220,6 +224,8 @@ class Work:
         if not reading.follows:
             detector.interrupt()
         try:
+            # Where the data have no time, the clock has.
+            when = time.time() if reading.time is None else reading.time
             sampled = detector.basis.spectrum is not None
             verdicts = (
                 detector.observe_many([row], [when]) if sampled else [detector.observe(row, when)]
@@ -228,26 +234,23 @@ class Work:
             detector.interrupt()
             raise
         self._rows += len(verdicts)
-        self._bookmark = reading.bookmark
+        self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
-        self._outlook.follow(verdict)
-        wanted = self._verdicts is not None and self._verdicts.wants(verdict)
-        if wanted or verdict.alarm:
-            causes = self.member.detector.causes(verdict) if verdict.strange else []
-            said = {"device": self.member.name, **message(where, verdict, causes)}
-            if self._verdicts is not None and wanted:
-                self._verdicts.write(said)
-            if verdict.alarm:
-                self._alarms.raise_(said)
+        news = self.member.detector.events.take_news()
+        drift = self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news, drift)
+        self._reaction.follow(drift)
+        mark_state(self.member, verdict.time)
 
     def step(self) -> None:
-        """Saves and syncs if it is time, and is quick otherwise; called between rows and idle."""
+        """Does what is asked, saves and syncs if it is time; called between rows and idle."""
+        self._control.step(self.member, self.save, self._live)
         if self._sync is not None and self._sync.step(self._rows):
             self._updated = True
-            self._tell_peers()
+            self._control.tell(self.member)
         new = self._rows - self._saved_rows
         late = time.monotonic() - self._saved_at >= self._settings.save_seconds
         if new >= self._settings.save_rows or (late and (new or self._updated)):
@@ -257,13 +260,12 @@ class Work:
         """Puts what was learned and the place in the source on disk, in one file."""
         if self._bookmark is not None:
             member.notes[SOURCE] = self._bookmark
-        self.hearing.held = self._source.held
-        member.notes[HEARING] = self.hearing.fields
+        self._note()
         save(self._settings.path, member)
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
         self._outlook.tell_missing()
         self._updated = False
-        self._tell_peers()
+        self._control.tell(self.member)
         if self._bookmark is not None:
             self._source.saved(self._bookmark)
 
@@ -283,12 +285,15 @@ class Work:
         """Closes files and connections, and ends threads."""
         if self._sync is not None:
             self._sync.close()
-        if self._listener is not None:
-            self._listener.close()
-        if self._verdicts is not None:
-            self._verdicts.close()
-        self._alarms.close(PATIENCE)
+        self._output.close(PATIENCE)
 
-    def _tell_peers(self) -> None:
-        if self._listener is not None:
-            self._listener.tell(self.member)
+    def _note(self) -> None:
+        """Notes for the status what the state does not know."""
+        self.hearing.held = self._source.held
+        self.member.notes[HEARING] = self.hearing.fields
+        if self._sync is not None and self._sync.last is not None:
+            self.member.notes[SYNC] = self._sync.last
+
+    def _live(self) -> dict[str, Any]:
+        self._note()
+        return {"where": self._where, "rows": self._rows}

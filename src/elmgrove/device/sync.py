@@ -1,6 +1,7 @@
 """Syncs in the background: what a sync consists of, when the next one is due, and its thread."""
 
 import logging
+import math
 import random as randomness
 import time
 from collections.abc import Callable
@@ -93,6 +94,8 @@ class BackgroundSync:
         self._due = 0.0
         self._after_failure = False
         self._rows_before = 0
+        #: When the last one ended and what it said, and when the next is due; None before it.
+        self.last: dict[str, Any] | None = None
 
     def step(self, rows: int) -> bool:
         """Starts or ends a sync if it is time, quickly; says whether the member was updated.
@@ -147,13 +150,21 @@ class BackgroundSync:
         except ElmgroveError as error:
             wait = self._backoff.failed()
             self._next_in(wait, failed=True)
+            self._remember(str(error), wait, failed=True)
             log.warning("sync failed, next try in %.0f s: %s", wait, error)
             return False
         self._backoff.succeeded()
-        self._next_in(0.0 if report.again else self._seconds, failed=False)
+        wait = 0.0 if report.again else self._seconds
+        self._next_in(wait, failed=False)
+        self._remember(str(report), wait, failed=False)
         self._synced()
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
         return report.updated
+
+    def _remember(self, said: str, wait: float, *, failed: bool) -> None:
+        now = time.time()
+        due = now + wait if math.isfinite(wait) else None
+        self.last = {"time": now, "said": said, "failed": failed, "next": due}
 
     def _next_in(self, seconds: float, *, failed: bool) -> None:
         self._due, self._after_failure = time.monotonic() + seconds, failed

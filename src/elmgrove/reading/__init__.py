@@ -10,6 +10,7 @@ from elmgrove.reading.layout import HOLD, LAYOUT, REFUSE, Layout
 from elmgrove.reading.line_reader import LineReader, WrongColumns
 from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
 from elmgrove.reading.table import Table, read_table
+from elmgrove.reading.times import Clock
 from elmgrove.reading.times import told as time_told
 from elmgrove.reading.words import found_words, words_in
 
@@ -22,6 +23,7 @@ __all__ = [
     "REFUSE",
     "STANDARD_INPUT",
     "Blocks",
+    "Clock",
     "Gaps",
     "Header",
     "Layout",
