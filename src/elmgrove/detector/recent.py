@@ -178,7 +178,7 @@ class Recent:
         """Lets these be the scores of the last rows, and all there are."""
         self.begin()
         numbers = self.marks[:, 2].astype(np.int64)
-        before = numbers[0] - 1 if numbers.all() else learned - len(numbers)
+        before = int(numbers[0]) - 1 if numbers.all() else learned - len(numbers)
         self.accepted = self.clock = learned - before
         self._scores = deque(zip((numbers - before).tolist(), scores.tolist(), strict=True))
         self.ordered = sorted(scores.tolist())

@@ -45,7 +45,7 @@ from elmgrove.federation.groups import (
     returned,
 )
 from elmgrove.federation.judgement import Judgement, judge
-from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
+from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
 from elmgrove.federation.member import STATE_FORMAT, Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import StandingOthers
@@ -148,6 +148,7 @@ __all__ = [
     "returned",
     "rule_of",
     "seal",
+    "shrinks",
     "unbundle",
     "unpacking",
     "unseal",
