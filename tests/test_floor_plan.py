@@ -29,6 +29,7 @@ CHAPTERS = {
     "device",
     "exchange",
     "federation",
+    "reading",
     "rounds",
     "server",
     "storage",

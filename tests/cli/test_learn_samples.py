@@ -11,7 +11,7 @@ from elmgrove import Detector, FalseAlarmRate
 from elmgrove.cli.lesson import Lesson
 from elmgrove.detector import choose_window
 from elmgrove.federation import Member
-from elmgrove.storage import Table
+from elmgrove.reading import Table
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.fans import write

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile
+from elmgrove.detector import STATE_FORMAT
 from elmgrove.federation import Contribution, Member
-from elmgrove.federation.member import STATE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
+from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 
 # The golden files: tests/golden/state-2.elm and state-2-loss.elm hold exactly this. All sums are
@@ -35,8 +35,6 @@ SETTINGS: dict[str, Any] = {
     "dtype": "float64",
     "threshold": {"kind": "rate", "rate": 0.25, "confidence": 0.75},
     "alarm": {"k": 2, "n": 3, "cooldown": 5},
-    "alarm_recent": [False, True, True],
-    "alarm_quiet": 4,
     "warmup": 4,
     "learned": 4,
     "quarantine": 8,
@@ -67,6 +65,34 @@ SETTINGS: dict[str, Any] = {
         "total": 5,
         "shown_after": 4,
         "taught": False,
+    },
+    "events": {
+        "row": 9,
+        "count": 2,
+        "marks": [[7, 1714573200.5], [8, 8]],
+        "open": {
+            "number": 2,
+            "begin": 1714573200.5,
+            "last": 8,
+            "last_at": 8,
+            "rows": 2,
+            "loose": 0,
+            "changing": False,
+            "strongest": [[5.0, 1.25, 8, [["load", 0.75, 40.0, 7.5, 0]]]],
+        },
+        "closed": [
+            {
+                "number": 1,
+                "begin": 2,
+                "end": 4,
+                "peak": 2.5,
+                "peak_at": 3,
+                "threshold": 1.25,
+                "rows": 3,
+                "causes": [["load", 0.5, 9.0, 7.5, 0]],
+                "changing": True,
+            }
+        ],
     },
 }
 RECENT = {
@@ -205,7 +231,11 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert detector.gate.recent.rows.tolist() == arrays["recent"].tolist()
     assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
     assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
-    assert (detector.gate.alarm.quiet, list(detector.gate.alarm.recent)) == (4, [False, True, True])
+    assert str(detector.events.open) == (
+        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows strange, peak 4 × threshold; "
+        "load 40 (not 7.5)"
+    )
+    assert [(event.number, event.end) for event in detector.events.closed] == [(1, 4)]
     assert detector.progress.seen[:3] == (5, 1, 1)
 
 
@@ -247,8 +277,8 @@ def test_the_golden_device_by_loss_goes_on() -> None:
     """One more strange row: the third of a run, so that all three are looked at together."""
     me = Member.from_bytes(LOSS.blob)
     verdict = me.detector.observe([40.0, 10.0, -4.0])
-    assert (verdict.anomalous, verdict.alarm) == (True, False)
-    assert me.detector.gate.alarm.quiet == 3
+    assert (verdict.anomalous, verdict.alarm, verdict.event) == (True, False, 2)
+    assert me.detector.events.open.rows == 3
     assert me.detector.quarantine.run == 3
     assert me.forget("fan-3")
 
@@ -298,9 +328,12 @@ def resealed(golden: Golden, fields: dict[str, Any], arrays: dict[str, Any]) -> 
         target = altered
         for parent in parents:
             target = target[int(parent) if isinstance(target, list) else parent]
-        target.pop(last)
+        place = int(last) if isinstance(target, list) else last
+        target.pop(place)
         if value is not ...:
-            target[last] = value
+            target.insert(place, value) if isinstance(target, list) else target.update(
+                {place: value}
+            )
     parts = {**golden.arrays, **arrays}
     return seal(
         STATE_FORMAT, altered, {name: part for name, part in parts.items() if part is not ...}
@@ -309,7 +342,11 @@ def resealed(golden: Golden, fields: dict[str, Any], arrays: dict[str, Any]) -> 
 
 WRONG_FIELDS = [
     *((name, ...) for name in ("name", "detector", "heard")),
-    *((f"detector/{name}", ...) for name in LOSS.fields["detector"] if name != "limit"),
+    *(
+        (f"detector/{name}", ...)
+        for name in LOSS.fields["detector"]
+        if name not in ("limit", "events")
+    ),
     *((f"detector/{name}", "x") for name in LOSS.fields["detector"]),
     *((f"detector/{name}", [None]) for name in LOSS.fields["detector"]),
     *((f"detector/{name}", -1) for name in LOSS.fields["detector"]),
@@ -340,7 +377,24 @@ WRONG_FIELDS = [
     ("detector/threshold/rate", 0.0),
     ("detector/threshold/confidence", 1.0),
     ("detector/alarm/k", 4),
-    ("detector/alarm_quiet", 6),
+    *((f"detector/events/{name}", ...) for name in SETTINGS["events"]),
+    *((f"detector/events/{name}", "x") for name in SETTINGS["events"]),
+    ("detector/events/row", 7),
+    ("detector/events/count", 1),
+    ("detector/events/marks", [[8, 8]] * 3),
+    ("detector/events/closed", [SETTINGS["events"]["closed"][0]] * 21),
+    *(
+        (f"detector/events/{part}/{name}", wrong)
+        for part, known in (
+            ("open", SETTINGS["events"]["open"]),
+            ("closed/0", SETTINGS["events"]["closed"][0]),
+        )
+        for name in known
+        for wrong in (..., "x")
+    ),
+    ("detector/events/open/strongest/0/0", None),
+    ("detector/events/open/strongest/0/3/0/0", 5),
+    ("detector/events/closed/0/causes/0/2", "x"),
     ("detector/dtype", "float32"),
     ("detector/dtype", "int64"),
     ("detector/quarantine", 1),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.storage import read_table
+from elmgrove.reading import read_table
 
 SENSORS = 8
 ROWS = 400
@@ -22,7 +22,7 @@ def made_up(fan: int) -> NDArray[Any]:
 def rows_of(node: dict[str, Any]) -> NDArray[Any]:
     """Gives the rows of a node: of the CSV file in its ``--node-config``, or made up."""
     if "data" in node:
-        return read_table(Path(str(node["data"]))).rows
+        return read_table(Path(str(node["data"]))).array
     return made_up(int(node["partition-id"]))
 
 

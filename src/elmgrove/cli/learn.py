@@ -13,12 +13,9 @@ from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
     AlarmName,
-    Data,
-    Drop,
     ScalingName,
     ScoreName,
     Seed,
-    SkipBad,
     SpectrumText,
     State,
     Units,
@@ -30,10 +27,18 @@ from elmgrove.cli.options import (
     note_window,
     notes,
     percent,
-    read,
     require_not_given,
 )
 from elmgrove.cli.pooled import basis_like
+from elmgrove.cli.reading_options import (
+    COLUMN_OPTIONS,
+    Data,
+    SkipBad,
+    read,
+    read_for,
+    remember,
+    with_layout,
+)
 from elmgrove.detector import (
     CHANGING,
     WATCHING,
@@ -44,10 +49,13 @@ from elmgrove.detector import (
     Flagged,
     MeanSigma,
     Threshold,
+    errors_in_words,
+    smallest_errors,
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation import UNKNOWN, Member
-from elmgrove.storage import Table, load, locked, save
+from elmgrove.reading import Layout, Table
+from elmgrove.storage import load, locked, save
 
 Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
 Like = Annotated[
@@ -79,6 +87,7 @@ Sigma = Annotated[
 ]
 
 
+@with_layout
 def learn(
     context: typer.Context,
     data: Data,
@@ -89,7 +98,6 @@ def learn(
     skip_bad: SkipBad = False,
     name: Name = None,
     like: Like = None,
-    drop: Drop = None,
     scaling: ScalingName = "standard",
     units: Units = None,
     activation: Activation = "identity",
@@ -105,6 +113,8 @@ def learn(
     threshold: Fixed = None,
     sigma: Sigma = None,
     alarm: AlarmName = UNKNOWN,
+    *,
+    layout: Layout,
 ) -> None:
     """Learn what normal rows look like, and make the state or go on with it.
 
@@ -115,7 +125,6 @@ def learn(
     new = NewDevice(
         name=name,
         like=like,
-        drop=drop,
         scaling=scaling,
         units=units,
         activation=activation,
@@ -136,16 +145,18 @@ def learn(
     with locked(state):
         if state.exists():
             kept = f"{state} exists and keeps the settings it was made with"
-            require_not_given(context, [one.name for one in fields(NewDevice)], kept)
+            fixed = [*(one.name for one in fields(NewDevice)), *COLUMN_OPTIONS]
+            require_not_given(context, fixed, kept)
             member = load(state, Member.from_bytes)
-            table = read(data, member.detector.basis, (), skip_bad)
+            table = read_for(member, data, layout, skip_bad)
         else:
             if like:
                 require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
-            table = read(data, new.given, drop or (), skip_bad)
+            table = read(data, new.given, layout, skip_bad)
             if len(table.rows) == 0:
                 raise BadInput(f"{data}: no rows to learn from")
             member = new.start(state, table)
+            remember(member, layout)
             choice = None if like else new.window_for(table)
         lesson = Lesson(member.detector, table, gate)
         lesson.take()
@@ -170,7 +181,6 @@ class NewDevice:
 
     name: str | None
     like: list[Path] | None
-    drop: list[str] | None
     scaling: str
     units: int | None
     activation: str
@@ -213,6 +223,7 @@ class NewDevice:
         return Basis.fitted(
             table.rows,
             table.names,
+            categories=table.categories,
             scaling=self.scaling,
             units=self.units,
             activation=self.activation,
@@ -244,6 +255,9 @@ def _report(member: Member, lesson: Lesson) -> None:
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
     if lesson.seen.rows:
         notes.print(_finding(lesson.seen, detector))
+    told = errors_in_words(smallest_errors(detector))
+    if told:
+        notes.print(told)
 
 
 def _was_changing(seen: Flagged, detector: Detector) -> bool:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import OWN, Basis, Evidence, Levels, Moments, MomentSums, Scaling
-from elmgrove.cli.options import chosen_spectrum, chosen_window, notes, read
+from elmgrove.cli.options import chosen_spectrum, chosen_window, notes
+from elmgrove.cli.reading_options import read
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation import compare, learned_of
-from elmgrove.storage import Table, load
+from elmgrove.reading import Layout, Table, blocks_of
+from elmgrove.storage import load
 
 
 def basis_like(paths: Sequence[Path]) -> Basis:
@@ -47,14 +49,14 @@ def basis_like(paths: Sequence[Path]) -> Basis:
 class Pool:
     """The rows of one or several files, each of a machine of its own, for a federation's basis."""
 
-    def __init__(self, paths: Sequence[Path], drop: Sequence[str], spectrum: str | None) -> None:
+    def __init__(self, paths: Sequence[Path], layout: Layout, spectrum: str | None) -> None:
         self._paths = paths
         self._spectrum = chosen_spectrum(spectrum)
         self._tables = list[Table]()
         for path in paths:
             # By name: another file may have its columns in another order.
             like = self._tables[0] if self._tables else None
-            table = read(path, like, drop, skip_bad=False)
+            table = read(path, like, layout)
             if len(table.rows) == 0:
                 raise BadInput(f"{path}: no rows to take columns and scaling from")
             self._tables.append(table)
@@ -79,6 +81,7 @@ class Pool:
         return Basis.pooled(
             [table.rows for table in self._tables],
             self._tables[0].names,
+            categories=self._tables[0].categories,
             window=window,
             spectrum=self._spectrum,
             **settings,
@@ -101,5 +104,6 @@ class Pool:
 def _sums(basis: Basis, table: Table) -> Moments:
     rows = table.rows if basis.spectrum is None else basis.spectrum.rows_of(table.rows)
     sums = MomentSums(basis, 1.0, np.dtype(np.float64))
-    sums.add_many(basis.scaling(rows))
+    for block in blocks_of(rows):
+        sums.add_many(basis.scaling(block))
     return sums.evidence

@@ -1,23 +1,29 @@
 """From single strange rows to alarms that are worth a person's time."""
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
+from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput, require_whole
+
+#: When a row was measured: seconds since 1970 (UTC) as a float, or, where that was not told, the
+#: number of the row as an int, counted from the first one observed.
+When = float | int
 
 
 @dataclass(frozen=True)
 class AlarmRule:
-    """An alarm when ``k`` of the last ``n`` rows were strange, then none for ``cooldown`` rows.
+    """An alarm when ``k`` of the last ``n`` rows were strange, and calm after ``cooldown`` rows.
 
-    The default raises one for each strange row.
+    The default is what a person would choose: a row or two that are odd tell nobody, three of five
+    do, and what comes back within 60 rows is still the same event. With a window, rows are inputs,
+    and one row that is far off can make as many of them strange: that is an alarm, too.
     """
 
-    k: int = 1
-    n: int = 1
-    cooldown: int = 0
+    k: int = 3
+    n: int = 5
+    cooldown: int = 60
 
     def __post_init__(self) -> None:
         for name, least in (("k", 1), ("n", 1), ("cooldown", 0)):
@@ -27,39 +33,46 @@ class AlarmRule:
         if self.k > self.n:
             raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")
 
+    @property
+    def calm(self) -> int:
+        """The rows without another alarm after which all is normal again: never less than n."""
+        return max(self.cooldown, self.n)
+
+
+class Mark(NamedTuple):
+    """A strange row: its number, when it was, and its verdict (None after a restart)."""
+
+    row: int
+    when: When
+    verdict: Verdict | None = None
+
 
 class Alarm:
-    """Applies an ``AlarmRule`` to a stream of rows.
+    """Applies k of n to a stream, of which it is told the strange rows alone.
 
-    >>> alarm = Alarm(AlarmRule(k=2, n=3, cooldown=2))
-    >>> [alarm.raised(strange) for strange in (True, False, True, True, True, True)]
-    [False, False, True, False, False, True]
+    >>> alarm = Alarm(AlarmRule(k=2, n=3))
+    >>> [alarm.raised(Mark(row, row)) for row in (1, 4, 6, 7)]
+    [False, False, True, True]
+    >>> alarm.first.row
+    6
     """
 
     def __init__(self, rule: AlarmRule) -> None:
         self.rule = rule
-        self.recent: deque[bool] = deque(maxlen=rule.n)
-        self.quiet = 0
+        #: The last k strange rows.
+        self.marks: deque[Mark] = deque(maxlen=rule.k)
 
-    def raised(self, strange: bool) -> bool:
-        """Takes the next row in, and says whether to alarm now."""
-        self.recent.append(strange)
-        if self.quiet:
-            self.quiet -= 1
-            return False
-        if not strange or sum(self.recent) < self.rule.k:
-            return False
-        self.quiet = self.rule.cooldown
-        return True
+    def raised(self, mark: Mark) -> bool:
+        """Takes the next strange row in, and says whether k of the last n rows were strange."""
+        self.marks.append(mark)
+        return self.within(self.rule.n)
+
+    def within(self, rows: int) -> bool:
+        """Says whether k of so many rows were strange, up to the last strange one."""
+        marks = self.marks
+        return len(marks) == self.rule.k and marks[-1].row - marks[0].row < rows
 
     @property
-    def fields(self) -> dict[str, Any]:
-        """What it remembers of the rows before, as JSON holds it; the rule goes separately."""
-        return {"alarm_recent": list(self.recent), "alarm_quiet": self.quiet}
-
-    def restore(self, fields: Mapping[str, Any]) -> None:
-        """Goes on from ``fields``."""
-        if not 0 <= fields["alarm_quiet"] <= self.rule.cooldown:
-            raise BadInput(f"alarm_quiet is {fields['alarm_quiet']}, beyond the cool-down")
-        self.recent.extend(map(bool, fields["alarm_recent"]))
-        self.quiet = fields["alarm_quiet"]
+    def first(self) -> Mark:
+        """The first of the strange rows that count."""
+        return self.marks[0]

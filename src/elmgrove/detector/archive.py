@@ -7,13 +7,21 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.increments import HOUR
+from elmgrove.detector.learner import Learner
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
-from elmgrove.errors import require_whole
+from elmgrove.errors import BadInput, require_whole
+from elmgrove.storage import require_written_as, unpacking, unseal
+
+#: The format of a device's state.
+STATE_FORMAT = "elmgrove.state"
+#: The policy by which one model of everybody decides.
+MERGED = "merged"
 
 
-def pack_detector(detector: Detector) -> Packed:
+def pack_detector(detector: Learner) -> Packed:
     """Gathers all that a detector needs to go on, except what it received from others.
 
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
@@ -28,16 +36,19 @@ def pack_detector(detector: Detector) -> Packed:
         "forgetting": detector.model.forgetting,
         "dtype": detector.model.dtype.name,
         "threshold": threshold_fields(detector.gate.policy),
-        "alarm": asdict(detector.gate.alarm.rule),
+        "alarm": asdict(detector.events.rule),
         "warmup": detector.gate.warmup,
         "learned": detector.learned,
         **({"taken": detector.taken} if detector.taken else {}),
         **waiting,
         **cut,
         **detector.gate.fields,
+        **detector.events.fields,
     }
     last = detector.preparation.arrays
-    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments}
+    watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
+    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
+    return {**fields, **watch}, kept
 
 
 def unpack_detector(
@@ -67,7 +78,31 @@ def unpack_detector(
     detector.model.borrow(loan)
     detector.model.restore(fields, arrays, received)
     detector.gate.restore(fields, arrays)
+    detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)
     detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
+    if "drift" in fields:
+        DriftWatch.of(detector).restore(fields, arrays)
+    return detector
+
+
+def pack_state(name: str, detector: Learner) -> Packed:
+    """Gathers the state of a device that heard nothing from others; a member adds what it heard."""
+    fields, arrays = pack_detector(detector)
+    return {"name": name, "detector": fields, "heard": []}, arrays
+
+
+def detector_from_bytes(blob: bytes) -> Detector:
+    """Reads the detector in a device's state; refused where others are part of its model."""
+    fields, arrays = unseal(STATE_FORMAT, blob)
+    if fields.get("policy") == MERGED and (fields.get("heard") or fields.get("merged")):
+        raise BadInput(
+            f"the model of {fields['name']!r} rests on what others know (policy {MERGED}); load it "
+            "with elmgrove.storage.load(path, elmgrove.federation.Member.from_bytes)"
+        )
+    with unpacking("a state"):
+        detector = unpack_detector(fields["detector"], arrays)
+        made = pack_detector(detector)
+        require_written_as(made, fields["detector"], {name: arrays[name] for name in made[1]})
     return detector

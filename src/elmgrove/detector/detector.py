@@ -8,8 +8,10 @@ import numpy as np
 
 from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
-from elmgrove.detector.learner import BLOCK, Learner
+from elmgrove.detector.keeping import Keeping
+from elmgrove.detector.learner import BLOCK
 from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict, explained
@@ -20,7 +22,7 @@ from elmgrove.detector.windows import Period
 _LEVEL = 0.95
 
 
-class Detector(Learner):
+class Detector(Keeping):
     """Learns what normal rows look like, and says how strange a row is.
 
     With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
@@ -62,14 +64,6 @@ class Detector(Learner):
     >>> detector.observe(idle[0]).pattern != detector.observe(busy[0]).pattern
     True
     """
-
-    def __repr__(self) -> str:
-        layer = self.basis.layer
-        window = f", window {self.basis.window}" if self.basis.window > 1 else ""
-        return (
-            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units"
-            f"{window}, {self.learned} rows learned, {self.state}>"
-        )
 
     # Watching a stream
 
@@ -132,6 +126,8 @@ class Detector(Learner):
             _, view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
 
+    plot = plotted
+
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
         waiting = self.quarantine.release()
@@ -179,14 +175,14 @@ class Detector(Learner):
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score, (since, time, self.model.learned))
             self.quarantine.calm(decision.state == CHANGING)
-        return Verdict(
+        verdict = Verdict(
             answer.score,
             decision.limit,
             decision.strange,
             known,
             anomalous,
             not decision.strange,
-            gate.alarms(decision, anomalous),
+            False,
             decision.state,
             promoted,
             answer.pattern,
@@ -196,9 +192,15 @@ class Detector(Learner):
             self.basis,
             _told(time),
         )
+        events = self.events
+        events.row += 1
+        if anomalous or events.running is not None:
+            events.follow(verdict, gate.state, self.causes)
+        return verdict
 
     def _unjudged(self, time: float | None) -> Verdict:
         """The verdict on a row that completes no window yet."""
+        self.events.row += 1
         x = self.preparation.partial
         state, score, (x, view) = self.state, score_of(self.model, x), view_of(self.model, x)
         limit, seen = self.threshold, self.progress.seen

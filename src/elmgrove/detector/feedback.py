@@ -127,18 +127,20 @@ def reject(detector: Detector, span: Span | None = None) -> Feedback:
     return _feedback(REJECT, detector, len(dropped), taken)
 
 
-def listed(detector: Detector, causes: int = 3) -> list[dict[str, Any]]:
+def listed(detector: Detector, causes: int = 3, last: int | None = None) -> list[dict[str, Any]]:
     """Lists what waits in quarantine, oldest first, each with what explains it, as JSON holds it.
 
-    Time and score are as they were; causes are those that the model would find now.
+    Time and score are as they were; causes are those that the model would find now. Only the
+    ``last`` ones if a number is given: to explain each takes a while.
     """
+    waiting = detector.quarantine.waiting
     return [
         {
             "time": one.time,
             "score": one.score,
             "causes": [_finite(cause._asdict()) for cause in _causes(detector, one, causes)],
         }
-        for one in detector.quarantine.waiting
+        for one in (waiting if last is None else waiting[-last:])
     ]
 
 

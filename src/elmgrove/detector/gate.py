@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.detector.alarm import Alarm, AlarmRule
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.recent import Mark, Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
@@ -38,7 +37,6 @@ class Gate:
         basis: Basis,
         dtype: np.dtype[Any],
         threshold: Threshold | None,
-        alarm: AlarmRule | None,
         warmup: int | None,
         rows_known: Callable[[], float],
     ) -> None:
@@ -46,7 +44,6 @@ class Gate:
         self.policy: Threshold = threshold or FalseAlarmRate()
         units = basis.layer.units
         self.warmup = 2 * units if warmup is None else require_whole("warmup", warmup, 0)
-        self.alarm = Alarm(alarm or AlarmRule())
         apart = _apart(self.policy, basis.window)
         self.recent = Recent(self.policy.capacity, basis.inputs, dtype, apart, basis.window)
         #: What counting has shown up to now.
@@ -105,19 +102,11 @@ class Gate:
             self.recent.accept_many(rows, scores, marks)
             return
         limit = self.limit()
-        for above in (~(scores <= limit)).tolist():
-            self.progress.count(above, known_normal=True)
+        self.progress.count_many(~(scores <= limit), known_normal=True)
         self.recent.accept_many(rows, scores, marks)
         if self.recent.mostly_above(limit, self.policy.rate or 0.0):
             self.recent.begin()
             self.expire()
-
-    def alarms(self, decision: Decision, anomalous: bool) -> bool:
-        """Says whether to alarm; while changing not again and again, but when it is found out."""
-        raised = self.alarm.raised(anomalous)
-        if self.progress.state == CHANGING:
-            return anomalous and decision.state != CHANGING
-        return raised
 
     @property
     def rows_missing(self) -> int:
@@ -136,6 +125,23 @@ class Gate:
 
     # What it decides by
 
+    def set_policy(self, policy: Threshold) -> None:
+        """Decides by another threshold from the next row on, by the scores up to now.
+
+        It goes on watching where there are scores enough, though counting begins again with
+        another rate (``Progress.restate``). Where there are not, it is learning.
+        """
+        old, self.policy = self.policy, policy
+        known = isinstance(old, FalseAlarmRate) and old.explains(self.recent)
+        if known and old.rate != policy.rate:
+            self.recent.settle_strays()
+        apart = _apart(policy, self.progress.window)
+        enough = self.recent.suit(policy.minimum, policy.capacity, apart)
+        self.progress.restate(policy.rate, policy.confidence)
+        if not enough:
+            self.progress.doubt()
+        self.expire()
+
     def adopted(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Takes in rows that were strange and are a new normal."""
         self.recent.accept_many(rows, scores, marks)
@@ -147,6 +153,12 @@ class Gate:
         """Lets the scores up to now follow a model that others have changed."""
         if before and after:
             self.recent.follow(before, after)
+        self.expire()
+
+    def begin(self) -> None:
+        """Forgets all scores and what counting has shown: it is learning again."""
+        self.recent.begin()
+        self.progress.doubt()
         self.expire()
 
     def expire(self) -> None:
@@ -161,7 +173,6 @@ class Gate:
         known = self._limit is not None and self._limit < math.inf
         limit = [self._limit, float(self._limit_until)] if known else None
         return {
-            **self.alarm.fields,
             **self.recent.fields,
             **self.progress.fields,
             # So that it goes on with the threshold it had.
@@ -170,7 +181,6 @@ class Gate:
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from ``fields``, and from the arrays of ``recent``."""
-        self.alarm.restore(fields)
         self.recent.restore(fields, arrays)
         self.progress.restore(fields)
         limit = fields["limit"]

@@ -20,7 +20,9 @@ from elmgrove.algebra import (
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
+from elmgrove.detector.events import Events
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
 from elmgrove.detector.mixture import Mixture, PatternRule
@@ -56,6 +58,7 @@ class Learner:
         spectrum: Spectrum | None = None,
         patterns: PatternRule | None = None,
         features: Sequence[str] | None = None,
+        categories: Any = (),
         scaling: Scaling | None = None,
         ridge: float = 1e-3,
         forgetting: float = 1.0,
@@ -77,6 +80,7 @@ class Learner:
             window,
             score or default_score(layer.activation),
             spectrum,
+            categories,
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
@@ -86,7 +90,9 @@ class Learner:
             if patterns is None
             else Mixture(basis, patterns, **settings)
         )
-        self.gate = Gate(basis, self.model.dtype, threshold, alarm, warmup, self._rows_known)
+        self.gate = Gate(basis, self.model.dtype, threshold, warmup, self._rows_known)
+        #: Strange rows that belong together: the open event, and the last ones that ended.
+        self.events = Events(alarm or AlarmRule())
         #: What was learned, hour by hour, so that an hour can be taken out again.
         self.increments = Increments(self.model, increment)
         #: Rows that were learned and taken out again.
@@ -97,6 +103,8 @@ class Learner:
         self.elsewhere, self.excused = Elsewhere(basis, ()), True
         #: What others lend: how readings move together.
         self.loan: Moments | None = None
+        #: What finds out whether rows become others, for good; None where nobody asked for it.
+        self.drift: DriftWatch | None = None
         # For a small matrix even asking for one thread takes longer than the product.
         large = layer.units * basis.inputs > _SMALL
         self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
@@ -148,6 +156,7 @@ class Learner:
             window=basis.window,
             spectrum=basis.spectrum,
             features=basis.features,
+            categories=basis.categories,
             scaling=basis.scaling,
             **settings,
         )

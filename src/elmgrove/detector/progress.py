@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmgrove.errors import BadInput
 
 #: The state of a detector that raises no alarms yet: counting has not shown its rate.
@@ -37,6 +40,8 @@ _COUNTERS = (
     "shown_after",
     "taught",
 )
+# While nothing is strange, the test looks every so many rows.
+_TEST_EVERY = 8
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
 
@@ -119,10 +124,13 @@ class Progress:
     taught: bool = False
 
     def __post_init__(self) -> None:
-        # Where nothing need be shown, it watches from the start.
-        self._first = LEARNING if self.confidence > 0.0 else WATCHING
+        self._weigh()
         if self.state == LEARNING:
             self.state = self._first
+
+    def _weigh(self) -> None:
+        # Where nothing need be shown, it watches from the start.
+        self._first = LEARNING if self.confidence > 0.0 else WATCHING
         rate = 0.01 if self.rate is None else self.rate
         more = min(_TIMES * rate, 0.5 * (1.0 + rate))
         #: What a strange row says for five times the rate, and any other against it.
@@ -133,32 +141,61 @@ class Progress:
 
     def count(self, strange: bool, known_normal: bool = False) -> None:
         """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
-        self.rows += 1
-        self.test_rows += 1
-        self.total += 1
         if strange:
-            self.flagged += 1
-            self.test_flagged += 1
-            if self.calm >= self.window or self.test_flagged == 1:
-                self.bursts += 1
-                self.test_bursts += 1
-            self.calm = 0
+            self._count_strange(known_normal)
         else:
-            self.calm += 1
+            self._count_calm(1, known_normal)
+
+    def count_many(self, strange: NDArray[np.bool_], known_normal: bool = False) -> None:
+        """Takes in judged rows, as ``count`` takes in one."""
+        done = 0
+        for place in np.flatnonzero(strange).tolist():
+            self._count_calm(place - done, known_normal)
+            self._count_strange(known_normal)
+            done = place + 1
+        self._count_calm(len(strange) - done, known_normal)
+
+    def _count_strange(self, known_normal: bool) -> None:
+        self._advance(1)
+        self.flagged += 1
+        self.test_flagged += 1
+        if self.calm >= self.window or self.test_flagged == 1:
+            self.bursts += 1
+            self.test_bursts += 1
+        self.calm = 0
         if self.rate is None:
             # No rate was stated, so nothing is to be shown.
             return
-        if self.state == WATCHING and not strange and self.excess == 0.0:
-            # Nothing is less than no excess.
-            return
-        if self.state == WATCHING:
-            step = 1.0 if strange else self._relief
-            self.excess = max(self.excess + step / self.seen.length, 0.0)
-            if self.excess >= _LASTING:
-                young = not self.taught and self.total < _MATURE * self.shown_after
-                self._begin(self._first if young or known_normal else CHANGING)
-        elif strange or self.test_rows % 8 == 0:
+        if self.state != WATCHING:
             self._test(known_normal)
+            return
+        self.excess += 1.0 / self.seen.length
+        if self.excess >= _LASTING:
+            young = not self.taught and self.total < _MATURE * self.shown_after
+            self._begin(self._first if young or known_normal else CHANGING)
+
+    def _count_calm(self, rows: int, known_normal: bool) -> None:
+        """Counts rows that are not strange, few by few only where one of them may decide."""
+        while rows and self.rate is not None and self.state != WATCHING:
+            step = min(_TEST_EVERY - self.test_rows % _TEST_EVERY, rows)
+            rows -= step
+            self._advance(step)
+            self.calm += step
+            if self.test_rows % _TEST_EVERY == 0:
+                self._test(known_normal)
+        self._advance(rows)
+        self.calm += rows
+        if rows and self.excess > 0.0:
+            relief = self._relief / self.seen.length
+            # Nothing is less than no excess.
+            while rows and self.excess > 0.0:
+                self.excess = max(self.excess + relief, 0.0)
+                rows -= 1
+
+    def _advance(self, rows: int) -> None:
+        self.rows += rows
+        self.test_rows += rows
+        self.total += rows
 
     @property
     def seen(self) -> Flagged:
@@ -176,6 +213,23 @@ class Progress:
             return 0
         needed = self._bound * self._tested.length + self._evidence
         return max(math.ceil(needed / self._cost), 1)
+
+    def restate(self, rate: float | None, confidence: float) -> None:
+        """Goes on with another rate or confidence.
+
+        What it has shown is not taken back, so it goes on watching; unless nothing needed to be
+        shown before, and now it does. With another rate counting begins again.
+        """
+        unshown = self.confidence == 0.0 < confidence
+        counted = rate == self.rate
+        self.rate, self.confidence = rate, confidence
+        self._weigh()
+        state = self.state
+        if rate is None or state == LEARNING or (unshown and state == WATCHING):
+            state = self._first
+        if state != self.state or not counted:
+            self._begin(state)
+            self.rows = self.flagged = self.bursts = 0
 
     def doubt(self) -> None:
         """Takes back that the rate was shown: rows known to be normal have shown another."""

@@ -53,14 +53,9 @@ class Quarantine:
     """
 
     def __init__(self, width: int, capacity: int, promote_after: int | None) -> None:
-        capacity = require_whole("quarantine", capacity, 1)
-        if promote_after is not None:
-            promote_after = require_whole("promote_after", promote_after, 2)
-            if promote_after > capacity:
-                raise BadInput(f"promote_after {promote_after} is more than the {capacity} kept")
-        self.promote_after = promote_after
         self._width = width
-        self._waiting: deque[Waiting] = deque(maxlen=capacity)
+        self._waiting: deque[Waiting] = deque(maxlen=require_whole("quarantine", capacity, 1))
+        self.promote_after = self.require_promotable(promote_after)
         #: How many strange rows came one after another, up to now; a normal one makes it 0.
         self.run = 0
         #: Whether somebody said that what is strange now is no new normal.
@@ -75,6 +70,15 @@ class Quarantine:
     def waiting(self) -> list[Waiting]:
         """The rows that wait, oldest first, each with its time and score."""
         return list(self._waiting)
+
+    def require_promotable(self, rows: int | None) -> int | None:
+        """Raises ``BadInput`` unless so many rows in a row can wait here; gives their number."""
+        if rows is None:
+            return None
+        rows = require_whole("promote_after", rows, 2)
+        if rows > self.capacity:
+            raise BadInput(f"promote_after {rows} is more than the {self.capacity} kept")
+        return rows
 
     def __len__(self) -> int:
         return len(self._waiting)

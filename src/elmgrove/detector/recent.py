@@ -79,8 +79,16 @@ class Recent:
         self._settle()
         self._keep(rows)
         self._marks.extend([_UNKNOWN] * len(rows) if marks is None else marks)
-        for score in scores.tolist():
-            self._note(score)
+        done = 0
+        while done < len(scores):
+            # Those before the next one of which the score is kept only count.
+            passed = min(-(self.accepted + 1) % self.stride, len(scores) - done)
+            self.clock += passed
+            self.accepted += passed
+            done += passed
+            if done < len(scores):
+                self._note(float(scores[done]))
+                done += 1
 
     def mostly_above(self, limit: float, rate: float) -> bool:
         """Says whether most of the latest scores are above a limit that this share may exceed."""
@@ -118,7 +126,32 @@ class Recent:
         There are fewer than its rows suggest where some were taken out.
         """
         short = (scores - len(self.ordered)) * self.stride
-        return max(2 * scores - 1 - self.accepted, short, 0)
+        return max(2 * self.stride * scores - 1 - self.accepted, short, 0)
+
+    def suit(self, scores: int, capacity: int, apart: int) -> bool:
+        """Keeps what a threshold needs that counts so many scores at least; says if it has them.
+
+        Where those kept are so far between that new ones are there sooner, they are forgotten.
+        """
+        self.capacity, self._apart = capacity, apart
+        self.refused_at, self.burst_at = max(self.refused_at, -apart), max(self.burst_at, -apart)
+        if self.missing(scores) > max(2 * scores - 1, 0):
+            self.begin()
+        while len(self._scores) > capacity:
+            self._expire()
+        return not self.missing(scores)
+
+    def settle_strays(self) -> None:
+        """Takes those refused by a little for accepted ones, as far as they count.
+
+        Another threshold may lie above them: to that one they are rows like any others.
+        """
+        self._settle()
+        # Where a kept score would be, so that it stays as long as those do.
+        taken = [(when // self.stride * self.stride, score) for when, score in self._strays]
+        self._scores = deque(sorted([*self._scores, *taken], key=lambda entry: entry[0]))
+        self._strays.clear()
+        self.ordered = sorted(score for _, score in self._scores)
 
     @property
     def rows(self) -> Array:

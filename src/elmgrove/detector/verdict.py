@@ -29,8 +29,10 @@ class Verdict:
     ``threshold`` is infinite while the detector is still learning (``state`` says so).
     ``strange`` says that the row is above the threshold here, ``known`` for whom it would have been
     normal elsewhere. ``anomalous`` is what is made of both: strange, and known nowhere (or strange
-    alone, where others excuse nothing). ``alarm`` is what the alarm rule made of that and of the
-    rows before. ``promoted`` counts quarantined rows that this row made part of the model.
+    alone, where others excuse nothing). ``alarm`` says that this row opened an event, or that with
+    it what is normal is ``changing``; ``event`` is the number of the event that an anomalous row
+    belongs to, if there is one. ``promoted`` counts quarantined rows that this row made part of the
+    model.
     ``pattern`` is the number of the normal pattern that explains the row best (negative: one of
     others).
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
@@ -52,6 +54,7 @@ class Verdict:
     view: Any = field(repr=False, compare=False)
     basis: Basis = field(repr=False, compare=False)
     time: float | None = None
+    event: int | None = None
 
     def explain(self, k: int = 3) -> list[Cause]:
         """Finds the k features that explain most of the score; values in the row's own units.

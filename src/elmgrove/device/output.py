@@ -1,4 +1,4 @@
-"""Verdicts as lines of JSON, in a file or on standard output."""
+"""What an agent tells: verdicts and events as lines of JSON, and alarms for recipients."""
 
 import json
 import math
@@ -7,12 +7,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
-from elmgrove.detector import Cause, Verdict
+from elmgrove.detector import SPIKE, Cause, Drift, News, Verdict, json_when
+from elmgrove.device.recipients import Alarms
+from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
+from elmgrove.federation import Member
 
-Only = Literal["all", "strange", "anomalies", "alarms"]
+Only = Literal["all", "strange", "anomalies", "alarms", "events"]
 #: Seconds between two looks at whether the file was rotated.
 _LOOK_EVERY = 1.0
 
@@ -25,6 +28,7 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
     """Makes a verdict an object for JSON, which knows no infinity: such numbers are null."""
     return {
         "where": where,
+        "time": None if verdict.time is None else json_when(verdict.time),
         "score": _finite(verdict.score),
         "threshold": _finite(verdict.threshold),
         "state": verdict.state,
@@ -33,6 +37,7 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
         "anomalous": verdict.anomalous,
         "learned": verdict.learned,
         "alarm": verdict.alarm,
+        "event": verdict.event,
         "promoted": verdict.promoted,
         "pattern": verdict.pattern,
         "flagged": {
@@ -40,14 +45,64 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
             "share": verdict.flagged.share,
             "band": list(verdict.flagged.band),
         },
-        "causes": [
-            {name: _finite(value) for name, value in cause._asdict().items()} for cause in causes
-        ],
+        "causes": _causes(causes),
     }
+
+
+def event_message(where: str, news: News) -> dict[str, Any]:
+    """Makes news of an event an object for JSON: its kind, all that is known, and a text."""
+    known = {**news.event.fields, "causes": _causes(news.event.causes)}
+    return {"kind": news.kind, "where": where, **known, "text": str(news)}
+
+
+def drift_message(where: str, drift: Drift) -> dict[str, Any]:
+    """Makes a drift an object for JSON: its kind, all that is known, and a text."""
+    return {"where": where, **drift.fields, "text": str(drift)}
+
+
+def _causes(causes: Sequence[Cause]) -> list[dict[str, Any]]:
+    return [{name: _finite(value) for name, value in cause._asdict().items()} for cause in causes]
 
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Output:
+    """Writes the verdicts that are wanted, and passes news of events on to recipients."""
+
+    def __init__(self, settings: Settings, member: Member) -> None:
+        self._member = member
+        self._verdicts = (
+            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
+        )
+        self._alarms = Alarms(settings)
+
+    def tell(
+        self, where: str, verdict: Verdict, news: Sequence[News], drift: Drift | None = None
+    ) -> None:
+        """Tells of a row, and of what is new with it; returns at once."""
+        name, verdicts = self._member.name, self._verdicts
+        said = [{"device": name, **event_message(where, one)} for one in news]
+        # A spike is an event, or nothing worth telling.
+        if drift is not None and drift.kind != SPIKE:
+            said.append({"device": name, **drift_message(where, drift)})
+        # First: where nobody reads the lines, recipients are still told.
+        for one in said:
+            self._alarms.raise_(one)
+        if verdicts is None:
+            return
+        for one in said if verdicts.wants_events else ():
+            verdicts.write(one)
+        if verdicts.wants(verdict):
+            causes = self._member.detector.causes(verdict) if verdict.strange else []
+            verdicts.write({"device": name, **message(where, verdict, causes)})
+
+    def close(self, patience: float) -> None:
+        """Closes the file, and delivers what waits, as much as it can in so many seconds."""
+        if self._verdicts is not None:
+            self._verdicts.close()
+        self._alarms.close(patience)
 
 
 class Verdicts:
@@ -71,7 +126,13 @@ class Verdicts:
             "strange": verdict.strange,
             "anomalies": verdict.anomalous,
             "alarms": verdict.alarm,
+            "events": False,
         }[self._only]
+
+    @property
+    def wants_events(self) -> bool:
+        """Says whether lines are events, and not rows."""
+        return self._only == "events"
 
     def write(self, message: dict[str, Any]) -> None:
         """Writes a line, or raises ``NobodyReads``."""

@@ -1,5 +1,6 @@
 """Recipients of alarms: a web address and a command, which are told in the background."""
 
+import html
 import json
 import logging
 import os
@@ -12,9 +13,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Any
+from email.header import Header
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from elmgrove.detector import CHANGE, CHANGING, ENDED, OPENED, SLOW
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
@@ -46,13 +49,16 @@ class Alarms:
         # All are looked at before a thread starts, so that a refusal leaves none behind.
         tells: list[Callable[[Message, Wait], None]] = []
         if settings.webhook:
-            tells.append(Webhook(settings.webhook).tell)
+            tells.append(Webhook(settings.webhook, settings.webhook_format).tell)
         if settings.command:
             tells.append(Command(settings.command).tell)
+        self._silent = () if settings.alarm_end else (ENDED,)
         self._queues = [AlarmQueue(tell) for tell in tells]
 
     def raise_(self, message: Message) -> None:
         """Takes an alarm to deliver, returns at once, and never fails."""
+        if message.get("kind") in self._silent:
+            return
         for queue in self._queues:
             queue.take(message)
 
@@ -112,18 +118,56 @@ class AlarmQueue:
             return self._waiting.popleft() if self._waiting else None
 
 
+class Post(NamedTuple):
+    """What is posted to a web address."""
+
+    body: str
+    headers: dict[str, str]
+
+
+# How loud ntfy is about each kind of news, and the picture that it shows.
+_LOUDNESS = {
+    OPENED: ("high", "warning"),
+    CHANGING: ("default", "question"),
+    ENDED: ("low", "white_check_mark"),
+    CHANGE: ("default", "question"),
+    SLOW: ("default", "question"),
+}
+
+
+def post_of(message: Message, form: str) -> Post:
+    """Writes an alarm as its recipient takes it: ``json`` (as it is), ``slack`` or ``ntfy``."""
+    if form == "json":
+        return Post(json.dumps(message), {"Content-Type": "application/json"})
+    device, text = message["device"], message["text"]
+    if form == "slack":
+        # Slack takes these three characters for its own (a name might call everybody).
+        said = html.escape(f"{device}: {text}", quote=False)
+        return Post(json.dumps({"text": said}), {"Content-Type": "application/json"})
+    priority, tag = _LOUDNESS[message["kind"]]
+    event = f"event {message['number']} " if "number" in message else ""
+    title = f"{device}: {event}{message['kind']}"
+    headers = {"Title": _header(title), "Priority": priority, "Tags": tag}
+    return Post(text, {"Content-Type": "text/plain; charset=utf-8", **headers})
+
+
+def _header(text: str) -> str:
+    """Writes a text for a header of HTTP, which knows no letters but ASCII's (RFC 2047)."""
+    return text if text.isascii() else Header(text, "utf-8", maxlinelen=10**6).encode()
+
+
 class Webhook:
-    """A web address that takes a POST of JSON.
+    """A web address that takes a POST.
 
     A server's failure or a lost connection is tried again; a refusal (4xx) is not, and redirects
     are not followed. Logs name the host alone: the rest of such an address is often a secret.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, form: str = "json") -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadInput("the webhook must be an address that starts with http:// or https://")
-        self._url, self._host = url, parts.hostname
+        self._url, self._host, self._format = url, parts.hostname, form
 
     def tell(self, message: Message, wait: Wait) -> None:
         """Posts the alarm, and again after a wait as long as that may help."""
@@ -141,8 +185,11 @@ class Webhook:
         # Here, since importing httpx takes time that most devices need not spend.
         import httpx
 
+        post = post_of(message, self._format)
         try:
-            answer = httpx.post(self._url, json=message, timeout=POST_SECONDS)
+            answer = httpx.post(
+                self._url, content=post.body.encode(), headers=post.headers, timeout=POST_SECONDS
+            )
         except httpx.TransportError as error:
             return f"{type(error).__name__} {error}"
         if answer.status_code >= 500:
@@ -153,7 +200,7 @@ class Webhook:
 
 
 class Command:
-    """A program that is run for each alarm, without a shell, with JSON on its standard input.
+    """A program that is run for each alarm, without a shell, with a line of JSON as its input.
 
     What it prints is dropped, since standard output may be where verdicts go. A failure is logged
     with the program's complaint, and the alarm is not tried again. A program that takes too long
@@ -172,7 +219,8 @@ class Command:
         """Runs the program once; ``wait`` is not needed, since it is not tried again."""
         # Not a pipe: a grandchild that holds it open would hold up the next alarm.
         with tempfile.TemporaryFile() as complaint:
-            failure = self._failure(json.dumps(message).encode(), complaint)
+            line = json.dumps(message, ensure_ascii=False) + "\n"
+            failure = self._failure(line.encode(), complaint)
             complaint.seek(0)
             said = complaint.read(COMPLAINT_BYTES).decode(errors="replace").strip()
         if failure is not None:

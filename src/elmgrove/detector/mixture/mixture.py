@@ -154,6 +154,10 @@ class Mixture:
 
     # Patterns that come and go
 
+    def set_rule(self, rule: PatternRule) -> None:
+        """Lets patterns come and go by another rule; how they are joined stays as it is."""
+        self.rule = self.patterns.rule = rule
+
     def tune(self) -> None:
         """Joins patterns that are one, and puts aside those that got no rows."""
         self.patterns.tune()

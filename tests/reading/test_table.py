@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.storage.tables import Table, read_table
+from elmgrove.reading import Layout, Table, read_table
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def table(tmp_path: Path) -> Any:
     def read(content: str | bytes, name: str = "data.csv", **options: Any) -> Table:
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return read_table(path, **options)
+        return read_table(path, layout_of(options), **options)
 
     return read
 
@@ -29,6 +29,11 @@ def npy(array: Any) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=True)
     return buffer.getvalue()
+
+
+def layout_of(options: dict[str, Any]) -> Layout:
+    """Takes what belongs to a layout out of the options."""
+    return Layout(**{name: options.pop(name) for name in [*options] if hasattr(Layout(), name)})
 
 
 # Text
@@ -47,7 +52,7 @@ def test_every_way_to_write_a_table(
     assert read.names == (("Wärme", "b", "c") if named else None)
     assert read.rows.tolist() == [[1, 2.5, -300], [4, 5, 6]]
     assert read.rows.dtype == np.float64
-    assert read.lines == ([2, 4] if named else [1, 3])
+    assert read.lines.tolist() == ([2, 4] if named else [1, 3])
     assert read.skipped == []
 
 
@@ -91,7 +96,7 @@ def test_blank_lines_blanks_and_quotes(
     assert read.names == names
     assert read.rows.tolist() == rows
     assert read.rows.ndim == 2
-    assert read.lines == lines
+    assert read.lines.tolist() == lines
 
 
 def test_a_header_only_table_has_its_columns(table: Any) -> None:
@@ -174,7 +179,7 @@ def test_a_column_that_was_moved_is_named_by_its_place_in_the_file(table: Any) -
 def test_bad_rows_are_left_out_and_listed_if_that_is_wanted(table: Any) -> None:
     read = table("a,b\n1,\n2,3\nx,y\n4\n5,6\n", skip_bad=True)
     assert read.rows.tolist() == [[2, 3], [5, 6]]
-    assert read.lines == [3, 6]
+    assert read.lines.tolist() == [3, 6]
     assert [text.partition(", ")[2][:6] for text in read.skipped] == ["line 2", "line 4", "line 5"]
 
 
@@ -201,13 +206,11 @@ def test_a_table_of_nothing_but_bad_rows_keeps_its_width(table: Any) -> None:
         "temp °C,b\n1,2\n".encode("latin-1"),
         b"a,b\n" + b"1,2\n" * 9000 + "°,3\n".encode("latin-1"),
         "a,b\n1,2\n".encode("utf-16"),
-        b"PK\x03\x04\x14\x00\x06\x00\x08\x00\xff\xfe",
-        npy(np.ones((2, 2))),
     ],
-    ids=["latin-1", "latin-1 far down", "utf-16", "a spreadsheet", "npy by another name"],
+    ids=["latin-1", "latin-1 far down", "utf-16"],
 )
-def test_what_is_no_text_in_utf8_is_refused(table: Any, content: bytes) -> None:
-    with pytest.raises(BadInput, match=r"data\.csv: not text in UTF-8"):
+def test_what_is_no_text_in_utf8_is_refused_with_a_way_out(table: Any, content: bytes) -> None:
+    with pytest.raises(BadInput, match=r"data\.csv: .*not text in UTF-8; --encoding "):
         table(content)
 
 
@@ -237,7 +240,8 @@ def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path) -> None:
             read_table(tmp_path / name)
 
 
-def test_progress_is_told_and_grows(table: Any) -> None:
+def test_progress_is_told_and_grows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmgrove.reading.text.CHUNK", 1000)
     heard: list[int] = []
     text = "a,b\n" + "1,2\n" * 2000
     table(text, progress=heard.append)
@@ -255,7 +259,7 @@ def test_numpy_files_of_any_real_dtype_are_read(table: Any, dtype: Any) -> None:
     assert read.names is None
     assert read.rows.tolist() == [[0, 1, 1], [1, 0, 1]]
     assert read.rows.dtype == np.float64
-    assert read.lines == [0, 1]
+    assert read.lines.tolist() == [0, 1]
 
 
 def test_numpy_files_may_be_shouted_turned_and_empty(table: Any) -> None:
@@ -335,7 +339,7 @@ def test_bad_values_in_numpy_files_are_named_or_left_out(table: Any) -> None:
         table(npy(rows), "data.npy")
     read = table(npy(rows), "data.npy", skip_bad=True)
     assert read.rows.tolist() == [[1, 2], [5, 6]]
-    assert read.lines == [0, 3]
+    assert read.lines.tolist() == [0, 3]
     assert [text.partition(", ")[2][:15] for text in read.skipped] == [
         "row 1, column 2",
         "row 2, column 1",

@@ -1,0 +1,151 @@
+"""News of events: what is told of one, when it was, how strong, and because of what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from elmgrove.detector.alarm import When
+from elmgrove.detector.progress import CHANGING
+from elmgrove.detector.verdict import Cause
+from elmgrove.errors import BadInput, require_whole
+
+#: Causes of an event that its text names.
+TOLD = 3
+#: What is told of an event, besides that with it what is normal is ``changing``.
+OPENED, ENDED = "opened", "ended"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Strange rows that belong together, as they are known by now.
+
+    ``begin``, ``end`` (None while it is open) and ``peak_at`` are times (seconds since 1970, UTC),
+    or as whole numbers those of rows, where no time was told. ``peak`` is the highest score, and
+    ``threshold`` what it was compared with; ``rows`` counts strange rows. ``causes`` are those of
+    the strongest rows: the mean share of each feature, with what the peak shows and what was
+    expected there. ``changing`` says that it lasted, and may be a new normal.
+
+    >>> print(Event(3, 17, 52, 8.1, 21, 1.0, 31, (Cause("flow", 0.9, 22.0, 31.0),)))
+    event 3: row 17 to row 52, 31 rows strange, peak 8.1 × threshold; flow 22 (not 31)
+    """
+
+    number: int
+    begin: When
+    end: When | None
+    peak: float
+    peak_at: When
+    threshold: float
+    rows: int
+    causes: tuple[Cause, ...]
+    changing: bool = False
+
+    def __str__(self) -> str:
+        since = "since " if self.end is None else ""
+        return f"event {self.number}: {since}{self.span}, {self.facts}"
+
+    @property
+    def span(self) -> str:
+        """When it was, in words; while it is open, when it began."""
+        begin = when_text(self.begin)
+        return begin if self.end is None else f"{begin} to {when_text(self.end)}"
+
+    @property
+    def facts(self) -> str:
+        """How many rows, how strange, and because of what, in words."""
+        rows = f"{self.rows} row{'s' if self.rows != 1 else ''} strange"
+        peak = f", peak {self.peak / self.threshold:.3g} × threshold" if self.threshold else ""
+        reasons = ", ".join(
+            f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g})"
+            for cause in self.causes[:TOLD]
+        )
+        return f"{rows}{peak}" + (f"; {reasons}" if reasons else "")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What there is to tell, as JSON holds it; times in ISO 8601, or numbers of rows."""
+        return {
+            "number": self.number,
+            "begin": json_when(self.begin),
+            "end": None if self.end is None else json_when(self.end),
+            "peak": self.peak,
+            "peak_at": json_when(self.peak_at),
+            "threshold": self.threshold,
+            "rows": self.rows,
+            "changing": self.changing,
+            "causes": [cause._asdict() for cause in self.causes],
+        }
+
+
+class News(NamedTuple):
+    """What is new: an event ``opened`` or ``ended``, or with it what is normal is ``changing``."""
+
+    kind: str
+    event: Event
+
+    def __str__(self) -> str:
+        event = self.event
+        if self.kind == OPENED:
+            return f"event {event.number} opened at {event.span}: {event.facts}"
+        if self.kind == CHANGING:
+            asked = "a new normal or a fault? accept or reject"
+            return f"event {event.number} lasts, since {event.span}: {event.facts}; {asked}"
+        return f"event {event.number} ended: {event.span}, {event.facts}"
+
+
+def json_when(when: When) -> str | int:
+    """Gives a time in ISO 8601 (UTC), or the number of a row as it is.
+
+    >>> json_when(1714573200.0), json_when(17)
+    ('2024-05-01T14:20:00Z', 17)
+    """
+    if isinstance(when, int):
+        return when
+    try:
+        moment = datetime.fromtimestamp(when, UTC)
+    except (OverflowError, OSError, ValueError):
+        # No calendar has it; a time that was told wrongly must not stop a verdict.
+        return f"{when:.0f} s after 1970"
+    precise = "milliseconds" if when % 1 else "seconds"
+    return moment.isoformat(timespec=precise).replace("+00:00", "Z")
+
+
+def when_text(when: When) -> str:
+    """Says when a row was: its time, or which row it is."""
+    return f"row {when}" if isinstance(when, int) else str(json_when(when))
+
+
+# On disk
+
+
+def event_from(fields: Mapping[str, Any]) -> Event:
+    """Makes an event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
+    event = Event(**{**fields, "causes": causes_from(fields["causes"])})
+    require_numbers(fields, {"end": event.begin} if event.end is None else {})
+    return event
+
+
+def causes_from(known: Sequence[Sequence[Any]]) -> tuple[Cause, ...]:
+    """Makes causes of their values."""
+    causes = tuple(Cause(*cause) for cause in known)
+    for cause in causes:
+        if type(cause.feature) is not str:
+            raise BadInput(f"a feature has a name, not {cause.feature!r}")
+        require_numbers(cause._asdict())
+    return causes
+
+
+def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> None:
+    """Raises ``BadInput`` unless each field is a number that is fit for it."""
+    for name, value in {**fields, **but}.items():
+        if name in _NAMED:
+            continue
+        if type(value) not in ((bool,) if name == "changing" else (int, float)):
+            raise BadInput(f"{name} can't be {value!r}")
+        if name in _WHOLE:
+            require_whole(name, value, 0)
+
+
+# Fields that are no numbers, and those that count.
+_NAMED = {"causes", "feature", "strongest"}
+_WHOLE = {"number", "rows", "last", "loose", "ago"}

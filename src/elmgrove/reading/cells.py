@@ -1,0 +1,83 @@
+"""Cells as numbers: decimal commas, booleans, and the ways in which a value is missing."""
+
+import math
+import re
+from typing import Any
+
+from elmgrove.errors import BadInput
+
+#: Words that are 1 and 0 in a column of such words.
+BOOLEANS = {
+    "true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0
+}  # fmt: skip
+_MISSING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}
+_STRANGE = {
+    "anomaly", "anomalous", "abnormal", "attack", "fault", "faulty", "bad", "outlier"
+}  # fmt: skip
+_NORMAL = {"normal", "ok", "good", "benign", "nominal"}
+
+_LIKE_A_TIME = re.compile(r"\d:\d\d|\d[./-]\d+[./-]\d")
+
+
+def number(cell: Any, decimal: str = ".") -> float | None:
+    """Reads a cell as a number; None if it is none. Not finite ones are numbers as well."""
+    if isinstance(cell, str):
+        if "_" in cell:
+            # Python reads 1_000 as a number; in a table that is a name.
+            return None
+        if decimal != ".":
+            cell = cell.replace(decimal, ".")
+    elif cell is None:
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def is_number(cell: Any, decimal: str = ".") -> bool:
+    """Says whether a cell is a number, finite or not."""
+    return number(cell, decimal) is not None
+
+
+def boolean(cell: Any) -> float | None:
+    """Reads a cell that is a word for yes or no, as 1 or 0; None if it is another."""
+    if isinstance(cell, bool):
+        return float(cell)
+    return BOOLEANS.get(cell.strip().lower()) if isinstance(cell, str) else None
+
+
+def is_missing(cell: Any) -> bool:
+    """Says whether a cell says that there is no value."""
+    if isinstance(cell, str):
+        return cell.strip().lower() in _MISSING
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def is_decimal_comma(cell: Any) -> bool:
+    """Says whether a cell would be a number if its comma were a point."""
+    return isinstance(cell, str) and cell.count(",") == 1 and number(cell, ",") is not None
+
+
+def label_of(cell: Any) -> bool:
+    """Reads the label of a row: whether it was anomalous; ``ValueError`` if it does not say."""
+    said = boolean(cell)
+    value = number(cell) if said is None else said
+    if value is not None and math.isfinite(value):
+        return value != 0.0
+    word = str(cell).strip().lower()
+    if word not in _STRANGE | _NORMAL:
+        raise ValueError(f"{cell!r} is no label: 1 or 0, yes or no, anomaly or normal, say")
+    return word in _STRANGE
+
+
+def refusal(where: str, column: str, cell: Any) -> BadInput:
+    """Makes the error for a cell that is no number."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return BadInput(f"{where}, {column}: the value is missing")
+    said = f"{where}, {column}: {cell!r:.60} is not a finite number"
+    if is_decimal_comma(cell):
+        return BadInput(f"{said} (decimal commas: --decimal ,)")
+    if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
+        return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like %d.%m.%Y %H:%M:%S)")
+    return BadInput(said)

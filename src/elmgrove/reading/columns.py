@@ -1,0 +1,287 @@
+"""Which columns of a file are wanted, and what a record becomes: values, a time, a label."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from elmgrove.errors import BadInput
+from elmgrove.reading.cells import boolean, is_missing, label_of, number, refusal
+from elmgrove.reading.doubts import is_index, is_time
+from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.times import Clock
+
+#: The words of columns that are no numbers, by column.
+Categories = Mapping[str, Sequence[str]]
+_NO_NAMES = "{}: columns can't be told by name without a line of names; say their numbers"
+
+
+class StillMissing(BadInput):
+    """A row whose missing value could not be held: there is none before it, or it is too old."""
+
+
+class Record(NamedTuple):
+    """What one record of a file says: the values in their order, when, and whether anomalous."""
+
+    values: list[float]
+    time: float | None = None
+    label: bool | None = None
+
+
+class Header(NamedTuple):
+    """The columns of a file: their names, or their numbers from 1, and some of their cells."""
+
+    name: str
+    cells: list[str]
+    named: bool
+    sample: Sequence[Sequence[Any]]
+
+    def column(self, place: int) -> list[Any]:
+        """Gives the cells that were looked at of a column, but for missing ones."""
+        cells = [row[place] for row in self.sample if place < len(row)]
+        return [cell for cell in cells if not is_missing(cell)]
+
+    def places(self, names: Sequence[str], *, optional: bool = False) -> list[int]:
+        """Finds columns; ``BadInput`` names those that are not there, unless ``optional``."""
+        missing = sorted(set(names) - set(self.cells))
+        if missing and not optional and not self.named and not all(map(str.isdecimal, missing)):
+            raise BadInput(_NO_NAMES.format(self.name))
+        if missing and not optional:
+            known = f"among {self.cells}"
+            raise BadInput(f"{self.name}: no column {', '.join(map(repr, missing))} {known}")
+        twice = [name for name in names if self.cells.count(name) > 1]
+        if twice:
+            raise BadInput(f"{self.name}: more than one column is called {twice[0]!r}")
+        return [self.cells.index(name) for name in names if name in self.cells]
+
+    def told(self, place: int) -> str:
+        """Names a column for a message."""
+        return f"column {place + 1}" + (f" ({self.cells[place]!r})" if self.named else "")
+
+
+class Columns:
+    """The columns of a file that are wanted: those of a state (``features``), or all but some.
+
+    ``notes`` are what there is to tell about the choice, and about words that were never learned.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        layout: Layout,
+        features: Sequence[str] | None = None,
+        categories: Categories | None = None,
+    ) -> None:
+        self.notes: list[str] = []
+        self._header, self._layout = header, layout
+        words = {name: tuple(some) for name, some in (categories or {}).items()}
+        #: How many cells a record has, and where time and label are among them.
+        self.width = len(header.cells)
+        self.time, self.clock = self._find_time({*(features or ()), *words})
+        self.label = self._find_label()
+        wanted = columns_of(features, words) if features else None
+        #: The cells that are read, in their order.
+        self.places = self._wanted(wanted)
+        called = [header.cells[place] for place in self.places]
+        if wanted is not None and not header.named and len(wanted) == len(called):
+            called = wanted
+        self._require_words(words, called)
+        #: The words of each column of words.
+        self.categories = {name: words[name] for name in called if name in words}
+        self._words = [words.get(name) for name in called]
+        self._called = called
+        self.names = self._names() if header.named else None
+        #: How many values a row has.
+        self.count = sum(1 if some is None else len(some) for some in self._words)
+        self._booleans = [self._is_boolean(place) for place in self.places]
+        #: Whether all values are numbers as they stand.
+        self.plain = not words and not any(self._booleans)
+        self.held = Held(layout.hold_rows if layout.missing == HOLD else 0)
+        self._unseen: set[str] = set()
+
+    # Which columns
+
+    def _find_time(self, taken: set[str]) -> tuple[int | None, Clock]:
+        said, header = self._layout.time, self._header
+        if said is not None:
+            name, _, form = (said, "", "") if said in header.cells else said.partition("=")
+            found = header.places([name], optional="time" in self._layout.remembered)
+            return (found[0] if found else None), Clock(form or None)
+        taken = taken | {*self._layout.drop, *self._layout.columns, str(self._layout.label)}
+        for place, name in enumerate(header.cells):
+            if header.named and name in taken:
+                continue
+            if is_time(name if header.named else None, header.column(place)):
+                self.notes.append(f"{header.told(place)} is the time of each row, and not learned")
+                return place, Clock()
+        return None, Clock()
+
+    def _find_label(self) -> int | None:
+        if self._layout.label is None:
+            return None
+        optional = "label" in self._layout.remembered
+        return next(iter(self._header.places([self._layout.label], optional=optional)), None)
+
+    def _wanted(self, wanted: Sequence[str] | None) -> list[int]:
+        header, layout = self._header, self._layout
+        # Columns of one name can be dropped together.
+        header.places([name for name in layout.drop if header.cells.count(name) < 2])
+        aside = {i for i, name in enumerate(header.cells) if name in layout.drop}
+        if wanted is not None and header.named:
+            if learned := sorted({*wanted} & {*layout.drop}):
+                raise BadInput(
+                    f"{header.name}: column {learned[0]!r} was learned; it can't be left out"
+                )
+            return header.places(wanted)
+        if layout.columns:
+            return [i for i in header.places(layout.columns) if i not in aside]
+        kept = [i for i in range(self.width) if i not in aside | {self.time, self.label}]
+        if header.named:
+            kept = [i for i in kept if not self._leaves_out(i)]
+            header.places([header.cells[i] for i in kept])
+        return kept
+
+    def _leaves_out(self, place: int) -> bool:
+        name = self._header.cells[place]
+        alone = self._header.cells.count(name) == 1
+        if not alone or not is_index(name, self._header.column(place)):
+            return False
+        self.notes.append(f"{self._header.told(place)} counts the rows, and is left out")
+        return True
+
+    def _require_words(self, words: Categories, called: Sequence[str]) -> None:
+        missing = sorted({*words, *self._layout.categories} - set(called))
+        if missing:
+            raise BadInput(f"{self._header.name}: no column {missing[0]!r} to take categories from")
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(
+            feature
+            for name, words in zip(self._called, self._words, strict=True)
+            for feature in ([name] if words is None else [f"{name}={word}" for word in words])
+        )
+
+    def _is_boolean(self, place: int) -> bool:
+        cells = self._header.column(place)
+        return bool(cells) and boolean(cells[0]) is not None
+
+    # What a record says
+
+    def record(self, where: str, cells: Sequence[Any]) -> Record:
+        """Reads a record; ``BadInput`` says where in it something is wrong."""
+        if len(cells) != self.width:
+            raise BadInput(f"{where}: expected {self.width} columns, got {len(cells)}")
+        time = label = None
+        if self.time is not None:
+            time = self.clock.read(where, self._header.told(self.time), cells[self.time])
+        if self.label is not None:
+            label = self._labelled(where, cells[self.label])
+        return Record(self._values(where, cells), time, label)
+
+    def _labelled(self, where: str, cell: Any) -> bool:
+        assert self.label is not None
+        try:
+            return label_of(cell)
+        except ValueError as error:
+            raise BadInput(f"{where}, {self._header.told(self.label)}: {error}") from error
+
+    def _values(self, where: str, cells: Sequence[Any]) -> list[float]:
+        if self.plain and self._layout.decimal == ".":
+            try:
+                values = [float(cells[place]) for place in self.places]
+            except (TypeError, ValueError, OverflowError):
+                values = [math.nan]
+            # Their sum shows in one pass that all are finite. If it is not, or if a cell may be
+            # something else than a number, each cell is checked.
+            if math.isfinite(sum(values)) and not any("_" in str(cell) for cell in cells):
+                self.held.saw(values)
+                return values
+        values = list[float]()
+        for index, place in enumerate(self.places):
+            values += self._coded(where, index, place, cells[place])
+        return self._filled(where, values)
+
+    def _coded(self, where: str, index: int, place: int, cell: Any) -> list[float]:
+        """The values that a cell stands for; NaN where they are missing and may be held."""
+        words = self._words[index]
+        missing = is_missing(cell) and (words is not None or self._layout.missing == HOLD)
+        if missing and self._layout.missing != HOLD:
+            raise refusal(where, self._header.told(place), None)
+        if words is not None:
+            if missing:
+                return [math.nan] * len(words)
+            self._note_unseen(self._called[index], word := word_of(cell), words)
+            return [float(word == one) for one in words]
+        value = math.nan if missing else boolean(cell) if self._booleans[index] else None
+        value = number(cell, self._layout.decimal) if value is None else value
+        if value is None or not (missing or math.isfinite(value)):
+            raise refusal(where, self._header.told(place), cell)
+        return [value]
+
+    def _filled(self, where: str, values: list[float]) -> list[float]:
+        column = self.held.fill(values)
+        if column is None:
+            return values
+        place = next(
+            place for place, end in zip(self.places, self._ends(), strict=True) if column < end
+        )
+        raise StillMissing(str(refusal(where, self._header.told(place), None)))
+
+    def _ends(self) -> list[int]:
+        sizes = [1 if words is None else len(words) for words in self._words]
+        return [sum(sizes[: i + 1]) for i in range(len(sizes))]
+
+    def _note_unseen(self, name: str, word: str, words: Sequence[str]) -> None:
+        if word in words or f"{name}={word}" in self._unseen:
+            return
+        self._unseen.add(f"{name}={word}")
+        self.notes.append(f"{name}={word} was never learned: such a row is none of {list(words)}")
+
+
+class Held:
+    """The last values, which stand in for missing ones in a few rows."""
+
+    def __init__(self, most: int) -> None:
+        #: How many values were filled in.
+        self.count = 0
+        self._most = most
+        self._last: Sequence[float] = ()
+        self._runs: dict[int, int] = {}
+
+    @property
+    def state(self) -> list[Any]:
+        """The last values, and for how many rows each was held, as JSON holds it."""
+        return [list(self._last), list(self._runs.items())]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on from what was known."""
+        self._last, self._runs = state[0], dict(state[1])
+
+    def saw(self, values: Sequence[float]) -> None:
+        """Takes note of a row without a missing value."""
+        self._last, self._runs = values, {}
+
+    def fill(self, values: list[float]) -> int | None:
+        """Fills in what is NaN; gives the first column whose last value is too old, or None."""
+        missing = [index for index, value in enumerate(values) if math.isnan(value)]
+        self._runs = {index: self._runs.get(index, 0) + 1 for index in missing}
+        for index in missing:
+            if not self._last or self._runs[index] > self._most:
+                return index
+        for index in missing:
+            values[index] = self._last[index]
+        self.count += len(missing)
+        self._last = values
+        return None
+
+
+def word_of(cell: Any) -> str:
+    """Gives a cell as a word; whole numbers without a point, whatever file they are in."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell).strip()
+
+
+def columns_of(features: Sequence[str], words: Categories) -> list[str]:
+    """Names the columns that features come from: their own, or that of their words."""
+    source = {f"{name}={word}": name for name, some in words.items() for word in some}
+    return list(dict.fromkeys(source.get(feature, feature) for feature in features))

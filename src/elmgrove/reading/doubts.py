@@ -1,0 +1,56 @@
+"""Columns that are no sensors: numbers of rows and clocks, left out where it is sure, else said."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.reading.cells import number
+from elmgrove.reading.times import are_dates, are_epochs, is_named_like_a_time
+
+# Names that tables give to the numbers of their rows.
+_NO_NAMES = ("", "unnamed: 0")
+# Rows from which on it is no chance that a column counts or grows.
+_LEAST, _LEAST_GROWING = 5, 100
+
+
+def is_index(name: str, cells: Sequence[Any]) -> bool:
+    """Says whether a column is the number of each row, as pandas writes it: nobody named it."""
+    return name.strip().lower() in _NO_NAMES and _is_counting(cells)
+
+
+def is_time(name: str | None, cells: Sequence[Any]) -> bool:
+    """Says whether a column is obviously the time: written dates, or epochs named like a time."""
+    if are_dates(cells):
+        return True
+    return name is not None and is_named_like_a_time(name) and are_epochs(cells)
+
+
+def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
+    """Says which columns of the first rows may be no sensors, and what to do."""
+    if len(rows) < _LEAST:
+        return []
+    steps = np.diff(rows, axis=0)
+    counting = (steps[0] != 0.0) & np.all(steps == steps[0], axis=0) & (steps[0] % 1.0 == 0.0)
+    growing: NDArray[np.bool_] = np.all(steps > 0.0, axis=0)
+    found = []
+    for name, column, counts, grows in zip(names, rows.T, counting, growing, strict=True):
+        grows = grows and len(rows) >= _LEAST_GROWING
+        if (grows or counts) and are_epochs(column.tolist()):
+            what, way_out = "is a clock (seconds since 1970)", f"--time {name}"
+        elif counts:
+            what, way_out = f"counts ({column[0]:g}, {column[1]:g}, …)", f"--drop {name}"
+        elif grows:
+            what, way_out = "only grows: a clock or a counter?", f"--drop {name}"
+        else:
+            continue
+        found.append(f"column {name!r} {what} and is learned as a sensor; if it is none: {way_out}")
+    return found
+
+
+def _is_counting(cells: Sequence[Any]) -> bool:
+    found = [number(cell) for cell in cells]
+    # Of a stream one row is known, and only the first number of all.
+    first = found[0] if len(found) > 1 or found[:1] in ([0.0], [1.0]) else None
+    return first is not None and found == [first + i for i in range(len(found))]

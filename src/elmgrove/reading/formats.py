@@ -1,0 +1,102 @@
+"""What the bytes of a file are: those that are read, and those that are named with what to do."""
+
+import gzip
+import shutil
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from elmgrove.errors import BadInput
+from elmgrove.reading.spool import unnamed_file
+
+#: Where rows come from standard input.
+STANDARD_INPUT = "-"
+TEXT, JSON_LINES, NPY, PARQUET = "text", "JSON lines", ".npy", "Parquet"
+#: The message for a file in another encoding.
+NOT_TEXT = "not text in UTF-8; --encoding latin-1 or cp1252 reads it, or save it in UTF-8"
+# How much of a file is looked at.
+_LOOK = 512
+_GZIP = b"\x1f\x8b"
+_READ = {b"\x93NUMPY": NPY, b"PAR1": PARQUET}
+_NAMED = {
+    b"\xd0\xcf\x11\xe0": "this is an Excel workbook; save it as CSV (UTF-8)",
+    b"BZh": "this is bzip2; unpack it (bunzip2), or pack it with gzip",
+    b"\xfd7zXZ": "this is xz; unpack it (unxz), or pack it with gzip",
+    b"\x28\xb5\x2f\xfd": "this is Zstandard; unpack it (unzstd), or pack it with gzip",
+    b"\x89HDF": "this is HDF5; save its table as CSV, .npy or Parquet",
+    b"ARROW1": "this is an Arrow file; save its table as Parquet or CSV",
+    b"SQLite format 3": "this is an SQLite data base; export a table of it as CSV",
+    b"%PDF": "this is a PDF document; its table must come as CSV",
+}
+# What the archive of a workbook begins with.
+_WORKBOOK = (b"[Content_Types]", b"xl/", b"_rels", b"docProps")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_MARK = b"\xef\xbb\xbf"
+
+
+class Opened(NamedTuple):
+    """A file of rows that is open: its name for messages, what it is, and how far it was read."""
+
+    name: str
+    file: BinaryIO
+    format: str
+    position: Callable[[], int]
+
+
+@contextmanager
+def opened(where: Path | str, encoding: str = "utf-8") -> Iterator[Opened]:
+    """Opens a file, packed or not, or standard input (``-``); ``BadInput`` names another format."""
+    standard = str(where) == STANDARD_INPUT
+    name = "standard input" if standard else str(where)
+    with _spooled() if standard else cast(BinaryIO, Path(where).open("rb")) as raw:
+        file = raw
+        if _look(raw).startswith(_GZIP):
+            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+        try:
+            said = NPY if name.lower().endswith(".npy") and file is raw else None
+            yield Opened(name, file, said or format_of(name, _look(file), encoding), raw.tell)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadInput(f"{name}: this is gzip, but damaged or cut short ({error})") from error
+
+
+def format_of(name: str, first: bytes, encoding: str = "utf-8") -> str:
+    """Tells what a file is by its first bytes; ``BadInput`` names what is not read."""
+    for magic, found in _READ.items():
+        if first.startswith(magic):
+            return found
+    if first.startswith(b"PK\x03\x04"):
+        if any(mark in first for mark in _WORKBOOK):
+            raise BadInput(f"{name}: this is an Excel workbook; save it as CSV (UTF-8)")
+        raise BadInput(f"{name}: this is a zip archive; unpack it")
+    for magic, message in _NAMED.items():
+        if first.startswith(magic):
+            raise BadInput(f"{name}: {message}")
+    plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii")
+    if plain and first.startswith(_UTF_16):
+        raise BadInput(f"{name}: this is text in UTF-16, not text in UTF-8; --encoding utf-16")
+    text = first.removeprefix(_MARK) if plain else first.decode(encoding, "ignore").encode()
+    return format_of_text(name, text.lstrip()[:1])
+
+
+def format_of_text(name: str, first: bytes) -> str:
+    """Tells what a text is by its first character that is not blank."""
+    if first == b"<":
+        raise BadInput(f"{name}: this is XML or HTML; save its table as CSV")
+    return JSON_LINES if first == b"{" else TEXT
+
+
+def _look(file: BinaryIO) -> bytes:
+    first = file.read(_LOOK)
+    file.seek(0)
+    return first
+
+
+def _spooled() -> BinaryIO:
+    """Standard input in a file without a name: it is read more than once."""
+    file = unnamed_file()
+    shutil.copyfileobj(sys.stdin.buffer, file)
+    file.seek(0)
+    return file

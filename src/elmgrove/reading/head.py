@@ -1,0 +1,117 @@
+"""The first lines of a text: what is read past, the delimiter, and the names of columns."""
+
+import csv
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+from elmgrove.errors import BadInput
+from elmgrove.reading.cells import is_decimal_comma, is_number
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.times import are_dates
+
+_DELIMITERS = ",;\t|"
+_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+# So few numbers in a row, like 1, 2, are more likely a row than names.
+_LEAST_NUMBERED = 3
+
+
+class Head(NamedTuple):
+    """How the cells of a text are separated, and its names or else its first row's cells.
+
+    ``lines`` counts the lines before the first row. ``doubt`` is what to say where a first line of
+    numbers may have been meant as names.
+    """
+
+    delimiter: str
+    cells: list[str]
+    named: bool
+    lines: int = 0
+    doubt: str | None = None
+
+    @classmethod
+    def of(
+        cls, first: Sequence[str], layout: Layout, features: Sequence[str] | None = None
+    ) -> Self:
+        """Finds the head in the first lines of a text; ``features`` are names that it may hold.
+
+        ``sep=;`` and lines that begin with ``#`` are read past; but of those, the last one holds
+        the names if it has as many cells as the row right behind it, and that one has none.
+        """
+        delimiter, remark, place = layout.delimiter, "", 0
+        while place < len(first) and is_read_past(first[place]):
+            text = first[place].strip()
+            if found := _SEPARATOR.fullmatch(text):
+                delimiter = delimiter or found[1]
+            remark = text.lstrip("# ") if text else ""
+            place += 1
+        if place == len(first):
+            return cls(delimiter or ",", [], False, place)
+        delimiter = delimiter or delimiter_of(first[place], layout.decimal)
+        cells = split(first[place], delimiter)
+        after = [split(text, delimiter) for text in first[place + 1 :] if not is_read_past(text)]
+        named, doubt = _is_named(cells, after, layout.decimal, features)
+        said = split(remark, delimiter)
+        if not named and len(said) == len(cells) > 1 and not any(map(is_number, said)):
+            return cls(delimiter, said, True, place)
+        return cls(delimiter, cells, named, place + named, doubt)
+
+
+def is_read_past(text: str) -> bool:
+    """Says whether a line holds nothing to be read: blank, ``sep=;``, or a remark."""
+    text = text.strip()
+    return not text or text.startswith("#") or _SEPARATOR.fullmatch(text) is not None
+
+
+def delimiter_of(line: str, decimal: str) -> str:
+    """Finds what separates the cells of a line."""
+    others = [one for one in _DELIMITERS[1:] if one in line]
+    for one in others:
+        # 1,5;2,5 has as many commas as it has numbers, and one ; less.
+        cells = split(line, one)
+        if all(is_number(cell) or is_decimal_comma(cell) for cell in cells):
+            return one
+    if decimal == "," and (others or "," not in line):
+        return max(others, key=line.count, default=";")
+    return max(_DELIMITERS, key=line.count)
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Gives the cells of a line, without the blanks around them."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise BadInput(f"{error}; is this a CSV file?") from error
+
+
+def _is_named(
+    cells: list[str], after: list[list[str]], decimal: str, features: Sequence[str] | None
+) -> tuple[bool, str | None]:
+    """Whether a first line holds names, and what to say if that is not sure."""
+    numbers = [cell for cell in cells if is_number(cell, decimal) or is_decimal_comma(cell)]
+    if not numbers:
+        return bool(cells), None
+    if features and set(features) <= set(cells):
+        return True, None
+    if not is_counted(numbers) or (len(numbers) == len(cells) and not after):
+        return False, None
+    # A row of 1, 2, 3, 4 is rare, and where no other row is whole it can be none.
+    broken = any(not _whole(cell) for row in after for cell in row)
+    texts = [cell for cell in cells if cell not in numbers]
+    if broken or (texts and not are_dates(texts)):
+        return True, None
+    return False, (
+        f"the first line ({', '.join(cells[:6])}{', …' * (len(cells) > 6)}) was read as a row; if "
+        "it holds the numbers of columns, give them names or delete it"
+    )
+
+
+def is_counted(numbers: list[str]) -> bool:
+    """Says whether these are 0, 1, 2, … or 1, 2, 3, …: names that nobody chose."""
+    size = len(numbers)
+    counted = [[str(i) for i in range(first, first + size)] for first in (0, 1)]
+    return size >= _LEAST_NUMBERED and numbers in counted
+
+
+def _whole(cell: str) -> bool:
+    return cell.lstrip("+-").isdecimal()

@@ -1,0 +1,84 @@
+"""What the user says about a file of rows; the rest is found in the file itself."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as of_dataclass
+from typing import Any, Self
+
+from elmgrove.errors import BadInput, require_whole
+
+#: What is done where a value is missing: the row is refused, or the last value is held.
+REFUSE, HOLD = "refuse", "hold"
+#: The note under which a state keeps how the rows were written that it was made with.
+LAYOUT = "layout"
+_DECIMALS = (".", ",")
+# What tells the columns that are learned: a state has them itself.
+_OF_COLUMNS = {"columns", "drop", "categories"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read a file of rows, where it does not tell by itself.
+
+    ``time`` is the column with each row's time, or ``COLUMN=FORMAT`` (as for ``strptime``).
+    ``columns`` are the only ones that are learned, ``drop`` are left out; ``label`` says which rows
+    were anomalous, and is never learned. ``categories`` are columns of words. A missing value is
+    refused, or with ``missing="hold"`` the last one stands in for it, in ``hold_rows`` rows at
+    most. Columns are called by name, or by number from 1 where a file has no names.
+
+    What is ``remembered`` from when a state was made is used if the file has it.
+    """
+
+    time: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    label: str | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+    missing: str = REFUSE
+    hold_rows: int = 5
+    categories: tuple[str, ...] = ()
+    remembered: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "drop", "categories"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.missing not in (REFUSE, HOLD):
+            raise BadInput(f"missing must be {REFUSE} or {HOLD}, not {self.missing!r}")
+        if self.decimal not in _DECIMALS:
+            raise BadInput(f"decimal must be a point or a comma, not {self.decimal!r}")
+        if self.delimiter is not None:
+            written = self.delimiter.replace("\\t", "\t").replace("tab", "\t")
+            if len(written) != 1 or written in '"\r\n':
+                raise BadInput(
+                    f"delimiter must be one character (tab for a tabulator), not {self.delimiter!r}"
+                )
+            object.__setattr__(self, "delimiter", written)
+        try:
+            "".encode(self.encoding)
+        except LookupError as error:
+            raise BadInput(
+                f"encoding {self.encoding!r} is unknown; utf-8, utf-16, latin-1 or cp1252, say"
+            ) from error
+        require_whole("hold_rows", self.hold_rows, 0)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What is not as usual, as JSON holds it: to be remembered with a state."""
+        usual = asdict(Layout())
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value != usual[name] and name not in _OF_COLUMNS | {"remembered"}
+        }
+
+    def after(self, fields: Mapping[str, Any]) -> Self:
+        """Gives this layout with what was remembered (``fields``) in place of what nobody said."""
+        usual, known = Layout(), {one.name for one in of_dataclass(self)} - _OF_COLUMNS
+        taken = {
+            name: value
+            for name, value in fields.items()
+            if name in known and getattr(self, name) == getattr(usual, name)
+        }
+        return replace(self, **taken, remembered=frozenset(taken))

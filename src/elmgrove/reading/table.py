@@ -1,0 +1,188 @@
+"""A file as a table: its rows with their lines, times and labels, and what is to be said of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.errors import BadInput
+from elmgrove.reading.blocks import Block, Blocks, blocks_in
+from elmgrove.reading.columns import Categories, Columns, StillMissing
+from elmgrove.reading.doubts import doubts_about
+from elmgrove.reading.formats import opened
+from elmgrove.reading.gaps import gaps_in
+from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.spool import Spool, StoredRows
+from elmgrove.reading.text import Numbers
+from elmgrove.reading.words import found_words
+
+_WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
+_HOLDING = ", --missing hold keeps the last value"
+# Texts about bad rows that are kept.
+_MOST_TEXTS = 1000
+# Rows that are looked at for columns that are no sensors.
+_DOUBTED = 5000
+
+
+@dataclass
+class Table:
+    """Rows of a file, and what goes with each: its line, and where known its time and label.
+
+    ``lines`` counts from 1 as an editor does (rows of an array from 0). ``rows`` of a large file
+    are on disk, and given in slices. ``gaps`` are the places of rows that do not follow the row
+    before: one between them was left out, or they are far apart in time. ``skipped`` says of the
+    first rows that were ``left_out`` why, ``notes`` what else there is to tell. ``categories`` are
+    the words of columns of words; each is a column of 0 and 1.
+    """
+
+    names: tuple[str, ...] | None
+    rows: StoredRows
+    lines: NDArray[np.int64]
+    times: NDArray[np.float64] | None = None
+    labels: NDArray[np.bool_] | None = None
+    skipped: list[str] = field(default_factory=list)
+    left_out: int = 0
+    gaps: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def array(self) -> NDArray[np.float64]:
+        """All rows in memory."""
+        return np.asarray(self.rows)
+
+    @property
+    def stretches(self) -> list[slice]:
+        """The places of rows that follow each other."""
+        edges = sorted({0, *self.gaps, len(self.rows)})
+        return [slice(start, end) for start, end in pairwise(edges)]
+
+
+def read_table(
+    where: Path | str,
+    layout: Layout | None = None,
+    *,
+    features: Sequence[str] | None = None,
+    categories: Categories | None = None,
+    skip_bad: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Table:
+    """Reads all rows of a file, or of standard input (``-``).
+
+    CSV, JSON lines (both packed with gzip or not), .npy and Parquet are told apart by their
+    content. ``features`` picks and orders columns by name, with the words of ``categories``, as a
+    state has learned them. A bad row is an error, or with ``skip_bad`` left out. ``progress`` is
+    told how many bytes were read so far.
+    """
+    layout = layout or Layout()
+    with opened(where, layout.encoding) as file:
+        source = blocks_in(file, layout, features)
+        if categories is None and layout.categories:
+            categories = found_words(source, layout)
+        columns = Columns(source.header, layout, features, categories)
+        gathering = _Gathering(file.name, source, columns, layout, skip_bad)
+        for block in source.blocks():
+            gathering.take(block)
+            if progress is not None:
+                progress(file.position())
+        return gathering.table(doubted=features is None)
+
+
+class _Gathering:
+    """Gathers the rows of a file, block by block."""
+
+    def __init__(
+        self, name: str, source: Blocks, columns: Columns, layout: Layout, skip_bad: bool
+    ) -> None:
+        self._name, self._unit, self._source = name, source.unit, source
+        self._columns, self._layout, self._skip_bad = columns, layout, skip_bad
+        self._spool = Spool(columns.count)
+        self._lines: list[NDArray[np.int64]] = []
+        self._times: list[NDArray[np.float64]] = []
+        self._labels: list[NDArray[np.bool_]] = []
+        self._skipped: list[str] = []
+        self._gaps: list[int] = []
+        self._left_out = 0
+        self._doubts: list[str] | None = None
+
+    def take(self, block: Block) -> None:
+        """Reads a block, at once or else record by record."""
+        found = block.numbers(self._columns, self._layout.decimal)
+        if found is None:
+            found = self._one_by_one(block)
+        elif len(found.rows):
+            self._columns.held.saw(found.rows[-1].tolist())
+        if self._doubts is None and len(found.rows):
+            names = self._columns.names or [str(i + 1) for i in self._columns.places]
+            self._doubts = doubts_about(names, found.rows[:_DOUBTED])
+        self._spool.add(found.rows)
+        self._lines.append(found.lines)
+        if found.times is not None:
+            self._times.append(found.times)
+        if found.labels is not None:
+            self._labels.append(found.labels)
+
+    def _one_by_one(self, block: Block) -> Numbers:
+        values, lines = list[list[float]](), list[int]()
+        times, labels = list[float | None](), list[bool | None]()
+        for line, cells in block.records():
+            try:
+                record = self._columns.record(f"{self._name}, {self._unit} {line}", cells)
+            except StillMissing as error:
+                self._leave_out(str(error), len(values))
+            except BadInput as error:
+                if not self._skip_bad:
+                    holds = _HOLDING * ("is missing" in str(error))
+                    raise BadInput(f"{error}; {_WAYS_OUT}{holds}") from error
+                self._leave_out(str(error), len(values))
+            else:
+                values.append(record.values)
+                lines.append(line)
+                times.append(record.time)
+                labels.append(record.label)
+        return Numbers(
+            np.array(values, np.float64).reshape(len(values), self._columns.count),
+            np.array(lines, np.int64),
+            None if self._columns.time is None else np.array(times, np.float64),
+            None if self._columns.label is None else np.array(labels, bool),
+        )
+
+    def _leave_out(self, reason: str, before: int) -> None:
+        self._left_out += 1
+        self._gaps.append(self._spool.count + before)
+        if len(self._skipped) < _MOST_TEXTS:
+            self._skipped.append(reason)
+
+    def table(self, *, doubted: bool) -> Table:
+        """Gives the table of all rows that were taken."""
+        columns = self._columns
+        times = None if columns.time is None else np.concatenate([np.empty(0), *self._times])
+        labels = [np.empty(0, bool), *self._labels]
+        late = [] if times is None else gaps_in(times).tolist()
+        notes = [*self._source.notes, *columns.notes, *((self._doubts or []) if doubted else [])]
+        if late and times is not None:
+            notes.append(_gaps_told(times, late))
+        if self._layout.missing == HOLD and columns.held.count:
+            notes.append(f"{columns.held.count} missing values were filled with the last ones")
+        return Table(
+            columns.names,
+            self._spool.rows(),
+            np.concatenate([np.empty(0, np.int64), *self._lines]),
+            times,
+            None if columns.label is None else np.concatenate(labels),
+            self._skipped,
+            self._left_out,
+            sorted({*self._gaps, *late}),
+            notes,
+            columns.categories,
+        )
+
+
+def _gaps_told(times: NDArray[np.float64], late: list[int]) -> str:
+    longest = float(np.max(times[late] - times[np.array(late) - 1]))
+    usual = float(np.median(np.diff(times)))
+    many = f"{len(late)} gap{'s' * (len(late) > 1)} in time"
+    return f"{many}, up to {longest:g} s where {usual:g} s are usual: windows begin again there"

@@ -1,0 +1,254 @@
+"""Rows from text, CSV or JSON lines: many lines at once where they are nothing but numbers."""
+
+import codecs
+import csv
+import io
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.errors import BadInput
+from elmgrove.reading.cells import label_of
+from elmgrove.reading.columns import Columns, Header
+from elmgrove.reading.decimals import decimals
+from elmgrove.reading.formats import NOT_TEXT
+from elmgrove.reading.head import Head
+from elmgrove.reading.layout import Layout
+
+Array = NDArray[np.float64]
+#: Records that are looked at before columns are chosen.
+LOOK = 100
+#: Bytes that are read at once.
+CHUNK = 1 << 22
+# A quotation mark that is open for so many bytes has lost its pair.
+_MOST_QUOTED = 1 << 20
+_MARK = codecs.BOM_UTF8
+_PLAIN = ("utf-8", "utf8", "ascii", "us-ascii")
+
+
+class Numbers(NamedTuple):
+    """Rows that were read at once, with their lines, times and labels."""
+
+    rows: Array
+    lines: NDArray[np.int64]
+    times: Array | None = None
+    labels: NDArray[np.bool_] | None = None
+
+
+class TextBlock:
+    """Some lines of a CSV file."""
+
+    def __init__(self, name: str, text: bytes, first: int, delimiter: str) -> None:
+        self._name, self._text, self._first = name, text, first
+        self._delimiter = delimiter
+
+    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
+        """Reads all lines at once; None where that is not sure to be right."""
+        data = self._text
+        if not columns.plain or b'"' in data or b"\n#" in data or data.startswith(b"#"):
+            return None
+        text = _decoded(self._name, data)
+        try:
+            rows = decimals(data, self._delimiter, columns.width, columns.places, decimal)
+            if rows is None:
+                rows = self._loaded(text, columns, decimal)
+            times, labels = self._beside(text, columns)
+        except (ValueError, OverflowError):
+            return None
+        if not np.isfinite(rows).all():
+            return None
+        return Numbers(rows, self._first + np.arange(len(rows)), times, labels)
+
+    def _loaded(self, text: str, columns: Columns, decimal: str) -> Array:
+        """Reads numbers however they are written; ``ValueError`` where a line has none."""
+        lines = text.rstrip("\n").split("\n")
+        if not all(line.count(self._delimiter) == columns.width - 1 for line in lines):
+            raise ValueError("a line with more or fewer cells")
+        if decimal != "." != self._delimiter:
+            lines = [line.replace(decimal, ".") for line in lines]
+        with warnings.catch_warnings():
+            # Of a line without a number there is none to be read.
+            warnings.simplefilter("error", UserWarning)
+            rows = np.loadtxt(
+                lines,
+                delimiter=self._delimiter,
+                comments=None,
+                usecols=None if columns.places == list(range(columns.width)) else columns.places,
+                ndmin=2,
+            )
+        if rows.shape != (len(lines), columns.count):
+            raise ValueError("a line without a number")
+        return rows
+
+    def _beside(self, text: str, columns: Columns) -> tuple[Any, Any]:
+        """The times and the labels of lines."""
+        if columns.time is None and columns.label is None:
+            return None, None
+        cells = [line.split(self._delimiter) for line in text.rstrip("\n").split("\n")]
+        times = labels = None
+        if columns.time is not None:
+            times = np.array([columns.clock(row[columns.time]) for row in cells], np.float64)
+        if columns.label is not None:
+            labels = np.array([label_of(row[columns.label]) for row in cells], bool)
+        return times, labels
+
+    def records(self) -> Iterator[tuple[int, list[Any]]]:
+        """Gives the cells of each record with the number of its last line; not of blank lines."""
+        text = io.StringIO(_decoded(self._name, self._text), newline="\n")
+        past = ("\n" if line.startswith("#") else line for line in text)
+        reader = csv.reader(past, delimiter=self._delimiter)
+        try:
+            for cells in reader:
+                if len(cells) > 1 or "".join(cells).strip():
+                    yield self._first + reader.line_num - 1, cells
+        except csv.Error as error:
+            raise BadInput(
+                f"{self._name}: {error}; is there a quotation mark without its pair?"
+            ) from error
+
+
+class CsvText:
+    """A CSV file: its header, and its lines in blocks."""
+
+    unit = "line"
+
+    def __init__(
+        self, name: str, file: BinaryIO, layout: Layout, features: Sequence[str] | None
+    ) -> None:
+        self._name, self._file, self._encoding = name, file, layout.encoding
+        first = next(self._texts(), b"")
+        lines = _decoded(name, first).split("\n")[: 2 * LOOK]
+        try:
+            self._head = Head.of(lines, layout, features)
+        except BadInput as error:
+            raise BadInput(f"{name}: {error}") from error
+        head = self._head
+        self.notes = [] if head.doubt is None else [head.doubt]
+        names = head.cells if head.named else [str(i + 1) for i in range(len(head.cells))]
+        sample = [cells for block in islice(self.blocks(), 1) for cells in _first_of(block)]
+        self.header = Header(name, names, head.named, sample)
+
+    def blocks(self) -> Iterator[TextBlock]:
+        """Gives the lines behind the header, many at a time."""
+        line, skip = 1, self._head.lines
+        for text in self._texts():
+            if skip:
+                text, line = text.split(b"\n", skip)[-1], line + skip
+                skip = 0
+            if text:
+                yield TextBlock(self._name, text, line, self._head.delimiter)
+            line += text.count(b"\n")
+
+    def _texts(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        return whole_lines(self._name, self._file, self._encoding)
+
+
+class JsonBlock:
+    """Some lines of a file of JSON objects, one a line."""
+
+    def __init__(self, name: str, text: bytes, first: int, keys: Sequence[str]) -> None:
+        self._name, self._text, self._first, self._keys = name, text, first, keys
+
+    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
+        """Gives None: objects are read one by one."""
+        return None
+
+    def records(self) -> Iterator[tuple[int, list[Any]]]:
+        """Gives the values of each object, in the order of the keys, with its line."""
+        for line, data in enumerate(self._text.split(b"\n"), self._first):
+            if data.strip():
+                found = json_object(f"{self._name}, line {line}", data)
+                yield line, [found.get(key) for key in self._keys]
+
+
+class JsonText:
+    """A file of JSON lines: its first objects' keys are the columns."""
+
+    unit = "line"
+
+    def __init__(self, name: str, file: BinaryIO, layout: Layout) -> None:
+        self._name, self._file, self._encoding = name, file, layout.encoding
+        self.notes: list[str] = []
+        first = next(self._texts(), b"").split(b"\n", 2 * LOOK)[: 2 * LOOK]
+        lines = [(f"{name}, line {i}", one) for i, one in enumerate(first, 1) if one.strip()]
+        found = [json_object(*one) for one in lines[:LOOK]]
+        keys = list(dict.fromkeys(key for one in found for key in one))
+        self.header = Header(name, keys, True, [[one.get(key) for key in keys] for one in found])
+
+    def blocks(self) -> Iterator[JsonBlock]:
+        """Gives the lines, many at a time."""
+        line = 1
+        for text in self._texts():
+            yield JsonBlock(self._name, text, line, self.header.cells)
+            line += text.count(b"\n")
+
+    def _texts(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        return whole_lines(self._name, self._file, self._encoding)
+
+
+def json_object(where: str, text: str | bytes) -> dict[str, Any]:
+    """Reads a line as a JSON object; ``BadInput`` if it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{where}: not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise BadInput(f'{where}: not a JSON object like {{"temp": 21.5}}, but {found!r:.40}')
+    return found
+
+
+def whole_lines(name: str, file: BinaryIO, encoding: str = "utf-8") -> Iterator[bytes]:
+    """Gives a text in UTF-8, in pieces that end with a line, each ended by a line feed alone.
+
+    A piece ends outside of quotation marks, unless one seems to have lost its pair.
+    """
+    held, chunks = b"", _utf_8(name, file, encoding)
+    data = next(chunks, b"")
+    while data:
+        held, data = held + data, next(chunks, b"")
+        # A carriage return at the very end may be half of a line ending.
+        end = max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1)) + 1
+        open_quote = held.count(b'"', 0, end) % 2 and len(held) < CHUNK + _MOST_QUOTED
+        if data and end and not open_quote:
+            piece, held = held[:end], held[end:]
+            yield _line_feeds(piece)
+    if held:
+        yield _line_feeds(held if held.endswith((b"\n", b"\r")) else held + b"\n")
+
+
+def _line_feeds(piece: bytes) -> bytes:
+    return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece
+
+
+def _utf_8(name: str, file: BinaryIO, encoding: str) -> Iterator[bytes]:
+    if encoding.lower() in _PLAIN:
+        first = file.read(CHUNK)
+        yield first.removeprefix(_MARK)
+        while data := file.read(CHUNK):
+            yield data
+        return
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        while data := file.read(CHUNK):
+            yield decoder.decode(data).encode()
+        yield decoder.decode(b"", final=True).encode()
+    except UnicodeError as error:
+        raise BadInput(f"{name}: not text in {encoding}") from error
+
+
+def _decoded(name: str, text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: {NOT_TEXT}") from error
+
+
+def _first_of(block: TextBlock) -> list[list[Any]]:
+    return [cells for _, cells in islice(block.records(), LOOK)]

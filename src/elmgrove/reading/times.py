@@ -1,0 +1,103 @@
+"""Times of rows: ISO 8601, seconds or milliseconds since 1970, or a stated format."""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from elmgrove.errors import BadInput
+from elmgrove.reading.cells import number
+
+#: Numbers between these are times of 1990 to 2100, in seconds since 1970.
+_EARLIEST, _LATEST = 631152000.0, 4102444800.0
+# What a number is divided by to be in seconds, by how large it is: nano-, micro-, milliseconds.
+_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+_NAMES = re.compile(
+    r"(.*[ _.-])?(time|times|timestamp|time[ _-]?stamp|datetime|date[ _-]?time|date|ts|epoch|utc|"
+    r"clock|when)([ _.-]?(utc|s|sec|ms|us|ns|\(.*\)|\[.*\]))?",
+    re.IGNORECASE,
+)
+_YEAR_FIRST = re.compile(r"\d{4}([-/.]\d{1,2}){2}")
+
+
+class Clock:
+    """Reads cells as times: seconds since 1970 in UTC, where no time zone is stated.
+
+    A number is in seconds, or in milli-, micro- or nanoseconds where it is too large for that.
+
+    >>> Clock()("2024-05-01T12:00:00Z"), Clock()("1714564800000"), Clock("%d.%m.%y")("01.05.24")
+    (1714564800.0, 1714564800.0, 1714521600.0)
+    """
+
+    def __init__(self, form: str | None = None) -> None:
+        self.form = form
+
+    def __call__(self, cell: Any) -> float:
+        """Reads one; ``ValueError`` if it is none."""
+        if isinstance(cell, datetime):
+            return _seconds(cell)
+        if self.form is not None:
+            return _seconds(datetime.strptime(str(cell).strip(), self.form))
+        value = number(cell)
+        if value is None:
+            return _seconds(datetime.fromisoformat(str(cell).strip().replace("/", "-")))
+        if not math.isfinite(value):
+            raise ValueError(f"{cell!r} is no time")
+        return value / next((unit for least, unit in _UNITS if abs(value) >= least), 1.0)
+
+    def read(self, where: str, column: str, cell: Any) -> float:
+        """Reads one; an error says where, and what to do."""
+        try:
+            return self(cell)
+        except (ValueError, OverflowError) as error:
+            if self.form is None:
+                way_out = "--time COLUMN=FORMAT says how times are written, like %d.%m.%Y %H:%M:%S"
+            else:
+                way_out = f"--time states {self.form!r}"
+            raise BadInput(f"{where}, {column}: {cell!r:.60} is no time; {way_out}") from error
+
+
+def _seconds(time: datetime) -> float:
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def told(time: float) -> str:
+    """Writes a time for people, to the second, in UTC."""
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g} s"
+
+
+def is_named_like_a_time(name: str) -> bool:
+    """Says whether a column's name is one that times have."""
+    return _NAMES.fullmatch(name.strip()) is not None
+
+
+def are_dates(cells: Sequence[Any]) -> bool:
+    """Says whether all cells are written dates, which can be nothing but times."""
+    return bool(cells) and all(_is_date(cell) for cell in cells)
+
+
+def are_epochs(cells: Sequence[Any]) -> bool:
+    """Says whether all cells are numbers of seconds (or less) since 1970, none before the last."""
+    try:
+        found = [Clock()(cell) for cell in cells]
+    except (ValueError, OverflowError):
+        return False
+    rising = all(a <= b for a, b in pairwise(found))
+    return bool(found) and rising and all(_EARLIEST <= time <= _LATEST for time in found)
+
+
+def _is_date(cell: Any) -> bool:
+    if isinstance(cell, datetime):
+        return True
+    if not isinstance(cell, str) or number(cell) is not None or not _YEAR_FIRST.match(cell.strip()):
+        return False
+    try:
+        Clock()(cell)
+    except (ValueError, OverflowError):
+        return False
+    return True
