@@ -187,10 +187,9 @@ class Gaussian:
     def evidence(self) -> Moments:
         """What was learned and merged here, as a value; without what was received."""
         if self._sums.waiting:
-            # The rows that waited are part of the sums now, so the next distance is of them as
-            # well: whether somebody asked is all that a score may depend on, not when a state was
-            # saved.
-            self._distance = None
+            # The rows that waited are part of the sums now, so the distance is of them as well:
+            # whether somebody asked is all that a score may depend on, not when a state was saved.
+            self._refresh()
         return self._sums.evidence
 
     @property
