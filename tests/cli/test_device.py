@@ -120,3 +120,14 @@ def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
     ):
         text = one_clear_line(elmgrove("device", "run", *state, "--verdicts", "", *words))
         assert complaint in text
+
+
+def test_the_help_of_run_is_in_groups(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("device", "run", "--help")
+    headings = [line.split("─ ")[1].split(" ─")[0] for line in ran.out.splitlines() if "╭─" in line]
+    assert headings[0] == "Options"
+    assert sorted(headings[1:]) == ["Alarms", "Device", "Fleet", "New device", "Source"]
+    below = ran.out.split("─ Alarms ─")[1].split("╰")[0]
+    for option in ("--rate", "--alarm-cooldown", "--webhook"):
+        assert option in below
+    assert "New device:" not in below

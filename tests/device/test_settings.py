@@ -24,7 +24,8 @@ from support.agents import flags
 NAMES = [one.name for one in fields(Settings)]
 #: What to say in the file, in the environment and by flag; values that not every text will do for.
 CHOICES: dict[str, tuple[Any, Any, Any]] = {
-    "only": ("anomalies", "alarms", "all"),
+    "only": ("anomalies", "alarms", "events"),
+    "webhook_format": ("slack", "ntfy", "json"),
     "patterns": ("auto", "3", "2"),
     "window": ("7", "auto", "1"),
     "alarm": ("strange", "merged", "unknown"),
@@ -144,7 +145,7 @@ def test_all_settings_are_listed_with_their_variables(
         ("save_seconds = 'often'", "save_seconds = 'often' is not of type float"),
         ("source = x.csv", "device.toml: "),
         ("source = 'a'\nsource = 'b'", "device.toml: "),
-        ("only = 'some'", "only: all, strange, anomalies or alarms, not 'some'"),
+        ("only = 'some'", "only: all, strange, anomalies, alarms or events, not 'some'"),
         ("save_rows = 0", "save_rows must be above 0"),
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),

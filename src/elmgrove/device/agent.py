@@ -77,7 +77,7 @@ class Agent:
                     self._work = self._working(member, source, exchange)
                 self._read(source, exchange)
                 self._end()
-            except NobodyReads:
+            except (NobodyReads, BadInput):
                 self._stopped = True
                 self._end()
                 raise
@@ -86,6 +86,8 @@ class Agent:
                     self._work.close()
                 elif exchange is not None:
                     exchange.close()
+        if not self._stopped:
+            self._hearing.require_heard()
 
     def _exchange(self, name: str) -> Exchange | None:
         settings = self._settings
@@ -177,8 +179,6 @@ class Agent:
                 len(self._first),
             )
         self._hearing.end()
-        if not self._stopped:
-            self._hearing.require_heard()
 
 
 class Work:

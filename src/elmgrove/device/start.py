@@ -23,15 +23,13 @@ from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.reading import Layout, doubts_about, read_table
+from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
 from elmgrove.storage import load
 
 log = logging.getLogger("elmgrove.device")
 
 # What a setting says that leaves a thing as it is.
 _AS_IT_IS = {"units": 0, "window": "auto", "spectrum": "", "patterns": "auto"}
-#: The member's note that says how the rows were written that it was made with.
-LAYOUT = "layout"
 
 
 def member_from_state(settings: Settings) -> Member | None:
@@ -127,6 +125,8 @@ def _window(settings: Settings, rows: Array) -> int:
 def _member(settings: Settings, charter: Charter, units_from: Array | None, found: str) -> Member:
     made = _detector_settings(settings)
     member = charter.start(settings.own_name, units_from=units_from, **made)
+    if settings.layout.fields:
+        member.notes[LAYOUT] = settings.layout.fields
     _require_made_so(settings, member.detector, found)
     return member
 

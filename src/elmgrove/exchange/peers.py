@@ -65,6 +65,13 @@ class PeerSession:
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
 
+    async def sync_async(self) -> SyncReport:
+        """Asks the peers while the event loop goes on, as ``Session.sync_async`` does."""
+        import asyncio
+
+        self.prepare()
+        return self.apply(await asyncio.to_thread(self.transfer, None))
+
     def prepare(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to send."""
         offered(self.member, self._guarded, self._save)

@@ -6,7 +6,7 @@ from elmgrove.reading.columns import Categories, Header, Record
 from elmgrove.reading.doubts import doubts_about
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
-from elmgrove.reading.layout import HOLD, REFUSE, Layout
+from elmgrove.reading.layout import HOLD, LAYOUT, REFUSE, Layout
 from elmgrove.reading.line_reader import LineReader, WrongColumns
 from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
 from elmgrove.reading.table import Table, read_table
@@ -16,6 +16,7 @@ from elmgrove.reading.words import found_words, words_in
 
 __all__ = [
     "HOLD",
+    "LAYOUT",
     "NOT_TEXT",
     "NPY",
     "PARQUET",

@@ -52,6 +52,7 @@ class LineReader:
         self._held_before: Sequence[Any] | None = None
         self._first: list[str] = []
         self._at_start = True
+        self._json = False
         self._good = False
         self._told: set[str] = set()
         self.notes: list[str] = []
@@ -104,7 +105,9 @@ class LineReader:
             if self._at_start:
                 self._first.append(text)
             return None
-        if format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES:
+        if self._at_start:
+            self._json = format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES
+        if self._json:
             return self._read_json(where, text)
         if self._at_start and self._took_names(where, text):
             return None
@@ -126,7 +129,7 @@ class LineReader:
         self._at_start, self._first = False, []
         if counted and not head.named:
             self.notes.append(f"the line before {where} was left out: names or a row?")
-        if head.named or self._head is None:
+        if head.named or self._head is None or not self._head.delimiter:
             self._head, self._columns = head, None
             # What is missing is told at once; the rest is found out with the first row.
             self._chosen(where, head, [])
@@ -242,6 +245,7 @@ class LineReader:
             self._head = Head.of([head], self._layout, names)
         elif head is not None:
             self._head = Head(*head)
+            self._json = not self._head.delimiter
         self._held_before = bookmark.get("held")
         self._pin(names)
 
