@@ -9,10 +9,12 @@ from elmgrove.detector.archive import (
     unpack_detector,
 )
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.drift import Drift, Relation, Shift
+from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
+from elmgrove.detector.drift_search import drift_in
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
+from elmgrove.detector.fading import fade
 from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
@@ -43,12 +45,15 @@ from elmgrove.detector.windows import Choice, choose_window, require_window
 
 __all__ = [
     "ASSIGNMENTS",
+    "CHANGE",
     "CHANGING",
     "ENDED",
     "LEARNING",
     "MERGED",
     "MOST_PARTS",
     "OPENED",
+    "SLOW",
+    "SPIKE",
     "STATE_FORMAT",
     "TIME",
     "TRUSTED",
@@ -91,7 +96,9 @@ __all__ = [
     "course_of_state",
     "draw",
     "draw_scores",
+    "drift_in",
     "errors_in_words",
+    "fade",
     "json_when",
     "listed",
     "pack_detector",

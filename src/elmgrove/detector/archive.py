@@ -7,6 +7,7 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.increments import HOUR
 from elmgrove.detector.learner import Learner
 from elmgrove.detector.mixture import PatternRule
@@ -82,7 +83,7 @@ def unpack_detector(
     detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
     if "drift" in fields:
-        detector.watch_drift().restore(fields, arrays)
+        DriftWatch.of(detector).restore(fields, arrays)
     return detector
 
 

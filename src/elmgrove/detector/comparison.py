@@ -1,10 +1,10 @@
 """Rows since a change against what was learned: which sensors changed, how, and since when."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from elmgrove.algebra import Array, Distance
+from elmgrove.algebra import Array, Distance, Moments
 from elmgrove.detector.model import Model
 from elmgrove.detector.since import RELATED, Block
 
@@ -18,8 +18,9 @@ _STUCK = 1e-3
 # A sensor follows another that tells so much of it, and does no longer when what is left of it
 # has so many times the variance.
 _FOLLOWS, _NO_LONGER = 0.6, 4.0
-# A ramp must fit so much better than a step.
-_BETTER = 0.8
+# What a ramp may leave, as a share of what a step leaves: it must fit better where rows were others
+# all at once, and else a step must.
+_SUDDEN, _SLOW = 0.7, 1.2
 
 
 class Learned(NamedTuple):
@@ -52,15 +53,15 @@ class Change(NamedTuple):
     by_spread: bool = False
 
 
-def learned_of(model: Model, recent: Array, mean: Array) -> Learned:
-    """Finds what the model knows of one row: the pattern's that explains a row like this best.
+def learned_of(model: Model, recent: Array) -> Learned:
+    """Finds what the model knows of one row; where there are patterns, of all of them together.
 
     A model by reconstruction has no moments of rows; the last rows that were learned have.
     """
-    columns = model.basis.layer.inputs
+    columns, several = model.basis.layer.inputs, len(model.models) > 1
     if model.basis.score == "distance":
-        x = np.tile(mean, model.basis.window).astype(model.dtype)
-        view: Distance = model.explainer(x)[1].last(columns)
+        whole = Distance(cast(Moments, model.evidence)) if several else _distance(model)
+        view = whole.last(columns)
         variance = view.deviation**2 * (1.0 + np.einsum("ij,ij->j", view.L, view.L))
         if columns > RELATED:
             return Learned(view.mean, variance)
@@ -73,6 +74,11 @@ def learned_of(model: Model, recent: Array, mean: Array) -> Learned:
         return Learned(rows.mean(axis=0), rows.var(axis=0) + noise)
     products = np.cov(rows, rowvar=False, bias=True).reshape(columns, columns)
     return Learned(rows.mean(axis=0), products + noise * np.eye(columns))
+
+
+def _distance(model: Model) -> Distance:
+    found: Distance = model.explainer(np.zeros(model.basis.inputs, model.dtype))[1]
+    return found
 
 
 def changes(learned: Learned, mean: Array, covariance: Array) -> list[Change]:
@@ -202,8 +208,11 @@ class Ramp(NamedTuple):
     per_hour: float | None
 
 
-def ramp(blocks: list[Block], values: Array) -> Ramp | None:
-    """Finds since when a value moved slowly; None where a step explains the blocks as well."""
+def ramp_of(blocks: list[Block], values: Array, sudden: bool) -> Ramp | None:
+    """Finds since when a value moved slowly; None where a step explains the blocks better.
+
+    ``sudden`` says that rows were others all at once, by how strange they were.
+    """
     rows = np.array([block.rows for block in blocks], np.float64)
     end = np.cumsum(rows)
     middle = end - rows / 2.0
@@ -215,7 +224,7 @@ def ramp(blocks: list[Block], values: Array) -> Ramp | None:
     knees = [0.0, *end[:-2]]
     bends = [_misfit(rows, values, np.maximum(middle - knee, 0.0)) for knee in knees]
     best = int(np.argmin(bends))
-    if bends[best] > _BETTER * step:
+    if bends[best] > (_SUDDEN if sudden else _SLOW) * step:
         return None
     rising = np.maximum(middle - knees[best], 0.0)
     per_row = _slope(rows, values, rising)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from elmgrove.detector.news import json_when
+
 #: A few rows were strange, and then rows were normal again.
 SPIKE = "spike"
 #: Rows are others than before, for good, since one moment.
@@ -14,6 +16,7 @@ SLOW = "drift"
 # Of what is so many deviations from 0, or more, a change is told in per cent.
 _FROM_ZERO = 3.0
 _QUESTION = "a new normal or a fault? accept or reject"
+_REGIME = "relearn, or accept it as a new normal"
 
 
 class Shift(NamedTuple):
@@ -85,7 +88,8 @@ class Drift:
     """What a watch found: its ``kind``, since when, what changed, and the share of strange rows.
 
     ``since`` and ``until`` are times (seconds since 1970, UTC), or None where none was told;
-    ``rows`` counts the rows since then. ``whole`` says that these are all rows that were looked at.
+    ``rows`` counts the rows since then, and ``place`` says in words where that is in a file.
+    ``whole`` says that these are all rows that were looked at.
 
     >>> flow = Shift("flow", 31.2, 25.0, -19.9, 8.0, 0.5, 0.5)
     >>> print(Drift("change", 51600.0, 52800.0, 120, 0.96, (flow,), (Relation("temp", "load"),)))
@@ -100,6 +104,7 @@ strange: a new normal or a fault? accept or reject
     strange: float
     sensors: tuple[Shift, ...] = ()
     relations: tuple[Relation, ...] = ()
+    place: str = ""
     whole: bool = False
 
     def __str__(self) -> str:
@@ -108,14 +113,15 @@ strange: a new normal or a fault? accept or reject
             at = "" if self.since is None else f" at {clock(self.since, self.until)}"
             return f"a spike{at}: {many} rows were strange, then normal again"
         what = "; ".join([self._moved, *map(str, self.relations)])
-        return f"{what}; {100.0 * self.strange:.0f} % of rows are strange: {_QUESTION}"
+        question = _REGIME if self.whole else _QUESTION
+        return f"{what}; {100.0 * self.strange:.0f} % of rows are strange: {question}"
 
     @property
     def _moved(self) -> str:
         """What the sensors did, and since when."""
-        since = f"since {clock(self.since, self.until)}"
-        if self.since is None:
-            since = f"for {self.rows:,} rows"
+        when, since = self.since, self.place or f"for {self.rows:,} rows"
+        if when is not None:
+            since = f"since {clock(when, self.until)}"
         if self.kind == SLOW and self.sensors:
             first, *others = self.sensors
             also = "".join(f"; {one.moving}: {one.pace}" for one in others)
@@ -129,16 +135,15 @@ strange: a new normal or a fault? accept or reject
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What there is to tell, as JSON holds it."""
+        """What there is to tell, as JSON holds it; times in ISO 8601."""
         return {
             "kind": self.kind,
-            "since": self.since,
-            "until": self.until,
+            "since": None if self.since is None else json_when(self.since),
+            "until": None if self.until is None else json_when(self.until),
             "rows": self.rows,
             "strange": self.strange,
             "sensors": [shift._asdict() for shift in self.sensors],
             "relations": [relation._asdict() for relation in self.relations],
-            "text": str(self),
         }
 
 

@@ -12,7 +12,7 @@ from elmgrove.detector.comparison import (
     changes,
     learned_of,
     no_longer_followed,
-    ramp,
+    ramp_of,
 )
 from elmgrove.detector.drift import CHANGE, SLOW, Drift, Relation, Shift, percent_of
 from elmgrove.detector.model import Model
@@ -20,34 +20,41 @@ from elmgrove.detector.since import Block, Since
 
 
 def described(
-    model: Model, recent: Array, since: Since, blocks: Sequence[Block], now: float | None
+    model: Model,
+    recent: Array,
+    since: Since,
+    blocks: Sequence[Block],
+    sudden: bool,
+    now: float | None,
 ) -> Drift:
-    """Tells what changed in the rows of ``since``; ``blocks`` are means up to the last of them."""
+    """Tells what changed in the rows of ``since``; ``blocks`` are means up to the last of them.
+
+    ``sudden`` says that rows were others all at once, by how strange they were.
+    """
     mean, covariance = since.mean, since.covariance
-    learned = learned_of(model, recent, mean)
+    learned = learned_of(model, recent)
     found = changes(learned, mean, covariance)
+    ramps = [_moved(learned, one, blocks, sudden) for one in found]
     # The first explains most: whether it moved slowly is whether the rows did.
-    moved = _moved(learned, found[0], blocks) if found else None
-    slow = moved is not None
-    named = found if not slow else [one for one in found if _moved(learned, one, blocks)]
-    share = since.strange / since.rows
+    moved = ramps[0] if ramps else None
+    named = [pair for pair in zip(found, ramps, strict=True) if moved is None or pair[1]]
     return Drift(
-        SLOW if slow else CHANGE,
+        CHANGE if moved is None else SLOW,
         since.time if moved is None else moved.time,
         now,
         since.rows if moved is None else moved.rows,
-        share,
-        tuple(_shift(model, one, _moved(learned, one, blocks) if slow else None) for one in named),
+        since.strange / since.rows,
+        tuple(_shift(model, one, ramp if moved else None) for one, ramp in named),
         tuple(_relations(model.basis.names, learned, covariance, found)),
     )
 
 
-def _moved(learned: Learned, change: Change, blocks: Sequence[Block]) -> Ramp | None:
+def _moved(learned: Learned, change: Change, blocks: Sequence[Block], sudden: bool) -> Ramp | None:
     """Since when a column moved slowly away from where it should be, if it did."""
     if change.by_spread:
         return None
     values = np.array([(block.mean - learned.mean) @ change.weights for block in blocks])
-    return ramp(list(blocks), values)
+    return ramp_of(list(blocks), values, sudden)
 
 
 def _relations(

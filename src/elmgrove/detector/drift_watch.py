@@ -1,15 +1,15 @@
-"""The watch over drift: tells a spike, a lasting change and a slow drift apart, and says it once."""
+"""The watch over drift: tells a spike, a lasting change and a slow drift apart, once for each."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from elmgrove.algebra import Array, Packed
 from elmgrove.detector.drift import SPIKE, Drift
 from elmgrove.detector.drift_report import described
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.model import Model
-from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarity
+from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarities, rarity
 from elmgrove.detector.progress import CHANGING, LEARNING
 from elmgrove.detector.since import History, Since
 from elmgrove.detector.verdict import Verdict
@@ -19,19 +19,29 @@ from elmgrove.detector.verdict import Verdict
 ALLOWED, SUDDEN = 1.65, 3.0
 # Rows that are rarer by so much in sum are no chance; where counting has shown that more are
 # strange than stated, so much less will do.
-HEIGHT, SURE = 30.0, 10.0
+HEIGHT, SURE = 25.0, 12.0
 # Of a sudden change the second test has at least such a share of the first one's height.
-_SHARE = 0.35
+SHARE = 0.35
 # Less than this in the mean is normal again, and no chance where it is less by so much in sum.
 _NORMAL, _RELIEF = 2.0, 10.0
 # Fewer rows than this, and two windows, are a few: they may be a spike.
-_LASTING = 30
+_LASTING = 40
 # So many of the last rows, and a window, must be at least half as rare as all since the change.
 _LATEST = 16
 # So many strange rows that come together, and a window, are a spike.
 _SPIKE = 2
+# The least share of strange rows: where fewer are, somebody need not be told.
+LEAST_STRANGE = 0.05
 # Without so many scores nothing is rare.
 _LEAST_SCORES = 30
+
+
+class Watched(Protocol):
+    """A detector, as far as its watch needs it."""
+
+    gate: Gate
+    model: Model
+    drift: "DriftWatch | None"
 
 
 class DriftWatch:
@@ -48,19 +58,23 @@ class DriftWatch:
         self._gate, self._model = gate, model
         basis = model().basis
         self._window, self._columns = basis.window, basis.layer.inputs
-        self._neighbours = Neighbours(self._window)
+        self._neighbours = neighbours_of(gate, model())
         self._slow = Suspicion(ALLOWED, self._columns)
         self._sudden = Suspicion(SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
         self._history = History(self._columns)
-        self._lasting = _LASTING + 2 * self._window
+        self._lasting = lasting(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
         self._now: float | None = None
         #: Whether a change was found that is not over.
         self.found = False
-        if self._ready:
-            for score in model().scores(gate.recent.rows).tolist():
-                self._neighbours.add(rarity(score, gate.recent))
+
+    @classmethod
+    def of(cls, detector: "Watched") -> "DriftWatch":
+        """Gives the watch of a detector, made if there is none yet."""
+        if detector.drift is None:
+            detector.drift = cls(detector.gate, lambda: detector.model)
+        return detector.drift
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
@@ -103,10 +117,10 @@ class DriftWatch:
         """What is known by now of the change that is not over; None where there is none."""
         if not self.found:
             return None
-        slow, sudden = self._slow, self._sudden
-        chosen = sudden if sudden.test.height >= _SHARE * slow.test.height else slow
+        sudden = self._sudden.test.height >= SHARE * self._slow.test.height
+        since = (self._sudden if sudden else self._slow).since
         blocks, recent = self._history.blocks, self._gate.recent.rows
-        return described(self._model(), recent, chosen.since, blocks, self._now)
+        return described(self._model(), recent, since, blocks, sudden, self._now)
 
     @property
     def _ready(self) -> bool:
@@ -114,8 +128,10 @@ class DriftWatch:
 
     def _lasts(self, state: str) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
-        test = self._slow.test
+        test, since = self._slow.test, self._slow.since
         if test.height < (SURE if state == CHANGING else HEIGHT) or test.rows < self._lasting:
+            return False
+        if since.strange < LEAST_STRANGE * since.rows:
             return False
         last = sum(self._latest) / len(self._latest)
         return last - 1.0 >= (test.mean - 1.0) / 2.0
@@ -147,6 +163,22 @@ class DriftWatch:
         self._slow.restore("slow", known, arrays)
         self._sudden.restore("sudden", known, arrays)
         self._history.restore(arrays)
+
+
+def lasting(window: int) -> int:
+    """Counts the rows from which on a change has lasted."""
+    return _LASTING + 2 * window
+
+
+def neighbours_of(gate: Gate, model: Model) -> Neighbours:
+    """Finds what the last rows that were accepted say of neighbours."""
+    found, recent = Neighbours(model.basis.window), gate.recent
+    if len(recent) >= _LEAST_SCORES:
+        rare = rarities(model.scores(recent.rows), recent)
+        # A model knows the rows that it learned: they are less rare than others, all of them.
+        for one in (rare - rare.mean() + 1.0).tolist():
+            found.add(one)
+    return found
 
 
 class Suspicion:

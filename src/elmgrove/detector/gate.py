@@ -155,6 +155,12 @@ class Gate:
             self.recent.follow(before, after)
         self.expire()
 
+    def begin(self) -> None:
+        """Forgets all scores and what counting has shown: it is learning again."""
+        self.recent.begin()
+        self.progress.doubt()
+        self.expire()
+
     def expire(self) -> None:
         """Lets the threshold be computed again: the scores are others now."""
         self._limit, self._warm = None, False

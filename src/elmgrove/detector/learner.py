@@ -261,12 +261,6 @@ class Learner:
                 done, inputs = done + len(block), inputs[len(block) :]
         self.gate.expire()
 
-    def watch_drift(self) -> DriftWatch:
-        """Makes the watch over drift, if there is none yet; verdicts are given to its ``follow``."""
-        if self.drift is None:
-            self.drift = DriftWatch(self.gate, lambda: self.model)
-        return self.drift
-
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
         self.preparation.restart()

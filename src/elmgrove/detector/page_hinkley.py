@@ -6,19 +6,22 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from elmgrove.algebra import Array
 from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 
 # One row in so many is as rare as a row can count: a huge score is no change.
 _RAREST = math.log(100.0)
-# What is assumed of neighbours before any came counts like so many rows.
-_ASSUMED_ROWS = 128.0
+# Strays are above nearly all that was accepted: where more than this share is above, none matters.
+_FEW = 0.1
+# What is assumed of neighbours before any came: so many say one thing, known by so many rows.
+_ASSUMED, _ASSUMED_ROWS = 2, 128.0
 # Of older ones half is forgotten whenever there are so many.
 _MOST_ROWS = 16384.0
 # Rows whose sum shows what they have in common, however little each shows.
-_BLOCK = 128
-# What is saved of neighbours.
-_COUNTERS = ("calm", "squares", "products", "blocks", "block", "in_block")
+_BLOCKS = (32, 128)
 
 
 def rarity(score: float, recent: Recent) -> float:
@@ -28,10 +31,19 @@ def rarity(score: float, recent: Recent) -> float:
     """
     accepted = recent.ordered
     above = len(accepted) - bisect_right(accepted, score)
-    # Only where it matters: strays are above nearly all that was accepted.
-    strays = recent.strays if above < 0.1 * len(accepted) else ()
+    strays = recent.strays if above < _FEW * len(accepted) else ()
     above += sum(stray > score for stray in strays)
     return min(math.log((len(accepted) + len(strays) + 1.0) / (above + 1.0)), _RAREST)
+
+
+def rarities(scores: Array, recent: Recent) -> Array:
+    """Says of many scores what ``rarity`` says of one."""
+    known = [np.sort(np.array(some)) for some in (recent.ordered, recent.strays)]
+    accepted, strays = (len(some) - np.searchsorted(some, scores, "right") for some in known)
+    matters = accepted < _FEW * len(known[0])
+    above = accepted + np.where(matters, strays, 0)
+    among = len(known[0]) + np.where(matters, len(known[1]), 0)
+    return np.asarray(np.minimum(np.log((among + 1.0) / (above + 1.0)), _RAREST))
 
 
 class PageHinkley:
@@ -92,23 +104,28 @@ class Neighbours:
     """How many neighbouring rows say one thing, by the rarity of rows in quiet times."""
 
     def __init__(self, window: int) -> None:
-        # With y = rarity − 1: the rows, Σ y², Σ y·(that of a window before), and Σ (Σ y of a
-        # block)². Rows of one window say one thing.
         self._window = window
+        # With y = rarity − 1: the rows, Σ y², and Σ y·(that of a window before).
         self.calm = self.squares = _ASSUMED_ROWS
-        self.products, self.blocks = 0.0, _ASSUMED_ROWS * window
-        self.block, self.in_block = 0.0, 0
+        self.products = 0.0
         self._last: deque[float] = deque([0.0] * window, maxlen=window)
+        # Of blocks of each size Σ (Σ y)², and Σ y of the last one that is not full.
+        self._blocks = [_ASSUMED_ROWS * max(window, _ASSUMED)] * len(_BLOCKS)
+        self._sums = [0.0] * len(_BLOCKS)
+        self._row = 0
 
     @property
     def length(self) -> float:
         """So many rows say one thing: by each and the next, or by whole blocks.
 
         Where rows remember the last one the first is right; where a little that lasts is hidden
-        under noise, the second.
+        under noise, the second. What is more than a window is known badly of few rows, and taken
+        for more.
         """
         r = min(max(self.products / self.squares, 0.0), 0.99)
-        return max(self._window * (1.0 + r) / (1.0 - r), self.blocks / self.squares)
+        known = max(self._window * (1.0 + r) / (1.0 - r), max(self._blocks) / self.squares)
+        more = 1.0 + 2.0 * math.sqrt(_BLOCKS[-1] / self.calm)
+        return self._window + more * (known - self._window)
 
     def add(self, rare: float) -> None:
         """Takes in the rarity of the next row."""
@@ -117,29 +134,43 @@ class Neighbours:
         self.squares += y * y
         self.products += y * self._last[0]
         self._last.append(y)
-        self.block += y
-        self.in_block += 1
-        if self.in_block == _BLOCK:
-            self.blocks += self.block**2
-            self.block, self.in_block = 0.0, 0
+        self._row += 1
+        for place, size in enumerate(_BLOCKS):
+            self._sums[place] += y
+            if self._row % size == 0:
+                self._blocks[place] += self._sums[place] ** 2
+                self._sums[place] = 0.0
         if self.calm > _MOST_ROWS:
-            for name in ("calm", "squares", "products", "blocks"):
-                setattr(self, name, getattr(self, name) / 2.0)
+            self._halve()
+
+    def _halve(self) -> None:
+        self.calm, self.squares, self.products = (
+            one / 2.0 for one in (self.calm, self.squares, self.products)
+        )
+        self._blocks = [one / 2.0 for one in self._blocks]
 
     # On disk
 
     @property
     def fields(self) -> dict[str, Any]:
         """What was counted, as JSON holds it."""
-        known = {name: getattr(self, name) for name in _COUNTERS}
-        return known | {"last": list(self._last)}
+        return {
+            "known": [self.calm, self.squares, self.products],
+            "last": list(self._last),
+            "blocks": self._blocks,
+            "sums": self._sums,
+            "row": self._row,
+        }
 
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Goes on from ``fields``."""
-        for name in _COUNTERS:
-            setattr(self, name, _finite(fields[name]))
-        self.in_block = int(self.in_block)
+        self.calm, self.squares, self.products = map(_finite, fields["known"])
         self._last.extend(map(_finite, fields["last"]))
+        self._blocks, self._sums = (
+            [_finite(one) for one, _ in zip(fields[name], _BLOCKS, strict=True)]
+            for name in ("blocks", "sums")
+        )
+        self._row = int(_finite(fields["row"]))
 
 
 def _finite(value: Any) -> float:

@@ -51,6 +51,15 @@ class Since:
         if len(self._waiting) == _WAITING:
             self._fold()
 
+    def add_many(self, X: Array, strange: int, time: float | None) -> None:
+        """Takes in rows at once, of which so many were strange; ``time`` is that of the first."""
+        if not self.rows:
+            self.time = time
+        self.rows += len(X)
+        self.strange += strange
+        self._fold()
+        self._sum_up(X)
+
     @property
     def mean(self) -> Array:
         """The mean of the rows."""
@@ -69,10 +78,13 @@ class Since:
         return np.asarray(self._products / self.rows - np.outer(m, m))
 
     def _fold(self) -> None:
-        if not self._waiting:
-            return
-        X = np.array(self._waiting, np.float64)
-        self._waiting.clear()
+        if self._waiting:
+            X = np.array(self._waiting)
+            self._waiting.clear()
+            self._sum_up(X)
+
+    def _sum_up(self, X: Array) -> None:
+        X = np.asarray(X, np.float64)
         if self._centre is None:
             # Near the rows, so that a large offset swallows nothing.
             self._centre = X[0]

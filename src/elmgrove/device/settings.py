@@ -24,6 +24,8 @@ from elmgrove.reading import REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
+#: What an agent does about a change: it asks, or reacts by itself.
+TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
 # The groups of settings, as ``device run --help`` shows them.
 DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
 FLEET, NEW = "Fleet", "New device"
@@ -128,6 +130,13 @@ class Settings:
         True
     )
 
+    on_change: Annotated[
+        str,
+        f"What to do when rows are others for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
+        "new normal beside the others; begin anew).",
+        ALARMS,
+    ] = TELL
+
     like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
     start_rows: Annotated[
         int,
@@ -184,6 +193,7 @@ class Settings:
         _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
         _require_choice("webhook_format", self.webhook_format, FORMATS)
         _require_choice("score", self.score, SCORES)
+        _require_choice("on_change", self.on_change, ON_CHANGE)
         if self.alarm:
             _require_choice("alarm", self.alarm, POLICIES)
         self._require_listening()
