@@ -122,19 +122,19 @@ class Judged:
 
     def _drift_in(self, number: int) -> Drift | None:
         stretch, start = self._stretches[number], self._starts[number]
-        basis, rows = self._detector.basis, self._table.rows[stretch]
+        basis, table, rows = self._detector.basis, self._table, self._table.rows[stretch]
         place = slice(start, start + basis.frames_in(len(rows)))
+        scores, strange = self.scores[place], self.strange[place]
+        last = [stretch.start + basis.span(row, row + 1).stop - 1 for row in range(len(scores))]
 
         def line(row: int) -> str:
-            return (
-                f"from line {self._table.lines[stretch.start + basis.span(row, row + 1).start]} on"
-            )
+            return f"from line {table.lines[stretch.start + basis.span(row, row + 1).start]} on"
 
         def prepared(begin: int, end: int) -> Array:
             return self._detector.preparation.many(rows[basis.span(begin, end)])
 
-        scores, strange = self.scores[place], self.strange[place]
-        return drift_in(self._detector, scores, strange, prepared, place=line)
+        times = None if table.times is None else np.asarray(table.times)[last]
+        return drift_in(self._detector, scores, strange, prepared, times, line)
 
     def worst(self, number: int) -> Array:
         """Finds the places of the strangest rows; those that are not judged come last."""
