@@ -9,49 +9,7 @@ import numpy as np
 
 from benchmarks.quality.adapter import RATE
 from benchmarks.quality.windows import Matrix
-
-
-class _Standard:
-    """Columns with mean 0 and deviation 1 over the rows learned; constant ones keep their unit."""
-
-    def __init__(self, train: Matrix) -> None:
-        deviation, spread = train.std(axis=0), np.ptp(train, axis=0)
-        self._mean = train.mean(axis=0)
-        self._deviation = np.where(spread > 0, deviation, 1.0)
-
-    def __call__(self, rows: Matrix) -> Matrix:
-        return np.asarray((rows - self._mean) / self._deviation)
-
-
-class PyOD:
-    """A detector of PyOD with its defaults, on standard columns; contamination is the rate."""
-
-    def __init__(self, name: str, seed: int) -> None:
-        module, made = _PYOD[name]
-        self._name = name
-        options = {"random_state": seed} if name in SEEDED else {}
-        self._model: Any = getattr(import_module(f"pyod.models.{module}"), made)(
-            contamination=RATE, **options
-        )
-
-    def fit(self, train: Matrix) -> None:
-        """Learns normal rows."""
-        varying = np.ptp(train, axis=0) > 0
-        # PCA divides by the variance of each direction: of constant columns that is 0.
-        self._kept = varying if self._name == "PCA" and varying.any() else np.full_like(varying, 1)
-        self._scale = _Standard(train[:, self._kept])
-        self._model.fit(self._scale(train[:, self._kept]))
-
-    def score(self, test: Matrix) -> Matrix:
-        """Scores rows; what is no number, as where it divides by 0, is as strange as can be."""
-        rows = self._scale(test[:, self._kept])
-        scores = np.asarray(self._model.decision_function(rows), np.float64)
-        return np.nan_to_num(scores, nan=1e300, posinf=1e300, neginf=-1e300)
-
-    @property
-    def threshold(self) -> float:
-        """PyOD's own: a quantile of the scores of the rows learned."""
-        return float(self._model.threshold_)
+from elmgrove.adapters.rivals import PYOD, HalfSpaceTrees, PyOD, Rival, Standard
 
 
 class LedoitWolf:
@@ -62,7 +20,7 @@ class LedoitWolf:
 
     def fit(self, train: Matrix) -> None:
         """Learns normal rows."""
-        self._scale = _Standard(train)
+        self._scale = Standard(train)
         self._model.fit(self._scale(train))
         self._limit = float(np.quantile(self.score(train), 1 - RATE))
 
@@ -76,60 +34,12 @@ class LedoitWolf:
         return self._limit
 
 
-class HalfSpaceTrees:
-    """River's trees with their defaults, on columns from 0 to 1 over the rows learned.
-
-    They go on learning while they score, as they are meant to: what they know is their last 250
-    rows (half of the rows learned where that is less, or they would know nothing). Their threshold
-    is a quantile of the scores of the second half of the rows learned, each scored before that.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def fit(self, train: Matrix) -> None:
-        """Learns normal rows, one by one."""
-        window = min(_HST_ROWS, len(train) // 2)
-        trees: Any = import_module("river.anomaly").HalfSpaceTrees
-        self._trees = trees(window_size=window, seed=self._seed)
-        self._low, spread = train.min(axis=0), np.ptp(train, axis=0)
-        self._spread = np.where(spread > 0, spread, 1.0)
-        scores = self.score(train)
-        self._limit = float(np.quantile(scores[len(scores) // 2 :], 1 - RATE))
-
-    def score(self, test: Matrix) -> Matrix:
-        """Scores rows one by one, and learns each."""
-        names = list(range(test.shape[1]))
-        return np.array([self._both(names, row) for row in (test - self._low) / self._spread])
-
-    def _both(self, names: list[int], row: Matrix) -> float:
-        x = dict(zip(names, row.tolist(), strict=True))
-        score = float(self._trees.score_one(x))
-        self._trees.learn_one(x)
-        return score
-
-    @property
-    def threshold(self) -> float:
-        """A quantile of the scores of rows before they were learned."""
-        return self._limit
-
-
-_HST_ROWS = 250
-_PYOD = {
-    "ECOD": ("ecod", "ECOD"),
-    "PCA": ("pca", "PCA"),
-    "IForest": ("iforest", "IForest"),
-    "LOF": ("lof", "LOF"),
-    "KNN": ("knn", "KNN"),
-}
-#: Those whose scores depend on a seed.
-SEEDED = ("IForest", "HalfSpaceTrees")
 #: Those that can learn row by row, or be had from sums or counts of several devices.
 STREAM_OR_MERGE = ("HalfSpaceTrees", "Ledoit-Wolf", "PCA", "ECOD")
 #: Those that compare with every row learned: they get at most so many of them.
 MOST_ROWS = {"LOF": 5000, "KNN": 5000}
-PEERS: dict[str, Callable[[int], PyOD | LedoitWolf | HalfSpaceTrees]] = {
-    **{name: partial(PyOD, name) for name in _PYOD},
+PEERS: dict[str, Callable[[int], Rival]] = {
+    **{name: partial(PyOD, name, RATE) for name in PYOD},
     "Ledoit-Wolf": LedoitWolf,
-    "HalfSpaceTrees": HalfSpaceTrees,
+    "HalfSpaceTrees": partial(HalfSpaceTrees, RATE),
 }

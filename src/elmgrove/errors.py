@@ -54,12 +54,21 @@ def require_whole(name: str, value: Any, least: int) -> int:
 def require_extra(module: str, name: str) -> Any:
     """Imports a module of an extra, or raises ``MissingExtra`` with the line that installs it.
 
-    >>> require_extra("no_such_module", "demo")
+    >>> require_extra("no_such_module", "demo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    elmgrove.errors.MissingExtra: this needs no_such_module: pip install 'elmgrove[demo]'
+    elmgrove.errors.MissingExtra: this needs no_such_module: pip install 'elmgrove[demo]' ...
     """
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtra(f"this needs {package}: pip install 'elmgrove[{name}]'") from error
+        raise MissingExtra(f"this needs {package}: {install_line(name)}") from error
+
+
+def install_line(name: str) -> str:
+    """Gives the lines that install an extra: from an index, and from a checkout.
+
+    >>> install_line("plot")
+    "pip install 'elmgrove[plot]' (from a checkout: pip install '.[plot]')"
+    """
+    return f"pip install 'elmgrove[{name}]' (from a checkout: pip install '.[{name}]')"

@@ -450,6 +450,11 @@ def test_what_columns_explain_is_the_closed_form(units: int, chosen: set[int], r
         weights = np.linalg.solve(S[np.ix_(rest, rest)], S[np.ix_(rest, block)])
         conditional = conditional + (x - distance.mean)[rest] @ weights
     assert expected == pytest.approx(conditional, rel=1e-6, abs=1e-9)
+    # of many rows at once, too, with what is then left of their variance
+    many, deviation = distance.expected(np.vstack([X[:3], x]), block)
+    assert many[3] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert many.shape == (4, len(block))
+    assert deviation == pytest.approx(np.sqrt(np.diag(np.linalg.inv(within))), rel=1e-8)
     # and with them in their place, that share of the distance is gone
     mended = x.copy()
     mended[block] = expected

@@ -164,7 +164,10 @@ def test_without_flower_the_install_line_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "flwr", None)
     text = one_clear_line(elmgrove("federate", "--engine", "flower"))
-    assert text == "Error: this needs flwr: pip install 'elmgrove[flower]'\n"
+    assert text == (
+        "Error: this needs flwr: pip install 'elmgrove[flower]' "
+        "(from a checkout: pip install '.[flower]')\n"
+    )
 
 
 def test_the_page_shows_the_client_of_the_example_as_it_is() -> None:

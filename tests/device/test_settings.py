@@ -32,6 +32,10 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "score": ("loss", "distance", "loss"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),
+    "delimiter": (";", "|", "\t"),
+    "decimal": (",", ".", ","),
+    "encoding": ("latin-1", "utf-16", "cp1252"),
+    "missing": ("hold", "refuse", "hold"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
 }
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {

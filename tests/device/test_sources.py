@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput
 from elmgrove.device.sources import Bad, Reading, Source, base, folder, lines, open_source
+from elmgrove.reading import Layout
 
 Items = Iterator[Any]
 
@@ -27,7 +28,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(path: Path, **options: Any) -> Source:
-    return open_source(str(path), **{"follow": False, **options})
+    """A source; ``drop`` is part of the layout."""
+    layout = Layout(drop=options.pop("drop", ()))
+    return open_source(str(path), **{"follow": False, "layout": layout, **options})
 
 
 def now(items: Items) -> list[Any]:

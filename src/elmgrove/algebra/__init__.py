@@ -44,7 +44,7 @@ from elmgrove.algebra.packing import (
     unpack_parts,
 )
 from elmgrove.algebra.pairs import STEP, Pairs, moved
-from elmgrove.algebra.rows import Array, Rows
+from elmgrove.algebra.rows import Array, Rows, RowStore
 from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
 from elmgrove.algebra.similarity import Step, groups, join
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
@@ -80,6 +80,7 @@ __all__ = [
     "Pairs",
     "RoundModel",
     "RoundUpdate",
+    "RowStore",
     "Rows",
     "Scaling",
     "Spectrum",

@@ -1,16 +1,14 @@
 """The basis: what must be equal before two pieces of evidence may be added."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from elmgrove.algebra.fingerprint import differences, fingerprint
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
 from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.rows import RowStore
 from elmgrove.algebra.scaling import OWN, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
@@ -27,6 +25,8 @@ class Basis:
     are the columns of one row; with a ``window`` the last so many rows, side by side, are one
     input, and ``hidden`` is the layer for that. ``score`` decides which sums are kept. With a
     ``spectrum`` the columns are samples of fast signals, and what is learned are their band powers.
+    ``categories`` are the words of columns that hold words (``mode``: auto, manual); each is a
+    feature of its own (``mode=auto``), 1 in rows that have it and 0 in others.
     """
 
     layer: HiddenLayer
@@ -36,8 +36,10 @@ class Basis:
     window: int = 1
     score: str = "loss"
     spectrum: Spectrum | None = None
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "categories", _words(self.categories))
         object.__setattr__(self, "outputs", require_whole("outputs", self.outputs, 1))
         object.__setattr__(self, "window", require_whole("window", self.window, 1))
         if self.score not in SCORES:
@@ -57,6 +59,9 @@ class Basis:
             )
         if not all(isinstance(name, str) for name in self.features or ()):
             raise BadInput("the names of features must be text")
+        worded = [feature_of(*one) for one in _each(self.categories)]
+        if not set(worded) <= set(self.features or ()):
+            raise BadInput(f"categories without a feature for each word, like {worded[0]!r}")
         scaled = len(self.scaling.tails if self.scaling.lacks_numbers else self.scaling.shift)
         if scaled != self.layer.inputs and (scaled or self.scaling.kind not in ("none", OWN)):
             raise BadInput(
@@ -64,16 +69,14 @@ class Basis:
             )
 
     @classmethod
-    def fitted(
-        cls, rows: NDArray[np.float64], names: Sequence[str] | None, **settings: Any
-    ) -> "Basis":
+    def fitted(cls, rows: RowStore, names: Sequence[str] | None, **settings: Any) -> "Basis":
         """Makes a detector's basis for rows like these; ``settings`` are those of ``pooled``."""
         return cls.pooled([rows], names, **settings)
 
     @classmethod
     def pooled(
         cls,
-        files: Sequence[NDArray[np.float64]],
+        files: Sequence[RowStore],
         names: Sequence[str] | None,
         *,
         scaling: str,
@@ -81,6 +84,7 @@ class Basis:
         window: int = 1,
         score: str | None = None,
         spectrum: Spectrum | None = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
         **layer: Any,
     ) -> "Basis":
         """Makes a detector's basis for rows like those of all these files together.
@@ -100,9 +104,10 @@ class Basis:
         tails = score == "distance" and window == 1 and made.units < columns
         levels = Levels.together([Levels.of_rows(rows, tails) for rows in featured])
         fitted = Scaling.of(scaling, levels)
-        return cls(made, columns * window, features, fitted, window, score, spectrum)
+        words = _words(categories or {})
+        return cls(made, columns * window, features, fitted, window, score, spectrum, words)
 
-    def in_units_of(self, rows: NDArray[np.float64]) -> "Basis":
+    def in_units_of(self, rows: RowStore) -> "Basis":
         """Gives this basis in the units of a device that has rows like these.
 
         ``BadInput`` unless each device has its own.
@@ -170,8 +175,9 @@ class Basis:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The basis as JSON holds it."""
-        return {
+        """The basis as JSON holds it; without categories where there are none, as ever."""
+        words = {name: list(some) for name, some in self.categories}
+        return ({"categories": words} if words else {}) | {
             "layer": self.layer.fields,
             "outputs": self.outputs,
             "features": None if self.features is None else list(self.features),
@@ -195,6 +201,7 @@ class Basis:
             fields["window"],
             fields["score"],
             None if fields["spectrum"] is None else Spectrum.from_fields(fields["spectrum"]),
+            fields.get("categories", ()),
         )
 
     @cached_property
@@ -216,12 +223,32 @@ class Basis:
         )
 
 
+def feature_of(column: str, word: str) -> str:
+    """Names the feature that says whether a column of words holds this one."""
+    return f"{column}={word}"
+
+
+def _each(categories: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterator[tuple[str, str]]:
+    return ((name, word) for name, words in categories for word in words)
+
+
+def _words(categories: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    try:
+        pairs = dict(categories).items()
+        made = tuple((name, tuple(words)) for name, words in pairs)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"categories must be words by column, not {categories!r:.60}") from error
+    if not all(isinstance(text, str) for name, words in made for text in (name, *words)):
+        raise BadInput("the words of categories must be text")
+    return made
+
+
 def default_score(activation: str) -> str:
     """Says which score fits a layer: the distance for a linear one, else the loss."""
     return "distance" if activation == "identity" else "loss"
 
 
-def _featured(rows: NDArray[np.float64], spectrum: Spectrum | None) -> NDArray[np.float64]:
+def _featured(rows: RowStore, spectrum: Spectrum | None) -> RowStore:
     """The rows that are scaled: these, or the spectra of these samples."""
     if spectrum is None:
         return rows

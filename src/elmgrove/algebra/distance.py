@@ -242,12 +242,28 @@ class Distance:
         size = max(float(np.abs(z).max()), 1.0)
         z /= size
         g = z - self.K.T @ (self.K @ z)
-        K_B = self.K[:, block]
-        omega = np.eye(len(block)) - K_B.T @ K_B
-        step = np.linalg.solve(omega, g[block])
+        step = np.linalg.solve(self._omega(block), g[block])
         total = float(z @ g)
         share = float(g[block] @ step) / total if total > 0.0 else 0.0
         return share, np.asarray(x, np.float64)[block] - step * size * self.deviation[block]
+
+    def expected(self, X: Array, block: Array) -> tuple[Array, Array]:
+        """Finds what some columns should have been by all others, in each of many rows.
+
+        The second array is how far they usually are from there: √diag(Ω_BB⁻¹), for all rows.
+        """
+        values = np.asarray(X, np.float64)
+        Z = (values - self.mean) / self.deviation
+        G = Z[:, block] - (Z @ self.K.T) @ self.K[:, block]
+        left = np.linalg.inv(self._omega(block))
+        deviation = self.deviation[block]
+        return values[:, block] - G @ left * deviation, np.sqrt(np.diag(left)) * deviation
+
+    def _omega(self, block: Array) -> Array:
+        """Ω_BB, in deviations."""
+        K_B = self.K[:, block]
+        omega: Array = np.eye(len(block)) - K_B.T @ K_B
+        return omega
 
 
 def damped(z: Array) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmgrove.algebra.rows import Array
+from elmgrove.algebra.rows import Array, RowStore, in_blocks
 
 #: A column's tails count at most so much.
 HEAVIEST = 30.0
@@ -32,8 +32,10 @@ class Levels:
     tails: Array | None = None
 
     @classmethod
-    def of_rows(cls, X: Array, tails: bool = False) -> "Levels":
-        """Finds the levels of these rows."""
+    def of_rows(cls, X: RowStore, tails: bool = False) -> "Levels":
+        """Finds the levels of these rows; block by block if they are not in memory."""
+        if not isinstance(X, np.ndarray):
+            return cls.together([cls.of_rows(X[block], tails) for block in in_blocks(X)])
         low, high = X.min(axis=0), X.max(axis=0)
         # What is computed of a constant is rounding noise.
         still = low == high

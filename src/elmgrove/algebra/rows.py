@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,27 @@ from elmgrove.errors import BadInput
 
 #: An array of numbers of any shape and dtype.
 Array = NDArray[Any]
+# Rows that are looked at together, of rows that are not in memory.
+_BLOCK = 1 << 16
+
+
+class RowStore(Protocol):
+    """Rows × columns of numbers that give slices as arrays: an array, or more than fits."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many rows and columns there are."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice, /) -> Array: ...
+
+
+def in_blocks(rows: RowStore) -> list[slice]:
+    """Gives the places of rows that are looked at together: all at once, if they are in memory."""
+    size = len(rows) if isinstance(rows, np.ndarray) else _BLOCK
+    return [slice(start, start + size) for start in range(0, len(rows), max(size, 1))]
 
 
 class Rows:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra.levels import HEAVIEST, Levels
-from elmgrove.algebra.rows import Array
+from elmgrove.algebra.rows import Array, RowStore
 from elmgrove.errors import BadInput
 
 #: The scaling by which each device has its own units.
@@ -83,7 +83,7 @@ class Scaling:
         return cls("standard", _floats(mean), _floats(deviation))
 
     @classmethod
-    def fitted(cls, kind: str, X: Array, tails: bool = False) -> "Scaling":
+    def fitted(cls, kind: str, X: RowStore, tails: bool = False) -> "Scaling":
         """Makes the scaling that these rows suggest."""
         return cls.of(kind, Levels.of_rows(X, tails)) if kind != "none" else cls()
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.fft import rfft
 
-from elmgrove.algebra.rows import Array, Rows
+from elmgrove.algebra.rows import Array, Rows, RowStore, in_blocks
 from elmgrove.errors import BadInput, require_whole
 
 #: The ways to lay bands over the frequencies, by name.
@@ -100,9 +100,11 @@ class Spectrum:
             made[index] = self._features(samples[index])
         return made
 
-    def rows_of(self, samples: Array) -> Array:
+    def rows_of(self, samples: RowStore) -> Array:
         """Computes a row for each whole frame of a stretch of samples."""
-        return Frames(self, Rows(samples.shape[1], np.float64)).add(samples)
+        frames = Frames(self, Rows(samples.shape[1], np.float64))
+        made = [frames.add(samples[block]) for block in in_blocks(samples)]
+        return np.concatenate([np.empty((0, samples.shape[1] * self.bands)), *made])
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names each feature by its column and the lowest and the highest frequency of its band."""

@@ -19,6 +19,8 @@ COMMANDS = {
     "learn": "elmgrove.cli.learn:learn",
     "score": "elmgrove.cli.score:score",
     "tune": "elmgrove.cli.tune:tune",
+    "evaluate": "elmgrove.cli.evaluation:evaluate",
+    "plot": "elmgrove.cli.plot:plot",
     "share": "elmgrove.cli.exchange:share",
     "merge": "elmgrove.cli.exchange:merge",
     "forget": "elmgrove.cli.exchange:forget",

@@ -4,7 +4,7 @@ The command, the rows of its clients, and what it prints of each round.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,16 +16,18 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.cli.demo import PIXELS, Digits
-from elmgrove.cli.options import bar, notes, read
+from elmgrove.cli.options import bar, notes
+from elmgrove.cli.reading_options import read, with_layout
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation import EVIDENCE, Merged
-from elmgrove.reading import read_table
+from elmgrove.reading import Categories, Layout, read_table
 from elmgrove.rounds import Delivery, Plan, RoundReport, RuleName, run_plan
 from elmgrove.storage import save
 
 CLIENTS = 100
 #: Shards of the sorted digits that a client gets.
 _SHARDS = 2
+_USUAL = Layout()
 #: Clients that are named where many were left out for the same reason.
 _NAMED = 5
 
@@ -37,6 +39,7 @@ class EngineName(StrEnum):
     flower = "flower"
 
 
+@with_layout
 def federate(
     engine: Annotated[
         EngineName,
@@ -99,6 +102,8 @@ def federate(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The state file to write.", dir_okay=False)
     ] = Path("federation.elm"),
+    *,
+    layout: Layout,
 ) -> None:
     """Run a federation of clients on this machine; the model they end with is saved as a state.
 
@@ -108,7 +113,7 @@ def federate(
     Example: [bold]elmgrove federate --rule e2lm --clients 100 --output federation.elm[/]
     """
     run = _simulate() if engine is EngineName.flower else run_plan
-    fleet = FleetRows.read(data, clients, seed)
+    fleet = FleetRows.read(data, clients, seed, layout)
     basis = fleet.basis(units, seed)
     rows, batch = fleet.with_batch(rule.batch_rows(basis), seed)
     plan = Plan(
@@ -160,19 +165,22 @@ class FleetRows:
     rows: dict[str, Array]
     names: tuple[str, ...] | None
     scaling: str
+    categories: Categories = field(default_factory=dict)
 
     @classmethod
-    def read(cls, data: Path | None, clients: int | None, seed: int) -> "FleetRows":
+    def read(
+        cls, data: Path | None, clients: int | None, seed: int, layout: Layout = _USUAL
+    ) -> "FleetRows":
         """Reads a file, a folder with a file for each client, or scikit-learn's digits."""
         if data is None:
             return cls._digits(clients or CLIENTS, seed)
         if data.is_dir():
             if clients is not None:
                 raise BadInput(f"--clients: {data} has a file for each client")
-            return cls._folder(data)
-        table = read(data, None, (), skip_bad=False)
-        pieces = np.array_split(table.rows, clients or CLIENTS)
-        return cls(_named(pieces), table.names, "standard")
+            return cls._folder(data, layout)
+        table = read(data, None, layout)
+        pieces = np.array_split(table.array, clients or CLIENTS)
+        return cls(_named(pieces), table.names, "standard", table.categories)
 
     @classmethod
     def _digits(cls, clients: int, seed: int) -> "FleetRows":
@@ -186,18 +194,22 @@ class FleetRows:
         return cls(_named(shuffled), tuple(f"pixel {i}" for i in range(PIXELS)), "none")
 
     @classmethod
-    def _folder(cls, folder: Path) -> "FleetRows":
+    def _folder(cls, folder: Path, layout: Layout) -> "FleetRows":
         paths = sorted(folder.glob("*.csv"))
         if not paths:
             raise BadInput(f"{folder}: no .csv files; there should be one for each client")
         # An empty file has none; without names, columns in another order would be mixed up.
-        tables = (read_table(path) for path in paths)
-        names = next((table.names for table in tables if table.names), None)
-        rows = {path.stem: read_table(path, features=names).array for path in paths}
+        tables = (read_table(path, layout) for path in paths)
+        first = next((table for table in tables if table.names), None)
+        names, words = (None, {}) if first is None else (first.names, first.categories)
+        rows = {
+            path.stem: read_table(path, layout, features=names, categories=words).array
+            for path in paths
+        }
         columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
         if len(set(columns.values())) > 1:
             raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
-        return cls(rows, names, "standard")
+        return cls(rows, names, "standard", words)
 
     def basis(self, units: int | None, seed: int) -> Basis:
         """Makes a basis with the scaling that fits all rows; models of rounds have a loss."""
@@ -206,7 +218,13 @@ class FleetRows:
             raise BadInput("no client has any rows")
         rows = np.vstack(filled)
         return Basis.fitted(
-            rows, self.names, scaling=self.scaling, units=units, seed=seed, score="loss"
+            rows,
+            self.names,
+            categories=self.categories,
+            scaling=self.scaling,
+            units=units,
+            seed=seed,
+            score="loss",
         )
 
     def with_batch(self, size: int, seed: int) -> tuple[dict[str, Array], Array]:

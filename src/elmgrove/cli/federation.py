@@ -15,7 +15,6 @@ from elmgrove.cli.options import (
     Activation,
     AlarmName,
     Ca,
-    Drop,
     ScalingName,
     ScoreName,
     Seed,
@@ -28,10 +27,12 @@ from elmgrove.cli.options import (
     require_not_given,
 )
 from elmgrove.cli.pooled import Pool, basis_like
+from elmgrove.cli.reading_options import with_layout
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
 from elmgrove.federation import UNKNOWN, Charter, address_of
+from elmgrove.reading import Layout
 
 federation = typer.Typer(
     name="federation",
@@ -88,6 +89,7 @@ def administrator(
 
 
 @federation.command()
+@with_layout
 def create(
     context: typer.Context,
     name: Name,
@@ -107,7 +109,6 @@ def create(
             exists=True,
         ),
     ] = None,
-    drop: Drop = None,
     scaling: ScalingName = "standard",
     units: Units = None,
     activation: Activation = "identity",
@@ -125,6 +126,8 @@ def create(
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
+    *,
+    layout: Layout,
 ) -> None:
     """Make a federation, and print the token with which devices join it.
 
@@ -137,7 +140,7 @@ def create(
         require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
         basis = basis_like(like)
     else:
-        pool = Pool(data or (), drop or (), spectrum)
+        pool = Pool(data or (), layout, spectrum)
         choice = pool.window(window)
         basis = pool.basis(
             choice.window,

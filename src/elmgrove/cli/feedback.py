@@ -6,12 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from elmgrove.cli.moments import moment
-from elmgrove.cli.options import notes, read
+from elmgrove.cli.options import notes
+from elmgrove.cli.reading_options import read_for
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
 from elmgrove.device import FROM, TO
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.reading import time_told
+from elmgrove.reading import Layout, time_told
 from elmgrove.storage import load
 
 From = Annotated[
@@ -83,6 +84,7 @@ def _given(device: Device, rows: Path) -> dict[str, Any]:
     """Reads the rows of a file as the device's state says they are."""
     if device.state is None:
         raise BadInput("--rows: name the state, which says how rows are read, not --agent")
-    table = read(rows, load(device.state, Member.from_bytes).detector.basis, (), skip_bad=False)
+    member = load(device.state, Member.from_bytes)
+    table = read_for(member, rows, Layout(), skip_bad=False)
     times = {} if table.times is None else {"times": table.times.tolist()}
     return {"rows": table.rows[:].tolist(), **times}

@@ -13,12 +13,9 @@ from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
     AlarmName,
-    Data,
-    Drop,
     ScalingName,
     ScoreName,
     Seed,
-    SkipBad,
     SpectrumText,
     State,
     Units,
@@ -30,10 +27,18 @@ from elmgrove.cli.options import (
     note_window,
     notes,
     percent,
-    read,
     require_not_given,
 )
 from elmgrove.cli.pooled import basis_like
+from elmgrove.cli.reading_options import (
+    COLUMN_OPTIONS,
+    Data,
+    SkipBad,
+    read,
+    read_for,
+    remember,
+    with_layout,
+)
 from elmgrove.detector import (
     CHANGING,
     WATCHING,
@@ -49,7 +54,7 @@ from elmgrove.detector import (
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation import UNKNOWN, Member
-from elmgrove.reading import Table
+from elmgrove.reading import Layout, Table
 from elmgrove.storage import load, locked, save
 
 Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
@@ -82,6 +87,7 @@ Sigma = Annotated[
 ]
 
 
+@with_layout
 def learn(
     context: typer.Context,
     data: Data,
@@ -92,7 +98,6 @@ def learn(
     skip_bad: SkipBad = False,
     name: Name = None,
     like: Like = None,
-    drop: Drop = None,
     scaling: ScalingName = "standard",
     units: Units = None,
     activation: Activation = "identity",
@@ -108,6 +113,8 @@ def learn(
     threshold: Fixed = None,
     sigma: Sigma = None,
     alarm: AlarmName = UNKNOWN,
+    *,
+    layout: Layout,
 ) -> None:
     """Learn what normal rows look like, and make the state or go on with it.
 
@@ -118,7 +125,6 @@ def learn(
     new = NewDevice(
         name=name,
         like=like,
-        drop=drop,
         scaling=scaling,
         units=units,
         activation=activation,
@@ -139,16 +145,18 @@ def learn(
     with locked(state):
         if state.exists():
             kept = f"{state} exists and keeps the settings it was made with"
-            require_not_given(context, [one.name for one in fields(NewDevice)], kept)
+            fixed = [*(one.name for one in fields(NewDevice)), *COLUMN_OPTIONS]
+            require_not_given(context, fixed, kept)
             member = load(state, Member.from_bytes)
-            table = read(data, member.detector.basis, (), skip_bad)
+            table = read_for(member, data, layout, skip_bad)
         else:
             if like:
                 require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
-            table = read(data, new.given, drop or (), skip_bad)
+            table = read(data, new.given, layout, skip_bad)
             if len(table.rows) == 0:
                 raise BadInput(f"{data}: no rows to learn from")
             member = new.start(state, table)
+            remember(member, layout)
             choice = None if like else new.window_for(table)
         lesson = Lesson(member.detector, table, gate)
         lesson.take()
@@ -173,7 +181,6 @@ class NewDevice:
 
     name: str | None
     like: list[Path] | None
-    drop: list[str] | None
     scaling: str
     units: int | None
     activation: str
@@ -194,7 +201,7 @@ class NewDevice:
         """Makes a device that has learned nothing yet, for rows like these."""
         basis = self._basis(table) if self.given is None else self.given
         if self.given is not None and basis.scaling.kind == OWN:
-            basis = basis.in_units_of(table.array)
+            basis = basis.in_units_of(table.rows)
         detector = Detector.for_basis(
             basis,
             ridge=self.ridge,
@@ -210,12 +217,13 @@ class NewDevice:
 
     def window_for(self, table: Table) -> Choice:
         """Says which window these rows get, and why."""
-        return chosen_window(self.window, table.array, chosen_spectrum(self.spectrum))
+        return chosen_window(self.window, table.rows, chosen_spectrum(self.spectrum))
 
     def _basis(self, table: Table) -> Basis:
         return Basis.fitted(
-            table.array,
+            table.rows,
             table.names,
+            categories=table.categories,
             scaling=self.scaling,
             units=self.units,
             activation=self.activation,

@@ -1,7 +1,8 @@
 """A lesson: a file is learned, and its last part shows what was learned in the first."""
 
-from collections.abc import Iterable
 from itertools import pairwise
+
+import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove.cli.options import tracked
@@ -64,25 +65,26 @@ class Lesson:
 
     def _learn(self, start: int, end: int, first: int) -> None:
         detector, rows = self._detector, self._rows[start:end]
-        scores: Iterable[float] = ()
+        scores = np.empty(0)
         if self._gate:
             verdicts = detector.observe_many(rows)
             self.strange += sum(verdict.anomalous for verdict in verdicts)
-            scores = [one.score for one in verdicts if len(one.row) == self._basis.inputs]
+            judged = [one.score for one in verdicts if len(one.row) == self._basis.inputs]
+            scores = np.array(judged)
         else:
             if self._limit is not None:
                 scores = self._scores(start - first, end - first, first)
             detector.learn_many(rows)
         if self._limit is not None:
-            for score in scores:
-                self._counted.count(not score <= self._limit)
+            self._counted.count_many(~(scores <= self._limit))
 
     def _scores(self, start: int, end: int, first: int) -> Array:
         """Scores what these rows of a stretch complete; the rows before belong to it."""
         known, last = self._basis.frames_in(start), self._basis.frames_in(end)
         before = self._basis.window - 1
         span = self._basis.span(max(known - before, 0), last)
-        return self._detector.score_many(self._rows[first:][span])[before:]
+        rows = self._rows[first + span.start : first + span.stop]
+        return self._detector.score_many(rows)[before:]
 
 
 def _limit(detector: Detector) -> float | None:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Array, Basis, Spectrum
+from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, RowStore, Spectrum
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
@@ -19,7 +19,6 @@ from elmgrove.federation import (
     borrowed_by,
     worth_telling,
 )
-from elmgrove.reading import Layout, Table, read_table
 
 #: Notes about the work, as opposed to its result, go to standard error.
 #: Names and paths are printed as they are, whatever brackets they hold.
@@ -33,17 +32,6 @@ SavedState = Annotated[
     Path,
     typer.Option("--state", "-s", help="The device's state file.", exists=True, dir_okay=False),
 ]
-Data = Annotated[
-    Path,
-    typer.Argument(
-        help="Rows of numbers: a CSV file (a first line of names is used) or a .npy file.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out rows that can't be read, and say how many.")
-]
 Ca = Annotated[
     str | None, typer.Option(help="Certificate of the authority that signed the server's.")
 ]
@@ -56,9 +44,12 @@ def new_state_option(text: str, **more: Any) -> Any:
     return typer.Option(help=text, rich_help_panel="For a new state", **more)
 
 
-#: The options that say how rows become numbers of a hidden layer; their names are those below.
+#: The options that say how rows become numbers of a hidden layer; their names are those below,
+#: or in ``elmgrove.cli.reading_options``.
 LAYER_OPTIONS = (
+    "columns",
     "drop",
+    "categories",
     "scaling",
     "units",
     "activation",
@@ -68,7 +59,6 @@ LAYER_OPTIONS = (
     "score",
     "spectrum",
 )
-Drop = Annotated[list[str] | None, new_state_option("Leave this column out (repeatable).")]
 ScalingName = Annotated[
     str,
     new_state_option(
@@ -130,7 +120,7 @@ def chosen_spectrum(text: str | None) -> Spectrum | None:
     return None if text is None else Spectrum.parsed(text)
 
 
-def chosen_window(window: str, rows: Array, spectrum: Spectrum | None) -> Choice:
+def chosen_window(window: str, rows: RowStore, spectrum: Spectrum | None) -> Choice:
     """Reads ``--window``; for auto, the rows decide, or their spectra."""
     if require_window(window) != "auto":
         return Choice(int(window), "as stated")
@@ -189,31 +179,3 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
     """Gives the items one by one, and shows a progress bar meanwhile."""
     with bar() as progress:
         yield from progress.track(items, description=text)
-
-
-def read(data: Path, like: Basis | Table | None, drop: Sequence[str], skip_bad: bool) -> Table:
-    """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
-
-    Notes what ``--skip-bad`` left out.
-    """
-    wanted, names = None, None
-    if isinstance(like, Basis):
-        wanted, names = like.columns, like.features
-    elif like is not None:
-        wanted, names = like.rows.shape[1], like.names
-    with bar() as progress:
-        task = progress.add_task(f"Reading {data.name}", total=data.stat().st_size)
-        table = read_table(
-            data,
-            Layout(drop=tuple(drop)),
-            features=names,
-            skip_bad=skip_bad,
-            progress=lambda done: progress.update(task, completed=done),
-        )
-    columns = table.rows.shape[1]
-    if wanted not in (None, columns):
-        raise BadInput(f"{data}: {columns} columns, where {wanted} were learned")
-    if table.skipped:
-        first = f"The first: {table.skipped[0]}"
-        notes.print(f"Left out {table.left_out} bad rows. {first}")
-    return table

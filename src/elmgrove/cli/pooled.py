@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import OWN, Basis, Evidence, Levels, Moments, MomentSums, Scaling
-from elmgrove.cli.options import chosen_spectrum, chosen_window, notes, read
+from elmgrove.cli.options import chosen_spectrum, chosen_window, notes
+from elmgrove.cli.reading_options import read
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation import compare, learned_of
-from elmgrove.reading import Table
+from elmgrove.reading import Layout, Table, blocks_of
 from elmgrove.storage import load
 
 
@@ -48,21 +49,21 @@ def basis_like(paths: Sequence[Path]) -> Basis:
 class Pool:
     """The rows of one or several files, each of a machine of its own, for a federation's basis."""
 
-    def __init__(self, paths: Sequence[Path], drop: Sequence[str], spectrum: str | None) -> None:
+    def __init__(self, paths: Sequence[Path], layout: Layout, spectrum: str | None) -> None:
         self._paths = paths
         self._spectrum = chosen_spectrum(spectrum)
         self._tables = list[Table]()
         for path in paths:
             # By name: another file may have its columns in another order.
             like = self._tables[0] if self._tables else None
-            table = read(path, like, drop, skip_bad=False)
+            table = read(path, like, layout)
             if len(table.rows) == 0:
                 raise BadInput(f"{path}: no rows to take columns and scaling from")
             self._tables.append(table)
 
     def window(self, stated: str) -> Choice:
         """Chooses the window that most rows ask for, and says which files ask for another."""
-        choices = [chosen_window(stated, one.array, self._spectrum) for one in self._tables]
+        choices = [chosen_window(stated, one.rows, self._spectrum) for one in self._tables]
         rows = dict[int, int]()
         for choice, table in zip(choices, self._tables, strict=True):
             rows[choice.window] = rows.get(choice.window, 0) + len(table.rows)
@@ -78,8 +79,9 @@ class Pool:
     def basis(self, window: int, **settings: Any) -> Basis:
         """Makes the basis for rows like those of all files together."""
         return Basis.pooled(
-            [table.array for table in self._tables],
+            [table.rows for table in self._tables],
             self._tables[0].names,
+            categories=self._tables[0].categories,
             window=window,
             spectrum=self._spectrum,
             **settings,
@@ -100,7 +102,8 @@ class Pool:
 
 
 def _sums(basis: Basis, table: Table) -> Moments:
-    rows = table.array if basis.spectrum is None else basis.spectrum.rows_of(table.array)
+    rows = table.rows if basis.spectrum is None else basis.spectrum.rows_of(table.rows)
     sums = MomentSums(basis, 1.0, np.dtype(np.float64))
-    sums.add_many(basis.scaling(rows))
+    for block in blocks_of(rows):
+        sums.add_many(basis.scaling(block))
     return sums.evidence

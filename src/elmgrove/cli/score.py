@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
@@ -14,14 +14,17 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Array
-from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read, tracked
+from elmgrove.algebra import Array, Basis
+from elmgrove.cli.options import SavedState, notes, tracked
+from elmgrove.cli.reading_options import Data, SkipBad, read_for, with_layout
 from elmgrove.detector import Cause, Detector, Drift, drift_in
 from elmgrove.federation import Member
-from elmgrove.reading import Table
+from elmgrove.reading import Layout, Table, time_told
 from elmgrove.storage import load
 
 ANOMALIES_FOUND = 3
+# Rows that are scored at once.
+_BLOCK = 1 << 16
 
 
 class Format(StrEnum):
@@ -37,6 +40,7 @@ class Scored:
     """What the output says about one row."""
 
     line: int
+    time: float | None
     score: float
     threshold: float
     strange: bool
@@ -45,6 +49,7 @@ class Scored:
     causes: list[Cause]
 
 
+@with_layout
 def score(
     data: Data,
     state: SavedState,
@@ -55,7 +60,8 @@ def score(
     explain: Annotated[
         int,
         typer.Option(
-            help="Features named for each row: those whose values explain most of its score.",
+            help="Features named for each row of the table, or in other formats each strange row: "
+            "those whose values explain most of its score.",
             min=0,
         ),
     ] = 1,
@@ -63,18 +69,26 @@ def score(
         bool, typer.Option("--check", help="Exit with 3 if any row is anomalous.")
     ] = False,
     skip_bad: SkipBad = False,
+    *,
+    layout: Layout,
 ) -> None:
     """Say how strange each row is, without learning it.
 
     Example: [bold]elmgrove score new.csv --state fan-1.elm[/]
     """
-    detector = load(state, Member.from_bytes).detector
-    table = read(data, detector.basis, (), skip_bad)
+    member = load(state, Member.from_bytes)
+    detector = member.detector
+    table = read_for(member, data, layout, skip_bad)
     judged = Judged(detector, table)
     scores = judged.scores
-    shown = judged.worst(worst) if style is Format.table else np.arange(len(scores))
-    rows = [judged.row(place, explain) for place in tracked(shown.tolist(), "Explaining")]
-    WRITERS[style](rows, sys.stdout)
+    if style is Format.table:
+        rows = [judged.row(place, explain) for place in judged.worst(worst)]
+        _write_table(rows, sys.stdout)
+    else:
+        # Millions of rows are normal, and nobody asks why.
+        told = tracked(range(len(scores)), "Writing")
+        every = (judged.row(i, explain if judged.strange[i] else 0) for i in told)
+        WRITERS[style](every, sys.stdout, timed=table.times is not None)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
         more = f"{detector.rows_missing} more {detector.basis.counted}"
@@ -84,10 +98,25 @@ def score(
         excused = int(judged.strange.sum()) - found
         known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
-        if judged.drift is not None:
-            notes.print(f"Drift: {judged.drift}.")
+        if drift := judged.drift:
+            notes.print(f"Drift: {drift}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
+
+
+class Stretch:
+    """The rows of a table that follow each other, which give slices as they do."""
+
+    def __init__(self, table: Table, place: slice) -> None:
+        self._rows = table.rows
+        self.start, self.end = place.start, place.stop
+
+    def __len__(self) -> int:
+        return int(self.end - self.start)
+
+    def __getitem__(self, rows: slice) -> Array:
+        first, end, _ = rows.indices(len(self))
+        return self._rows[self.start + first : self.start + end]
 
 
 class Judged:
@@ -99,13 +128,12 @@ class Judged:
     def __init__(self, detector: Detector, table: Table) -> None:
         self._detector = detector
         self._table = table
-        self._stretches = table.stretches
-        scores = [detector.score_many(table.rows[stretch]) for stretch in self._stretches]
-        self.scores = np.concatenate([np.empty(0), *scores])
+        self._stretches = [Stretch(table, place) for place in table.stretches]
+        counts = [detector.basis.frames_in(len(stretch)) for stretch in self._stretches]
         # Where the scores of each stretch begin.
-        self._starts = np.cumsum([0, *map(len, scores)])[:-1].tolist()
-        whole = [np.arange(len(one)) >= detector.basis.window - 1 for one in scores]
-        self._whole = np.concatenate([np.empty(0, bool), *whole])
+        self._starts = np.cumsum([0, *counts])[:-1].tolist()
+        self.scores, self._whole = np.empty(sum(counts)), np.ones(sum(counts), bool)
+        self._score(counts)
         self._limit = detector.threshold
         self.strange = self._whole & (self.scores > self._limit)
         places = np.flatnonzero(self.strange).tolist() if len(detector.elsewhere) else []
@@ -113,6 +141,21 @@ class Judged:
         self.anomalous = self.strange.copy()
         if detector.excused:
             self.anomalous[[place for place, names in self._known.items() if names]] = False
+
+    def _score(self, counts: list[int]) -> None:
+        """Scores all stretches, some rows at a time; with them go those that their windows need."""
+        basis, before = self._detector.basis, self._detector.basis.window - 1
+        blocks = [
+            (place, first)
+            for place, count in enumerate(counts)
+            for first in range(0, count, _BLOCK)
+        ]
+        for place, first in tracked(blocks, "Scoring"):
+            end, lead = min(first + _BLOCK, counts[place]), min(first, before)
+            rows = self._stretches[place][basis.span(first - lead, end)]
+            begin = self._starts[place]
+            self.scores[begin + first : begin + end] = self._detector.score_many(rows)[lead:]
+            self._whole[begin : begin + before] &= first > 0
 
     @property
     def drift(self) -> Drift | None:
@@ -122,31 +165,37 @@ class Judged:
 
     def _drift_in(self, number: int) -> Drift | None:
         stretch, start = self._stretches[number], self._starts[number]
-        basis, table, rows = self._detector.basis, self._table, self._table.rows[stretch]
-        place = slice(start, start + basis.frames_in(len(rows)))
+        basis, table = self._detector.basis, self._table
+        place = slice(start, start + basis.frames_in(len(stretch)))
         scores, strange = self.scores[place], self.strange[place]
-        last = [stretch.start + basis.span(row, row + 1).stop - 1 for row in range(len(scores))]
 
         def line(row: int) -> str:
             return f"from line {table.lines[stretch.start + basis.span(row, row + 1).start]} on"
 
         def prepared(begin: int, end: int) -> Array:
-            return self._detector.preparation.many(rows[basis.span(begin, end)])
+            return self._detector.preparation.many(stretch[basis.span(begin, end)])
 
-        times = None if table.times is None else np.asarray(table.times)[last]
+        times = None
+        if table.times is not None:
+            size, step = _size(basis)
+            times = table.times[stretch.start + size - 1 + step * np.arange(len(scores))]
         return drift_in(self._detector, scores, strange, prepared, times, line)
 
-    def worst(self, number: int) -> Array:
+    def worst(self, number: int) -> list[int]:
         """Finds the places of the strangest rows; those that are not judged come last."""
-        order: Array = np.lexsort((-self.scores, ~self._whole))[:number]
-        return order
+        last = np.where(self._whole, 0.0, np.inf)
+        found = np.argpartition(last - self.scores, min(number, len(last)) - 1)[:number]
+        order = np.lexsort((found, -self.scores[found], ~self._whole[found]))
+        return list(found[order].tolist())
 
     def row(self, place: int, explain: int) -> Scored:
         """Tells what the output says about the row at a place, with so many causes."""
         stretch, index = self._place(place)
-        last = self._detector.basis.span(index, index + 1).stop - 1
+        last = stretch.start + self._detector.basis.span(index, index + 1).stop - 1
+        times = self._table.times
         return Scored(
-            int(self._table.lines[stretch.start + last]),
+            int(self._table.lines[last]),
+            None if times is None else float(times[last]),
             float(self.scores[place]),
             self._limit,
             bool(self.strange[place]),
@@ -155,7 +204,7 @@ class Judged:
             self._blamed(stretch, index, explain) if explain else [],
         )
 
-    def _place(self, place: int) -> tuple[slice, int]:
+    def _place(self, place: int) -> tuple[Stretch, int]:
         """The stretch in which a place lies, and its number there."""
         # The last that begins there: those before it, if any, are too short for one.
         at = bisect_right(self._starts, place) - 1
@@ -163,15 +212,21 @@ class Judged:
 
     def _asked(self, place: int) -> tuple[str, ...]:
         stretch, index = self._place(place)
-        return self._detector.known_at(self._table.rows[stretch], index)
+        return self._detector.known_at(stretch, index)
 
-    def _blamed(self, stretch: slice, index: int, explain: int) -> list[Cause]:
-        return self._detector.blame_at(self._table.rows[stretch], index, explain)
+    def _blamed(self, stretch: Stretch, index: int, explain: int) -> list[Cause]:
+        return self._detector.blame_at(stretch, index, explain)
+
+
+def _size(basis: Basis) -> tuple[int, int]:
+    """The rows that are one, and those between two of them: of samples, more than one."""
+    return (1, 1) if basis.spectrum is None else (basis.spectrum.length, basis.spectrum.step)
 
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:
+    timed = any(row.time is not None for row in rows)
     grid = Grid(title=f"The {len(rows)} strangest rows")
-    for heading in ("line", "score", "× threshold", "anomalous", "because of"):
+    for heading in ("line", *(["time"] * timed), "score", "× threshold", "anomalous", "because of"):
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
     for row in rows:
         times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
@@ -179,7 +234,8 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
         yes = "yes" if row.anomalous else "no"
         if row.known and row.strange:
             yes += f": normal at {', '.join(row.known)}"
-        grid.add_row(str(row.line), f"{row.score:.4g}", times, yes, because)
+        when = [] if row.time is None else [time_told(row.time)]
+        grid.add_row(str(row.line), *when, f"{row.score:.4g}", times, yes, because)
     Console(file=out, markup=False, emoji=False).print(grid)
 
 
@@ -190,27 +246,26 @@ def _because(cause: Cause) -> str:
     return f"{said}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"
 
 
-def _write_csv(rows: list[Scored], out: TextIO) -> None:
+def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["line", "score", "threshold", "strange", "known", "anomalous", "causes"])
+    first = ["line", *(["time"] * timed), "score", "threshold"]
+    writer.writerow([*first, "strange", "known", "anomalous", "causes"])
     for row in rows:
         causes = " ".join(f"{cause.feature}={cause.share:.4f}" for cause in row.causes)
         known = "; ".join(row.known)
         told = [int(row.strange), known, int(row.anomalous), causes]
-        writer.writerow([row.line, row.score, row.threshold, *told])
+        when = [row.time] if timed else []
+        writer.writerow([row.line, *when, row.score, row.threshold, *told])
 
 
-def _write_jsonl(rows: list[Scored], out: TextIO) -> None:
+def _write_jsonl(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
     for row in rows:
         limit = row.threshold if np.isfinite(row.threshold) else None
-        fields: dict[str, Any] = {"line": row.line, "score": row.score, "threshold": limit}
+        fields: dict[str, Any] = {"line": row.line, **({"time": row.time} if timed else {})}
+        fields |= {"score": row.score, "threshold": limit}
         causes = [cause._asdict() for cause in row.causes]
         fields |= {"strange": row.strange, "known": row.known, "anomalous": row.anomalous}
         out.write(json.dumps({**fields, "causes": causes}) + "\n")
 
 
-WRITERS: dict[Format, Callable[[list[Scored], TextIO], None]] = {
-    Format.table: _write_table,
-    Format.csv: _write_csv,
-    Format.jsonl: _write_jsonl,
-}
+WRITERS = {Format.csv: _write_csv, Format.jsonl: _write_jsonl}

@@ -19,7 +19,22 @@ from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
+from elmgrove.detector.picture import (
+    TIME,
+    Course,
+    Spell,
+    ToldSensors,
+    course_of,
+    course_of_state,
+    draw,
+    draw_scores,
+    save_picture,
+    spells_of,
+    spells_told,
+    title,
+)
 from elmgrove.detector.pieces import Span
+from elmgrove.detector.prepared import Prepared
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.retune import TUNABLE, tune
@@ -40,12 +55,14 @@ __all__ = [
     "SLOW",
     "SPIKE",
     "STATE_FORMAT",
+    "TIME",
     "TRUSTED",
     "TUNABLE",
     "WATCHING",
     "AlarmRule",
     "Cause",
     "Choice",
+    "Course",
     "Detector",
     "Drift",
     "DriftWatch",
@@ -62,16 +79,23 @@ __all__ = [
     "Other",
     "Part",
     "PatternRule",
+    "Prepared",
     "Progress",
     "Relation",
     "Shift",
     "Span",
+    "Spell",
     "Threshold",
+    "ToldSensors",
     "Verdict",
     "Waiting",
     "When",
     "accept",
     "choose_window",
+    "course_of",
+    "course_of_state",
+    "draw",
+    "draw_scores",
     "drift_in",
     "errors_in_words",
     "fade",
@@ -81,7 +105,11 @@ __all__ = [
     "pack_state",
     "reject",
     "require_window",
+    "save_picture",
     "smallest_errors",
+    "spells_of",
+    "spells_told",
+    "title",
     "tune",
     "unpack_detector",
     "when_text",

@@ -11,6 +11,7 @@ from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.keeping import Keeping
 from elmgrove.detector.learner import BLOCK
 from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict, explained
@@ -124,6 +125,8 @@ class Detector(Keeping):
         if self.basis.score == "loss":
             _, view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
+
+    plot = plotted
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""

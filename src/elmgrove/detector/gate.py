@@ -102,8 +102,7 @@ class Gate:
             self.recent.accept_many(rows, scores, marks)
             return
         limit = self.limit()
-        for above in (~(scores <= limit)).tolist():
-            self.progress.count(above, known_normal=True)
+        self.progress.count_many(~(scores <= limit), known_normal=True)
         self.recent.accept_many(rows, scores, marks)
         if self.recent.mostly_above(limit, self.policy.rate or 0.0):
             self.recent.begin()

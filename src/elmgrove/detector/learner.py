@@ -58,6 +58,7 @@ class Learner:
         spectrum: Spectrum | None = None,
         patterns: PatternRule | None = None,
         features: Sequence[str] | None = None,
+        categories: Any = (),
         scaling: Scaling | None = None,
         ridge: float = 1e-3,
         forgetting: float = 1.0,
@@ -79,6 +80,7 @@ class Learner:
             window,
             score or default_score(layer.activation),
             spectrum,
+            categories,
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
@@ -154,6 +156,7 @@ class Learner:
             window=basis.window,
             spectrum=basis.spectrum,
             features=basis.features,
+            categories=basis.categories,
             scaling=basis.scaling,
             **settings,
         )

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmgrove.errors import BadInput
 
 #: The state of a detector that raises no alarms yet: counting has not shown its rate.
@@ -37,6 +40,8 @@ _COUNTERS = (
     "shown_after",
     "taught",
 )
+# While nothing is strange, the test looks every so many rows.
+_TEST_EVERY = 8
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
 
@@ -136,32 +141,61 @@ class Progress:
 
     def count(self, strange: bool, known_normal: bool = False) -> None:
         """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
-        self.rows += 1
-        self.test_rows += 1
-        self.total += 1
         if strange:
-            self.flagged += 1
-            self.test_flagged += 1
-            if self.calm >= self.window or self.test_flagged == 1:
-                self.bursts += 1
-                self.test_bursts += 1
-            self.calm = 0
+            self._count_strange(known_normal)
         else:
-            self.calm += 1
+            self._count_calm(1, known_normal)
+
+    def count_many(self, strange: NDArray[np.bool_], known_normal: bool = False) -> None:
+        """Takes in judged rows, as ``count`` takes in one."""
+        done = 0
+        for place in np.flatnonzero(strange).tolist():
+            self._count_calm(place - done, known_normal)
+            self._count_strange(known_normal)
+            done = place + 1
+        self._count_calm(len(strange) - done, known_normal)
+
+    def _count_strange(self, known_normal: bool) -> None:
+        self._advance(1)
+        self.flagged += 1
+        self.test_flagged += 1
+        if self.calm >= self.window or self.test_flagged == 1:
+            self.bursts += 1
+            self.test_bursts += 1
+        self.calm = 0
         if self.rate is None:
             # No rate was stated, so nothing is to be shown.
             return
-        if self.state == WATCHING and not strange and self.excess == 0.0:
-            # Nothing is less than no excess.
-            return
-        if self.state == WATCHING:
-            step = 1.0 if strange else self._relief
-            self.excess = max(self.excess + step / self.seen.length, 0.0)
-            if self.excess >= _LASTING:
-                young = not self.taught and self.total < _MATURE * self.shown_after
-                self._begin(self._first if young or known_normal else CHANGING)
-        elif strange or self.test_rows % 8 == 0:
+        if self.state != WATCHING:
             self._test(known_normal)
+            return
+        self.excess += 1.0 / self.seen.length
+        if self.excess >= _LASTING:
+            young = not self.taught and self.total < _MATURE * self.shown_after
+            self._begin(self._first if young or known_normal else CHANGING)
+
+    def _count_calm(self, rows: int, known_normal: bool) -> None:
+        """Counts rows that are not strange, few by few only where one of them may decide."""
+        while rows and self.rate is not None and self.state != WATCHING:
+            step = min(_TEST_EVERY - self.test_rows % _TEST_EVERY, rows)
+            rows -= step
+            self._advance(step)
+            self.calm += step
+            if self.test_rows % _TEST_EVERY == 0:
+                self._test(known_normal)
+        self._advance(rows)
+        self.calm += rows
+        if rows and self.excess > 0.0:
+            relief = self._relief / self.seen.length
+            # Nothing is less than no excess.
+            while rows and self.excess > 0.0:
+                self.excess = max(self.excess + relief, 0.0)
+                rows -= 1
+
+    def _advance(self, rows: int) -> None:
+        self.rows += rows
+        self.test_rows += rows
+        self.total += rows
 
     @property
     def seen(self) -> Flagged:

@@ -79,8 +79,16 @@ class Recent:
         self._settle()
         self._keep(rows)
         self._marks.extend([_UNKNOWN] * len(rows) if marks is None else marks)
-        for score in scores.tolist():
-            self._note(score)
+        done = 0
+        while done < len(scores):
+            # Those before the next one of which the score is kept only count.
+            passed = min(-(self.accepted + 1) % self.stride, len(scores) - done)
+            self.clock += passed
+            self.accepted += passed
+            done += passed
+            if done < len(scores):
+                self._note(float(scores[done]))
+                done += 1
 
     def mostly_above(self, limit: float, rate: float) -> bool:
         """Says whether most of the latest scores are above a limit that this share may exceed."""

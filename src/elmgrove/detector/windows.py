@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Distance, MomentSums, Spectrum
+from elmgrove.algebra import Array, Basis, Distance, MomentSums, RowStore, Spectrum
 from elmgrove.errors import BadInput
 
 #: The window that is chosen for time series.
@@ -41,7 +41,7 @@ def require_window(window: str) -> str:
     return window
 
 
-def choose_window(rows: Array, spectrum: Spectrum | None = None) -> Choice:
+def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
     """Decides from the rows themselves whether ten of them should be one input, or each by itself.
 
     Ten where neighbours are alike (a time series), there are rows enough to see how, not too many

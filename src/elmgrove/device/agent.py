@@ -15,6 +15,7 @@ from elmgrove.device.reaction import Reaction
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
 from elmgrove.device.start import (
+    layout_for,
     member_for_rows,
     member_from_federation,
     member_from_state,
@@ -77,7 +78,7 @@ class Agent:
                     self._work = self._working(member, source, exchange)
                 self._read(source, exchange)
                 self._end()
-            except NobodyReads:
+            except (NobodyReads, BadInput):
                 self._stopped = True
                 self._end()
                 raise
@@ -86,6 +87,8 @@ class Agent:
                     self._work.close()
                 elif exchange is not None:
                     exchange.close()
+        if not self._stopped:
+            self._hearing.require_heard()
 
     def _exchange(self, name: str) -> Exchange | None:
         settings = self._settings
@@ -108,13 +111,17 @@ class Agent:
 
     def _source(self, member: Member | None) -> Source:
         settings = self._settings
+        basis = None if member is None else member.detector.basis
+        notes = {} if member is None else member.notes
         return open_source(
             settings.source,
             follow=settings.follow,
             pattern=settings.pattern,
-            features=None if member is None else member.detector.basis.features,
-            drop=settings.drop,
-            bookmark=None if member is None else member.notes.get(SOURCE),
+            layout=layout_for(settings, member),
+            features=None if basis is None else basis.features,
+            categories=None if basis is None else dict(basis.categories),
+            first_rows=self._first_rows,
+            bookmark=notes.get(SOURCE),
         )
 
     def _read(self, source: Source, exchange: Exchange | None) -> None:
@@ -142,7 +149,7 @@ class Agent:
         """Starts with the first rows, if nothing else said how."""
         rows, self._first = self._first, []
         if self._work is None and rows:
-            member = member_for_rows(self._settings, [one.row for one in rows], source.names)
+            member = member_for_rows(self._settings, [one.row for one in rows], source)
             self._work = self._working(member, source, exchange)
             for reading in rows:
                 self._process(reading, source)
@@ -173,8 +180,6 @@ class Agent:
                 len(self._first),
             )
         self._hearing.end()
-        if not self._stopped:
-            self._hearing.require_heard()
 
 
 class Work:
@@ -213,6 +218,9 @@ class Work:
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
         detector, row = self.member.detector, reading.row
+        when = time.time() if reading.time is None else reading.time
+        if reading.gap is not None:
+            self.hearing.notice(reading.gap)
         if not reading.follows:
             detector.interrupt()
         try:
@@ -281,6 +289,7 @@ class Work:
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
+        self.hearing.held = self._source.held
         self.member.notes[HEARING] = self.hearing.fields
         if self._sync is not None and self._sync.last is not None:
             self.member.notes[SYNC] = self._sync.last

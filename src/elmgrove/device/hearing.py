@@ -5,6 +5,7 @@ import time
 from collections import deque
 from typing import Any
 
+from elmgrove.device.sources import Gap
 from elmgrove.errors import BadInput
 
 log = logging.getLogger("elmgrove.device")
@@ -13,12 +14,16 @@ log = logging.getLogger("elmgrove.device")
 WINDOW, LEAST = 200, 20
 #: Seconds between two times that the same is said.
 AGAIN = 3600.0
+#: Seconds after a gap was told in which others are only counted.
+QUIET = 60.0
 #: Bad rows that are logged one by one; the rest are only counted.
 LOGGED = 10
 
 
 class Hearing:
     """Counts the rows that could be used, and says it when of the last ones most could not.
+
+    Gaps in time between rows are told as well.
 
     A whole file that was refused weighs as much as ``LEAST`` rows: one is no reason to call
     a device deaf that used the rows before it, several in a row are.
@@ -28,6 +33,9 @@ class Hearing:
         self.used = self.left_out = 0
         #: Why the last row that was left out was.
         self.reason = ""
+        #: How many missing values were filled with the last ones, and gaps in time there were.
+        self.held = self.gaps = 0
+        self._gaps_told, self._gap_told_at = 0, -QUIET
         self._last: deque[bool] = deque(maxlen=WINDOW)
         self._heard = 0
         self._told_at: float | None = None
@@ -40,9 +48,10 @@ class Hearing:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What a status shows: rows used and left out since the start, why, and if it is deaf."""
+        """What a status shows: since the start, rows used and left out, why, and if it is deaf."""
         counts = {"used": self.used, "left_out": self.left_out}
-        return counts | ({"reason": self.reason, "deaf": self.deaf} if self.reason else {})
+        some = {name: getattr(self, name) for name in ("held", "gaps") if getattr(self, name)}
+        return counts | some | ({"reason": self.reason, "deaf": self.deaf} if self.reason else {})
 
     def use(self) -> None:
         """Counts a row that was used."""
@@ -63,8 +72,21 @@ class Hearing:
         if self.deaf:
             self._say(f"{self._heard or 'none'} of the last {len(self._last)} rows could be used")
 
+    def notice(self, gap: Gap) -> None:
+        """Counts a gap in time, and tells it; of many within a minute, the first."""
+        self.gaps += 1
+        now = time.monotonic()
+        if now - self._gap_told_at >= QUIET:
+            unsaid = self.gaps - self._gaps_told - 1
+            log.warning("gap: %s%s", gap, f", and {unsaid} before it" if unsaid else "")
+            self._gaps_told, self._gap_told_at = self.gaps, now
+
     def end(self) -> None:
-        """Tells how many rows were left out, at the end of all."""
+        """Tells what was left out and filled in, at the end of all."""
+        if self.gaps > self._gaps_told:
+            log.warning("%d gaps in time, all together", self.gaps)
+        if self.held:
+            log.info("%d missing values were filled with the last ones", self.held)
         if self.left_out:
             log.warning("%d bad rows were left out", self.left_out)
 

@@ -20,6 +20,7 @@ from elmgrove.federation import (
     require_distance,
     rule_of,
 )
+from elmgrove.reading import REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
@@ -47,13 +48,40 @@ class Settings:
     state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
 
     source: Annotated[
-        str, "Rows: a CSV file, a folder that files drop into, - for input.", SOURCE
+        str,
+        "Rows: a file (CSV, JSON lines, also with gzip; .npy, Parquet), a folder that files drop "
+        "into, - for input.",
+        SOURCE,
     ] = "-"
     follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
-    pattern: Annotated[str, "Which files of a folder to read.", SOURCE] = "*.csv"
+    pattern: Annotated[
+        str,
+        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, npy, "
+        "parquet, gz.",
+        SOURCE,
+    ] = ""
+    time: Annotated[
+        str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", SOURCE
+    ] = ""
+    columns: Annotated[list[str], "Learn only this column (repeatable).", SOURCE] = field(
+        default_factory=list
+    )
     drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
         default_factory=list
     )
+    label: Annotated[str, "Column that says which rows were anomalous: never learned.", SOURCE] = ""
+    delimiter: Annotated[
+        str, "What separates cells: one character, or tab; '' = found.", SOURCE
+    ] = ""
+    decimal: Annotated[str, "What a decimal point is written as: . or ,", SOURCE] = "."
+    encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", SOURCE] = "utf-8"
+    missing: Annotated[
+        str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
+    ] = REFUSE
+    hold_rows: Annotated[int, "Rows for which a missing value is held, at most.", SOURCE] = 5
+    categories: Annotated[
+        list[str], "New device: column of words, each becomes a 0 or 1 (repeatable).", SOURCE
+    ] = field(default_factory=list)
 
     exchange: Annotated[
         str, "A server's URL with the federation's name, or a shared folder.", FLEET
@@ -172,8 +200,8 @@ class Settings:
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
-        # Raises if it can't be read.
-        _ = self.chosen_spectrum
+        # Both raise if they can't be read.
+        _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
         for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
             if not getattr(self, limit) >= 0:
@@ -216,6 +244,22 @@ class Settings:
     def chosen_spectrum(self) -> Spectrum | None:
         """The spectrum that turns samples into rows; None where rows are no samples."""
         return Spectrum.parsed(self.spectrum) if self.spectrum else None
+
+    @property
+    def layout(self) -> Layout:
+        """What is said about how the rows are written."""
+        return Layout(
+            time=self.time or None,
+            columns=tuple(self.columns),
+            drop=tuple(self.drop),
+            label=self.label or None,
+            delimiter=self.delimiter or None,
+            decimal=self.decimal,
+            encoding=self.encoding,
+            missing=self.missing,
+            hold_rows=self.hold_rows,
+            categories=tuple(self.categories),
+        )
 
     @property
     def first_rows(self) -> int:

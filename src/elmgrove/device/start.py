@@ -23,7 +23,7 @@ from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
-from elmgrove.reading import Layout, read_table
+from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
 from elmgrove.storage import load
 
 log = logging.getLogger("elmgrove.device")
@@ -79,25 +79,32 @@ def member_like(settings: Settings) -> Member:
     return _member(settings, Charter("alone", basis), rows, f"{settings.like} has")
 
 
-def member_for_rows(
-    settings: Settings, rows: Sequence[Sequence[float]], names: Sequence[str] | None
-) -> Member:
-    """Makes a member whose scaling and window fit the first rows."""
+def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source: Source) -> Member:
+    """Makes a member whose scaling and window fit the first rows of a source."""
     if settings.units_from:
         raise BadInput("units_from: without exchange and like, the first rows decide")
     X = np.array(rows, np.float64)
+    for doubt in doubts_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
+        log.warning("%s", doubt)
     basis = Basis.fitted(
         X,
-        names,
+        source.names,
         scaling=settings.scaling,
         units=settings.units or None,
         seed=settings.seed,
         window=_window(settings, X),
         score=settings.score,
         spectrum=settings.chosen_spectrum,
+        categories=source.categories,
     )
     units_from = X if basis.scaling.kind == OWN else None
     return _member(settings, Charter("alone", basis), units_from, "these rows have")
+
+
+def layout_for(settings: Settings, member: Member | None) -> Layout:
+    """Gives how the rows are written: as the settings say, or else as when the state was made."""
+    remembered = {} if member is None else member.notes.get(LAYOUT, {})
+    return settings.layout.after(remembered)
 
 
 def require_width(source: Source, member: Member) -> None:
@@ -118,6 +125,8 @@ def _window(settings: Settings, rows: Array) -> int:
 def _member(settings: Settings, charter: Charter, units_from: Array | None, found: str) -> Member:
     made = _detector_settings(settings)
     member = charter.start(settings.own_name, units_from=units_from, **made)
+    if settings.layout.fields:
+        member.notes[LAYOUT] = settings.layout.fields
     _require_made_so(settings, member.detector, found)
     return member
 

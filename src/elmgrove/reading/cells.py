@@ -1,6 +1,7 @@
 """Cells as numbers: decimal commas, booleans, and the ways in which a value is missing."""
 
 import math
+import re
 from typing import Any
 
 from elmgrove.errors import BadInput
@@ -14,6 +15,8 @@ _STRANGE = {
     "anomaly", "anomalous", "abnormal", "attack", "fault", "faulty", "bad", "outlier"
 }  # fmt: skip
 _NORMAL = {"normal", "ok", "good", "benign", "nominal"}
+
+_LIKE_A_TIME = re.compile(r"\d:\d\d|\d[./-]\d+[./-]\d")
 
 
 def number(cell: Any, decimal: str = ".") -> float | None:
@@ -73,4 +76,8 @@ def refusal(where: str, column: str, cell: Any) -> BadInput:
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return BadInput(f"{where}, {column}: the value is missing")
     said = f"{where}, {column}: {cell!r:.60} is not a finite number"
-    return BadInput(f"{said} (decimal commas: --decimal ,)" if is_decimal_comma(cell) else said)
+    if is_decimal_comma(cell):
+        return BadInput(f"{said} (decimal commas: --decimal ,)")
+    if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
+        return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like %d.%m.%Y %H:%M:%S)")
+    return BadInput(said)

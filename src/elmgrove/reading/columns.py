@@ -127,6 +127,10 @@ class Columns:
         header.places([name for name in layout.drop if header.cells.count(name) < 2])
         aside = {i for i, name in enumerate(header.cells) if name in layout.drop}
         if wanted is not None and header.named:
+            if learned := sorted({*wanted} & {*layout.drop}):
+                raise BadInput(
+                    f"{header.name}: column {learned[0]!r} was learned; it can't be left out"
+                )
             return header.places(wanted)
         if layout.columns:
             return [i for i in header.places(layout.columns) if i not in aside]
@@ -242,6 +246,15 @@ class Held:
         self._most = most
         self._last: Sequence[float] = ()
         self._runs: dict[int, int] = {}
+
+    @property
+    def state(self) -> list[Any]:
+        """The last values, and for how many rows each was held, as JSON holds it."""
+        return [list(self._last), list(self._runs.items())]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on from what was known."""
+        self._last, self._runs = state[0], dict(state[1])
 
     def saw(self, values: Sequence[float]) -> None:
         """Takes note of a row without a missing value."""

@@ -88,7 +88,7 @@ def _is_named(
     cells: list[str], after: list[list[str]], decimal: str, features: Sequence[str] | None
 ) -> tuple[bool, str | None]:
     """Whether a first line holds names, and what to say if that is not sure."""
-    numbers = [cell for cell in cells if is_number(cell, decimal)]
+    numbers = [cell for cell in cells if is_number(cell, decimal) or is_decimal_comma(cell)]
     if not numbers:
         return bool(cells), None
     if features and set(features) <= set(cells):

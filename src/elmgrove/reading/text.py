@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import label_of
 from elmgrove.reading.columns import Columns, Header
+from elmgrove.reading.decimals import decimals
 from elmgrove.reading.formats import NOT_TEXT
 from elmgrove.reading.head import Head
 from elmgrove.reading.layout import Layout
@@ -50,13 +52,28 @@ class TextBlock:
         data = self._text
         if not columns.plain or b'"' in data or b"\n#" in data or data.startswith(b"#"):
             return None
-        lines = _decoded(self._name, data).rstrip("\n").split("\n")
-        if not lines[0] or any(line.count(self._delimiter) != columns.width - 1 for line in lines):
-            return None
+        text = _decoded(self._name, data)
         try:
-            times, labels = self._beside(lines, columns)
-            if decimal != "." != self._delimiter:
-                lines = [line.replace(decimal, ".") for line in lines]
+            rows = decimals(data, self._delimiter, columns.width, columns.places, decimal)
+            if rows is None:
+                rows = self._loaded(text, columns, decimal)
+            times, labels = self._beside(text, columns)
+        except (ValueError, OverflowError):
+            return None
+        if not np.isfinite(rows).all():
+            return None
+        return Numbers(rows, self._first + np.arange(len(rows)), times, labels)
+
+    def _loaded(self, text: str, columns: Columns, decimal: str) -> Array:
+        """Reads numbers however they are written; ``ValueError`` where a line has none."""
+        lines = text.rstrip("\n").split("\n")
+        if not all(line.count(self._delimiter) == columns.width - 1 for line in lines):
+            raise ValueError("a line with more or fewer cells")
+        if decimal != "." != self._delimiter:
+            lines = [line.replace(decimal, ".") for line in lines]
+        with warnings.catch_warnings():
+            # Of a line without a number there is none to be read.
+            warnings.simplefilter("error", UserWarning)
             rows = np.loadtxt(
                 lines,
                 delimiter=self._delimiter,
@@ -64,17 +81,15 @@ class TextBlock:
                 usecols=None if columns.places == list(range(columns.width)) else columns.places,
                 ndmin=2,
             )
-        except (ValueError, OverflowError):
-            return None
-        if rows.shape != (len(lines), columns.count) or not np.isfinite(rows).all():
-            return None
-        return Numbers(rows, self._first + np.arange(len(lines)), times, labels)
+        if rows.shape != (len(lines), columns.count):
+            raise ValueError("a line without a number")
+        return rows
 
-    def _beside(self, lines: list[str], columns: Columns) -> tuple[Any, Any]:
+    def _beside(self, text: str, columns: Columns) -> tuple[Any, Any]:
         """The times and the labels of lines."""
         if columns.time is None and columns.label is None:
             return None, None
-        cells = [line.split(self._delimiter) for line in lines]
+        cells = [line.split(self._delimiter) for line in text.rstrip("\n").split("\n")]
         times = labels = None
         if columns.time is not None:
             times = np.array([columns.clock(row[columns.time]) for row in cells], np.float64)
@@ -194,13 +209,14 @@ def whole_lines(name: str, file: BinaryIO, encoding: str = "utf-8") -> Iterator[
 
     A piece ends outside of quotation marks, unless one seems to have lost its pair.
     """
-    held = b""
-    for data in _utf_8(name, file, encoding):
-        held += data
+    held, chunks = b"", _utf_8(name, file, encoding)
+    data = next(chunks, b"")
+    while data:
+        held, data = held + data, next(chunks, b"")
         # A carriage return at the very end may be half of a line ending.
         end = max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1)) + 1
         open_quote = held.count(b'"', 0, end) % 2 and len(held) < CHUNK + _MOST_QUOTED
-        if end and not open_quote:
+        if data and end and not open_quote:
             piece, held = held[:end], held[end:]
             yield _line_feeds(piece)
     if held:

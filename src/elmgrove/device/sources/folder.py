@@ -8,13 +8,18 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from elmgrove.device.sources.base import Bookmark, Item, Source, pause
-from elmgrove.device.sources.lines import Line, Text, TextFile
+from elmgrove.device.sources.base import Bookmark, Item, Source
+from elmgrove.device.sources.lines import Line, Text
 from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.table_file import open_file
+from elmgrove.device.sources.timing import Timing
 from elmgrove.errors import BadInput
+from elmgrove.reading import Layout
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
+#: The files that are read where nothing else is said.
+EVERY_KIND = ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.npy", "*.parquet", "*.gz"]
 #: Where files go that were read, and those without one good row.
 DONE, BAD = "done", "bad"
 
@@ -37,12 +42,19 @@ class Folder(Source):
     """
 
     def __init__(
-        self, path: Path, pattern: str, records: Records, bookmark: Bookmark | None
+        self,
+        path: Path,
+        pattern: str,
+        records: Records,
+        timing: Timing,
+        bookmark: Bookmark | None,
+        layout: Layout,
     ) -> None:
-        super().__init__(records)
+        super().__init__(records, timing)
         self._path = path
-        self._pattern = pattern
+        self._patterns = pattern.split() or EVERY_KIND
         self._bookmark = bookmark
+        self._layout = layout
         self._finished: dict[str, _Finished] = {}
 
     def __iter__(self) -> Iterator[Item]:
@@ -51,7 +63,7 @@ class Folder(Source):
         while True:
             for path in self._settled():
                 yield from self._read(path)
-            pause()
+            self._idle()
             yield None
 
     def saved(self, bookmark: Bookmark) -> None:
@@ -84,7 +96,8 @@ class Folder(Source):
         return [path for path in sorted(self._path.iterdir()) if self._is_settled(path)]
 
     def _is_settled(self, path: Path) -> bool:
-        if path.name.startswith(".") or not fnmatch(path.name, self._pattern):
+        wanted = any(fnmatch(path.name, pattern) for pattern in self._patterns)
+        if path.name.startswith(".") or not wanted:
             return False
         try:
             found = path.stat()
@@ -99,7 +112,7 @@ class Folder(Source):
     def _read(self, path: Path, bookmark: Bookmark | None = None) -> Iterator[Item]:
         last, reason = 0, ""
         try:
-            with TextFile(path, bookmark) as text:
+            with open_file(path, bookmark, self._layout) as text:
                 for item in self._whole(text):
                     yield item
                     if isinstance(item, Bad):

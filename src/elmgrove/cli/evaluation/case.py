@@ -1,0 +1,129 @@
+"""A case to evaluate: which rows are learned, and which labelled ones are judged."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis
+from elmgrove.cli.lesson import Lesson
+from elmgrove.cli.options import note_window
+from elmgrove.cli.reading_options import read
+from elmgrove.detector import Detector, choose_window
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.reading import LAYOUT, Layout, Table
+from elmgrove.storage import load
+
+#: The share of a file that is learned where nothing else is.
+FIRST = 0.4
+# Fewer rows than this say nothing about what is normal.
+_LEAST = 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """A device, the rows that it and others learn (None: unknown), and those that are judged."""
+
+    member: Member
+    learned: Table | None
+    judged: Table
+    about: str
+
+
+def case_of(
+    data: Path, layout: Layout, state: Path | None, normal: Path | None, skip_bad: bool
+) -> Case:
+    """Reads what is judged, and learns what is to be learned, or takes a state that has."""
+    member = None if state is None else load(state, Member.from_bytes)
+    if member is None:
+        whole = read(data, None, layout, skip_bad)
+    else:
+        layout = layout.after(member.notes.get(LAYOUT, {}))
+        whole = read(data, member.detector.basis, layout, skip_bad)
+    if not len(whole.rows):
+        raise BadInput(f"{data}: no rows to judge")
+    cut = 0
+    if normal is not None:
+        # Which may have labels, and need not.
+        known = replace(layout, remembered=layout.remembered | {"label"})
+        learned: Table | None = _normal_rows(read(normal, whole, known, skip_bad), slice(None))
+        about = f"the rows of {normal.name}"
+    elif member is not None:
+        learned, about = None, ""
+    else:
+        cut = round(FIRST * len(whole.rows))
+        learned, whole = _normal_rows(whole, slice(0, cut)), _part(whole, slice(cut, None))
+        about = f"those labelled normal in the first {100 * FIRST:.0f} % of {data.name}"
+    assert whole.labels is not None, "it was read with its labels"
+    require_both(whole.labels, str(layout.label), cut > 0)
+    if member is not None:
+        return Case(member, learned, whole, f"{member.name} as it is in {state}")
+    assert learned is not None
+    return Case(_taught(data, learned), learned, whole, about)
+
+
+def require_both(labels: Array, label: str, cut: bool) -> None:
+    """Raises ``BadInput`` unless there are both labelled rows and others to tell them from."""
+    found = int(labels.sum())
+    if 0 < found < len(labels):
+        return
+    rest = f" after the first {100 * FIRST:.0f} %, which are learned," if cut else ""
+    which = "no row" if not found else "every row"
+    raise BadInput(
+        f"{label}: {which} of {len(labels)}{rest} is labelled anomalous; to tell rows apart there "
+        "must be both"
+    )
+
+
+def _taught(data: Path, learned: Table) -> Member:
+    """A new device that has learned these rows, as ``elmgrove learn`` does by default."""
+    if len(learned.rows) < _LEAST:
+        raise BadInput(
+            f"{len(learned.rows)} normal rows are too few to learn from: give a file of normal "
+            "rows (--normal), or a state (--state)"
+        )
+    rows = learned.rows[:]
+    choice = choose_window(rows)
+    note_window(choice)
+    basis = Basis.fitted(
+        rows,
+        learned.names,
+        categories=learned.categories,
+        scaling="standard",
+        window=choice.window,
+    )
+    detector = Detector.for_basis(basis)
+    Lesson(detector, learned, gate=False).take()
+    return Member(data.stem, detector)
+
+
+def _part(table: Table, part: slice) -> Table:
+    """Some rows of a table that follow each other."""
+    start, end, _ = part.indices(len(table.rows))
+    return replace(
+        table,
+        rows=table.rows[part],
+        lines=table.lines[part],
+        times=None if table.times is None else table.times[part],
+        labels=None if table.labels is None else table.labels[part],
+        gaps=[gap - start for gap in table.gaps if start < gap < end],
+    )
+
+
+def _normal_rows(table: Table, part: slice) -> Table:
+    """The rows of a part that are not labelled anomalous; where one is left out there is a gap."""
+    part_of = _part(table, part)
+    if part_of.labels is None or not part_of.labels.any():
+        return part_of
+    kept: Array = np.flatnonzero(~part_of.labels)
+    follows = np.diff(kept, prepend=-1) == 1
+    follows[np.isin(kept, part_of.gaps)] = False
+    return replace(
+        part_of,
+        rows=part_of.rows[:][kept],
+        lines=part_of.lines[kept],
+        times=None if part_of.times is None else part_of.times[kept],
+        labels=part_of.labels[kept],
+        gaps=[int(place) for place in np.flatnonzero(~follows) if place],
+    )

@@ -1,0 +1,191 @@
+"""A contest: rows that are learned, labelled rows that are judged, and what each method says."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+
+from elmgrove.adapters.rivals import HalfSpaceTrees, Mahalanobis, PyOD, Rival
+from elmgrove.algebra import Array
+from elmgrove.cli.evaluation.metrics import Found, Ranking, found_by, stretches_of
+from elmgrove.cli.options import tracked
+from elmgrove.detector import (
+    Course,
+    Prepared,
+    Spell,
+    Verdict,
+    course_of,
+    spells_of,
+    spells_told,
+)
+from elmgrove.federation import Member
+from elmgrove.reading import Table
+
+#: The name of the detector's own line, and of the one that goes on learning.
+OWN, LEARNING_ON = "Elmgrove", "Elmgrove, learning"
+# KNN compares with every row learned: it gets at most so many of them.
+_MOST_ROWS = 5000
+
+
+class Library(NamedTuple):
+    """A library to whose detectors one compares: its title, its module, and what installs it."""
+
+    title: str
+    module: str
+    extra: str
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is not installed."""
+        return find_spec(self.module) is None
+
+
+NUMPY = Library("NumPy", "numpy", "")
+PYOD, RIVER = Library("PyOD", "pyod", "evaluate"), Library("River", "river", "evaluate")
+#: The methods that a detector is compared with, by name: whose they are, and how one is made.
+RIVALS: dict[str, tuple[Library, Callable[[float], Rival]]] = {
+    "Mahalanobis": (NUMPY, Mahalanobis),
+    "HalfSpaceTrees": (RIVER, HalfSpaceTrees),
+    **{name: (PYOD, partial(PyOD, name)) for name in ("ECOD", "IForest", "KNN")},
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a method made of the rows that are judged, and how that compares with their labels."""
+
+    name: str
+    threshold: float
+    ranking: Ranking
+    recall: float
+    precision: float | None
+    false_alarms: float
+    found: Found
+
+
+class Contest:
+    """Judges the labelled rows of a table by a detector, and by others that learn the same rows.
+
+    Rows that complete no window are judged by nobody. Everybody's strange rows become events by
+    the detector's alarm rule, so that events and delays can be compared.
+    """
+
+    def __init__(self, member: Member, table: Table) -> None:
+        assert table.labels is not None, "a table that was read with its labels"
+        self._member, self._table = member, table
+        self._detector = detector = member.detector
+        self._prepared = Prepared(detector, table.rows, table.gaps)
+        #: The threshold: what counting has not shown yet is tried as it would be.
+        self.limit = detector.gate.limit()
+        whole = self._prepared.whole
+        #: The places that are judged, their labels, and the stretches of those.
+        self.places: Array = np.flatnonzero(whole)
+        self.labels: Array = self._prepared.any_of(table.labels)[whole]
+        gaps = np.searchsorted(self.places, self._prepared.gaps).tolist()
+        self.stretches = stretches_of(self.labels, sorted({*gaps} - {0, len(self.places)}))
+        self._times = None if table.times is None else table.times[self._prepared.last[whole]]
+
+    @property
+    def not_judged(self) -> int:
+        """The rows, or frames, that complete no window."""
+        return len(self._prepared.whole) - len(self.places)
+
+    @property
+    def rate(self) -> float:
+        """The share of normal rows that may be flagged, as the detector was told."""
+        return self._detector.gate.policy.rate or 0.01
+
+    @property
+    def window(self) -> int:
+        """The rows that the detector looks at together."""
+        return self._detector.basis.window
+
+    @property
+    def rule(self) -> str:
+        """The alarm rule, in words."""
+        rule = self._detector.events.rule
+        return f"{rule.k} of {rule.n} rows strange; it ends when {rule.calm} were calm"
+
+    @cached_property
+    def course(self) -> Course:
+        """What the detector says, to be drawn."""
+        table = self._table
+        return course_of(
+            self._detector,
+            table.rows,
+            table.times,
+            table.gaps,
+            lines=table.lines,
+            limit=self.limit,
+            name=self._member.name,
+        )
+
+    def own(self) -> Measured:
+        """Judges by the detector as it is, as ``elmgrove score`` does."""
+        flagged = self.course.anomalous[self.places]
+        return self._measured(OWN, self._prepared.scores[self.places], self.limit, flagged)
+
+    def learning_on(self) -> Measured:
+        """Judges by a copy of the detector that learns what it finds normal, as the agent does."""
+        detector = Member.from_bytes(self._member.to_bytes()).detector
+        verdicts = list[Verdict]()
+        for stretch in self._table.stretches:
+            detector.interrupt()
+            verdicts += detector.observe_many(self._table.rows[stretch])
+        chosen = [verdicts[place] for place in self.places.tolist()]
+        flagged = np.array([one.anomalous for one in chosen], bool)
+        scores = np.array([one.score for one in chosen])
+        events = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
+        return self._measured(LEARNING_ON, scores, detector.threshold, flagged, events)
+
+    def rivals(self, learned: Table) -> Iterator[Measured]:
+        """Lets others learn the rows that the detector learned, and judge the same ones.
+
+        Each gets plain rows; where the detector has windows, the same windows in a second try.
+        """
+        train = Prepared(self._detector, learned.rows, learned.gaps)
+        window, places = self._detector.basis.window, np.flatnonzero(train.whole)
+        tries = [(name, size) for name in RIVALS for size in sorted({1, window})]
+        there = [(name, size) for name, size in tries if not RIVALS[name][0].missing]
+        for name, size in tracked(there, "Comparing"):
+            if size == 1:
+                rows, judged = train.rows, self._prepared.rows[self.places]
+            else:
+                rows, judged = train.inputs(places), self._prepared.inputs(self.places)
+            title = name if size == 1 else f"{name} × {size}"
+            yield self._tried(title, RIVALS[name][1](self.rate), _thinned(name, rows), judged)
+
+    def _tried(self, name: str, rival: Rival, rows: Array, judged: Array) -> Measured:
+        rival.fit(rows)
+        scores = rival.score(judged)
+        return self._measured(name, scores, rival.threshold, ~(scores <= rival.threshold))
+
+    def _measured(
+        self,
+        name: str,
+        scores: Array,
+        limit: float,
+        flagged: Array,
+        told: Sequence[Spell] | None = None,
+    ) -> Measured:
+        """Compares with the labels; events are those told, or those that the rule makes."""
+        events = spells_of(flagged, self._detector.events.rule) if told is None else told
+        return Measured(
+            name,
+            limit,
+            Ranking(self.labels, scores),
+            float(flagged[self.labels].mean()),
+            float(self.labels[flagged].mean()) if flagged.any() else None,
+            float(flagged[~self.labels].mean()),
+            found_by(events, self.stretches, self._times),
+        )
+
+
+def _thinned(name: str, rows: Array) -> Array:
+    if name != "KNN" or len(rows) <= _MOST_ROWS:
+        return rows
+    evenly: Array = rows[np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(int)]
+    return evenly

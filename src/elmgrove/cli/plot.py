@@ -1,0 +1,236 @@
+"""``elmgrove plot``: draws scores, events and the sensors behind them, and what was expected."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from elmgrove.algebra import Array
+from elmgrove.cli.options import notes
+from elmgrove.cli.reading_options import SkipBad, read_for, with_layout
+from elmgrove.detector import (
+    TIME,
+    AlarmRule,
+    Cause,
+    Course,
+    Spell,
+    ToldSensors,
+    course_of,
+    course_of_state,
+    draw,
+    save_picture,
+    spells_of,
+    spells_told,
+    title,
+)
+from elmgrove.errors import BadFile, BadInput, require_extra
+from elmgrove.federation import Member
+from elmgrove.reading import STANDARD_INPUT, Layout
+from elmgrove.storage import load
+
+# What a verdict has at least, by the agent or by score.
+_FIELDS = {"score", "threshold", "anomalous", "causes"}
+_LINE = re.compile(r"\b(?:line|row) (\d+)$")
+
+
+@with_layout
+def plot(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A state (its last rows and those in quarantine), rows that --state judges, or "
+            "verdicts that the agent or elmgrove score wrote as JSON lines.",
+            exists=True,
+            dir_okay=False,
+            allow_dash=True,
+        ),
+    ],
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state", "-s", help="The state that judges the rows.", exists=True, dir_okay=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The picture; its ending is its format \\[default: FILE.png, like new.csv.png].",
+            dir_okay=False,
+        ),
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Open a window instead.")] = False,
+    event: Annotated[
+        int | None,
+        typer.Option(
+            help="Show the sensors around the event of this number \\[default: all rows of a short "
+            "file, of a long one what is around the worst event].",
+            min=1,
+        ),
+    ] = None,
+    sensors: Annotated[int, typer.Option(help="At most so many sensors.", min=1, max=20)] = 4,
+    skip_bad: SkipBad = False,
+    *,
+    layout: Layout,
+) -> None:
+    """Draw the score and its threshold over time, events, and the sensors that caused them.
+
+    A sensor is drawn with what was expected of it by all others. Nothing is learned.
+
+    Example: [bold]elmgrove plot new.csv --state fan-1.elm[/]
+    """
+    if show:
+        _require_screen()
+    course = _course(file, state, layout, skip_bad)
+    figure = draw(course, event=event, most=sensors, window=show)
+    if show:
+        notes.print(f"{title(course)}.")
+        require_extra("matplotlib.pyplot", "plot").show()
+    else:
+        path = out or Path("plot.png" if str(file) == STANDARD_INPUT else f"{file.name}.png")
+        save_picture(figure, path)
+        notes.print(f"{title(course)}. Wrote {path}.")
+
+
+def _course(file: Path, state: Path | None, layout: Layout, skip_bad: bool) -> Course:
+    if state is not None:
+        member = load(state, Member.from_bytes)
+        table = read_for(member, file, layout, skip_bad)
+        if not len(table.rows):
+            raise BadInput(f"{file}: no rows to draw")
+        return course_of(
+            member.detector,
+            table.rows,
+            table.times,
+            table.gaps,
+            lines=table.lines,
+            name=member.name,
+        )
+    if str(file) == STANDARD_INPUT:
+        raise BadInput("rows from standard input need the state that judges them (--state)")
+    if holds_verdicts(file):
+        return course_of_verdicts(file)
+    try:
+        member = load(file, Member.from_bytes)
+    except BadFile as error:
+        raise BadInput(
+            f"{file} is no state, and holds no verdicts: to draw rows, give the state that judges "
+            "them (--state)"
+        ) from error
+    return course_of_state(member.detector, member.name)
+
+
+def _require_screen() -> None:
+    """Raises ``BadInput`` where no window can be opened."""
+    if require_extra("matplotlib", "plot").get_backend().lower() == "agg":
+        raise BadInput("--show needs a screen, and matplotlib finds none: --out writes a file")
+
+
+# Verdicts that were written
+
+
+def holds_verdicts(path: Path) -> bool:
+    """Says whether the first line of a file is a verdict, as the agent or ``score`` writes it."""
+    with path.open("rb") as file:
+        first = file.readline(1 << 20)
+    try:
+        return _is_verdict(json.loads(first))
+    except ValueError:
+        return False
+
+
+def course_of_verdicts(path: Path) -> Course:
+    """Reads verdicts to be drawn; their sensors are those that were told as causes."""
+    told = list(_verdicts(path))
+    scores = np.array([math.inf if one["score"] is None else one["score"] for one in told])
+    # The agent writes null for what is infinite: it is as strange as can be.
+    highest = scores[np.isfinite(scores)].max(initial=0.0)
+    limits = [math.inf if one["threshold"] is None else one["threshold"] for one in told]
+    anomalous = np.array([bool(one["anomalous"]) for one in told])
+    causes = [[_cause(cause) for cause in one["causes"]] for one in told]
+    axis, where = _where(told)
+    return Course(
+        str(told[0].get("device", path.stem)),
+        "rows",
+        axis,
+        where,
+        np.minimum(scores, highest),
+        np.array(limits, np.float64),
+        anomalous,
+        _spells(told, anomalous),
+        ToldSensors(causes),
+        _gaps(axis, where),
+    )
+
+
+def _verdicts(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                found = json.loads(line)
+            except ValueError as error:
+                raise BadInput(f"{path}, line {number}: not a verdict ({error})") from error
+            if not _is_verdict(found):
+                raise BadInput(f"{path}, line {number}: not a verdict, as the lines before are")
+            yield found
+
+
+def _is_verdict(found: Any) -> bool:
+    return isinstance(found, dict) and found.keys() >= _FIELDS
+
+
+def _cause(fields: dict[str, Any]) -> Cause:
+    known: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in fields.items()
+    }
+    return Cause(**known)
+
+
+def _where(told: list[dict[str, Any]]) -> tuple[str, Array]:
+    """When each row was; else the line it stood in; else its number among the verdicts."""
+    times = [_seconds(one.get("time")) for one in told]
+    if not any(map(math.isnan, times)) and (np.diff(times) >= 0.0).all():
+        return TIME, np.array(times)
+    lines = [_line(one) for one in told]
+    if not any(map(math.isnan, lines)) and (np.diff(lines) > 0.0).all():
+        return "line", np.array(lines)
+    return "verdict", np.arange(1.0, len(told) + 1.0)
+
+
+def _seconds(time: Any) -> float:
+    if isinstance(time, int | float):
+        return float(time)
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _line(verdict: dict[str, Any]) -> float:
+    if "line" in verdict:
+        return float(verdict["line"])
+    found = _LINE.search(str(verdict.get("where", "")))
+    return math.nan if found is None else float(found[1])
+
+
+def _spells(told: list[dict[str, Any]], anomalous: Array) -> list[Spell]:
+    """The events that were told; of verdicts without them, those of the usual alarm rule."""
+    if "event" not in told[0]:
+        return spells_of(anomalous, AlarmRule())
+    return spells_told([one.get("event") for one in told], [bool(one.get("alarm")) for one in told])
+
+
+def _gaps(axis: str, where: Array) -> list[int]:
+    """Where verdicts are missing between two, as far as their lines tell."""
+    if axis != "line":
+        return []
+    return [int(place) for place in np.flatnonzero(np.diff(where) > 1.0) + 1]

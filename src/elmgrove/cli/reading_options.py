@@ -1,0 +1,142 @@
+"""The options that say how to read rows, the same for every command, and reading with them."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from elmgrove.algebra import Basis
+from elmgrove.cli.options import bar, notes
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.reading import LAYOUT, STANDARD_INPUT, Layout, Table, read_table
+
+#: What decides which columns are learned: a state has them already.
+COLUMN_OPTIONS = ("columns", "drop", "categories")
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="Rows: CSV or JSON lines (packed with gzip or not), .npy or Parquet; - for standard "
+        "input.",
+        exists=True,
+        dir_okay=False,
+        allow_dash=True,
+    ),
+]
+SkipBad = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad",
+        help="Leave out rows that can't be read, and say how many.",
+        rich_help_panel="Reading the rows",
+    ),
+]
+
+
+def _option(text: str, **more: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel="Reading the rows", **more)
+
+
+class _Options:
+    """The options, by the names of what they set in a layout."""
+
+    time: Annotated[
+        str | None,
+        _option(
+            "The column with the time of each row, or COLUMN=FORMAT (like %d.%m.%Y %H:%M) "
+            "\\[default: one that obviously is]."
+        ),
+    ]
+    columns: Annotated[list[str] | None, _option("Learn this column only (repeatable).")]
+    drop: Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
+    label: Annotated[
+        str | None, _option("The column that says which rows were anomalous; never learned.")
+    ]
+    delimiter: Annotated[
+        str | None, _option("What separates cells \\[default: as the first line has it].")
+    ]
+    decimal: Annotated[str, _option("The decimal sign: . or ,")]
+    encoding: Annotated[str, _option("Of the text: utf-8, utf-16, latin-1, cp1252, ...")]
+    missing: Annotated[
+        str, _option("A missing value: refuse the file, or hold the last value for a few rows.")
+    ]
+    hold_rows: Annotated[
+        int, _option("For how many rows a value is held; then rows are left out.", min=0)
+    ]
+    categories: Annotated[
+        list[str] | None,
+        _option("This column holds words, each of which becomes a column of 0 and 1 (repeatable)."),
+    ]
+
+
+def with_layout(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that say how to read rows; it takes them as one ``layout``."""
+    usual, hints = Layout(), get_type_hints(_Options, include_extras=True)
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=getattr(usual, name) or None,
+            annotation=of,
+        )
+        for name, of in hints.items()
+    ]
+    own = inspect.signature(command).parameters
+    before = [one for name, one in own.items() if name != "layout"]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        said = {name: given.pop(name) for name in hints}
+        command(**given, layout=Layout(**{name: v for name, v in said.items() if v is not None}))
+
+    run.__dict__["__signature__"] = inspect.Signature([*before, *options])
+    return run
+
+
+def read_for(member: Member, data: Path, layout: Layout, skip_bad: bool) -> Table:
+    """Reads the rows of a file for a member, as those were read that it was made with."""
+    remembered: Mapping[str, Any] = member.notes.get(LAYOUT, {})
+    return read(data, member.detector.basis, layout.after(remembered), skip_bad)
+
+
+def remember(member: Member, layout: Layout) -> None:
+    """Keeps with a new member how its rows were read."""
+    if layout.fields:
+        member.notes[LAYOUT] = layout.fields
+
+
+def read(data: Path, like: Basis | Table | None, layout: Layout, skip_bad: bool = False) -> Table:
+    """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
+
+    Notes what was left out, and what else there is to tell.
+    """
+    wanted, names, categories = None, None, None
+    if isinstance(like, Basis):
+        wanted, names, categories = like.columns, like.features, dict(like.categories)
+    elif like is not None:
+        wanted, names, categories = like.rows.shape[1], like.names, like.categories
+    standard = str(data) == STANDARD_INPUT
+    with bar() as progress:
+        total = None if standard else data.stat().st_size
+        task = progress.add_task(f"Reading {data.name}", total=total)
+        table = read_table(
+            data,
+            layout,
+            features=names,
+            categories=categories,
+            skip_bad=skip_bad,
+            progress=lambda done: progress.update(task, completed=done),
+        )
+    columns = table.rows.shape[1]
+    if wanted not in (None, columns):
+        raise BadInput(f"{data}: {columns} columns, where {wanted} were learned")
+    for note in table.notes:
+        notes.print(f"{note[0].upper()}{note[1:]}.")
+    if table.left_out:
+        first = f"The first: {table.skipped[0]}"
+        notes.print(f"Left out {table.left_out} bad rows. {first}")
+    return table

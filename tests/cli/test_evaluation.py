@@ -1,0 +1,219 @@
+"""``elmgrove evaluate``: what it learns, what it counts, beside whom, and what it refuses."""
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from elmgrove import Detector, Spectrum
+from elmgrove.adapters.rivals import Mahalanobis
+from elmgrove.cli.evaluation import contest
+from elmgrove.detector import Prepared
+from elmgrove.detector.windows import stacked
+from elmgrove.federation import Member
+from elmgrove.reading import Table
+from elmgrove.storage.disk import load
+from support.commands import Elmgrove, Ran
+from support.labelled import FAULTS, labelled, pump, write
+
+ROWS, LABELS = labelled()
+CUT = 640
+DATA = os.environ.get("ELMGROVE_DATA", "")
+
+
+@pytest.fixture(name="data")
+def data_fixture(elmgrove: Elmgrove) -> Path:
+    return write("pump.csv", ROWS, LABELS)
+
+
+def numbers(elmgrove: Elmgrove, *arguments: object) -> dict[str, Any]:
+    ran = elmgrove("evaluate", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_first_part_is_learned_without_what_is_labelled(elmgrove: Elmgrove, data: Path) -> None:
+    found = numbers(elmgrove, data, "--label", "anomaly", "--no-rivals")
+    # Windows of 10, of which the first is full at the tenth row of a stretch: there are two.
+    assert found["learned"] == CUT - LABELS[:CUT].sum() - 2 * 9
+    assert (found["rows"], found["labelled"]) == (len(ROWS) - CUT - 9, LABELS[CUT:].sum())
+    own, on = found["methods"]
+    assert own["auc"] > 0.98
+    assert on["auc"] > 0.98
+    assert own["touched"] == own["stretches"] == 3
+    assert all(delay < 20 for delay in own["delays"])
+    assert own["seconds"] == [60.0 * delay for delay in own["delays"]]
+
+
+def test_a_state_judges_all_rows_and_learns_none(elmgrove: Elmgrove, data: Path) -> None:
+    write("normal.csv", pump(2000, seed=3))
+    given = ("--state", "pump.elm", "--confidence", 0)
+    assert elmgrove("learn", "normal.csv", *given).code == 0
+    before = Path("pump.elm").read_bytes()
+    detector = load(Path("pump.elm"), Member.from_bytes).detector
+    scores = detector.score_many(ROWS)
+    found = numbers(elmgrove, data, "--label", "anomaly", "--state", "pump.elm")
+    [own, on] = found["methods"]
+    assert own["auc"] == pytest.approx(roc_auc_score(LABELS, scores))
+    assert own["average_precision"] == pytest.approx(average_precision_score(LABELS, scores))
+    flagged = scores > detector.threshold
+    assert own["recall"] == pytest.approx(flagged[LABELS].mean())
+    assert own["false_alarms"] == pytest.approx(flagged[~LABELS].mean())
+    assert own["precision"] == pytest.approx(LABELS[flagged].mean())
+    assert own["stretches"] == len(FAULTS)
+    detector.observe_many(ROWS)
+    assert on["threshold"] == pytest.approx(detector.threshold)
+    assert Path("pump.elm").read_bytes() == before
+    said = elmgrove("evaluate", data, "--label", "anomaly", "--state", "pump.elm").err
+    assert "Others are left out: they need the normal rows to learn (--normal)." in said
+
+
+def test_others_learn_the_same_rows_and_get_the_same_windows(
+    elmgrove: Elmgrove, data: Path
+) -> None:
+    ran = elmgrove("evaluate", data, "--label", "anomaly")
+    assert ran.code == 0
+    lines = [line.split("  ")[0].strip() for line in ran.out.splitlines()[2:]]
+    there = [name for name, (library, _) in contest.RIVALS.items() if not library.missing]
+    assert "Mahalanobis" in there
+    expected = [title for name in there for title in (name, f"{name} × 10")]
+    assert [line.split(" 0.")[0].split(" 1.")[0].strip() for line in lines] == [
+        "Elmgrove",
+        "Elmgrove, learning",
+        *expected,
+    ]
+    assert "thresholds are for the same 1 % of the rows that they learned; × 10:" in ran.err
+    table = write("table.csv", np.random.default_rng(0).permutation(ROWS), LABELS)
+    names = [one["method"] for one in numbers(elmgrove, table, "--label", "anomaly")["methods"]]
+    assert names[2:] == there, "no windows where the detector has none"
+
+
+@pytest.mark.parametrize("window", [1, 10])
+def test_a_rival_is_measured_on_the_rows_that_the_detector_judges(window: int) -> None:
+    learned = pump(900, seed=3)
+    detector = Detector.for_data(learned, window=window)
+    detector.learn_many(learned)
+    train, judged = Table(None, learned, np.arange(900)), Table(None, ROWS, np.arange(len(ROWS)))
+    judged.labels = LABELS
+    done = contest.Contest(Member("pump", detector), judged)
+    found = {one.name: one for one in done.rivals(train)}
+    rival = Mahalanobis(0.01)
+    rival.fit(stacked(learned, window))
+    scores = rival.score(stacked(ROWS, window))
+    title = "Mahalanobis" if window == 1 else "Mahalanobis × 10"
+    assert found[title].ranking.auc == pytest.approx(
+        roc_auc_score(LABELS[window - 1 :], scores), abs=1e-6
+    )
+    assert found[title].recall == pytest.approx(
+        (scores > rival.threshold)[LABELS[window - 1 :]].mean()
+    )
+
+
+def test_of_a_label_nothing_is_learned(elmgrove: Elmgrove, data: Path) -> None:
+    found = numbers(elmgrove, data, "--label", "anomaly", "--no-rivals")
+    # The same with labels that are words, elsewhere in the row.
+    lines = data.read_text().splitlines()
+    words = {"anomaly": "anomaly", "0": "normal", "1": "anomaly"}
+    moved = [line.rpartition(",") for line in lines]
+    Path("words.csv").write_text("\n".join(f"{words[m]},{rest}" for rest, _, m in moved))
+    assert numbers(elmgrove, "words.csv", "--label", "anomaly", "--no-rivals") == found
+
+
+def test_a_file_of_normal_rows_is_learned_as_a_whole(elmgrove: Elmgrove, data: Path) -> None:
+    write("normal.csv", pump(900, seed=3))
+    found = numbers(elmgrove, data, "--label", "anomaly", "--normal", "normal.csv", "--no-rivals")
+    assert (found["learned"], found["rows"]) == (900 - 9, len(ROWS) - 9)
+    # Labels that it has as well are heeded.
+    write("normal.csv", *labelled(900))
+    found = numbers(elmgrove, data, "--label", "anomaly", "--normal", "normal.csv", "--no-rivals")
+    assert found["learned"] == 880 - 2 * 9
+
+
+def test_the_picture_is_one(elmgrove: Elmgrove, data: Path) -> None:
+    ran = elmgrove("evaluate", data, "--label", "anomaly", "--no-rivals", "--picture", "p.png")
+    assert "Wrote p.png." in ran.err
+    seen = imread("p.png")
+    assert seen.shape[1] > 1000
+    assert seen.std() > 0.05
+
+
+def _numpy_alone(name: str) -> object:
+    return find_spec(name) if name == "numpy" else None
+
+
+def test_libraries_that_are_missing_are_said(
+    elmgrove: Elmgrove, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "find_spec", _numpy_alone)
+    ran = elmgrove("evaluate", data, "--label", "anomaly")
+    assert "PyOD is not installed: pip install 'elmgrove[evaluate]'" in ran.err
+    assert "River is not installed: pip install 'elmgrove[evaluate]'" in ran.err
+    assert "Mahalanobis" in ran.out
+    assert "ECOD" not in ran.out
+
+
+def refused(ran: Ran) -> str:
+    """The text of an error, which may follow notes about the file."""
+    assert (ran.code, ran.out) == (1, "")
+    last = ran.err.splitlines()[-1]
+    assert last.startswith("Error: ")
+    return last
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda rows: rows, "no column 'fault'"),
+        (lambda rows: rows[:1], "no rows"),
+        (lambda rows: [rows[0], *rows[291:311]], "8 normal rows are too few to learn from"),
+        (lambda rows: [rows[0], *(row[:-1] + "0" for row in rows[1:])], "no row of 960"),
+        (lambda rows: [rows[0], *(row[:-1] + "1" for row in rows[1:])], "every row of 960"),
+        (lambda rows: [rows[0], *rows[1:400], rows[400][:-1] + "maybe"], "'maybe' is no label"),
+    ],
+)
+def test_what_cant_be_evaluated_is_said(
+    elmgrove: Elmgrove, data: Path, change: Any, text: str
+) -> None:
+    data.write_text("\n".join(change(data.read_text().splitlines())) + "\n")
+    label = "fault" if "fault" in text else "anomaly"
+    assert text in refused(elmgrove("evaluate", data, "--label", label, "--no-rivals"))
+
+
+def test_the_label_of_a_frame_is_that_of_any_sample() -> None:
+    rows = np.random.default_rng(0).normal(size=(1024, 1))
+    detector = Detector.for_data(rows, spectrum=Spectrum.parsed("1000:64"))
+    detector.learn_many(rows)
+    prepared = Prepared(detector, rows, gaps=[500])
+    labels = np.zeros(1024, bool)
+    labels[[70, 510]] = True
+    found = prepared.any_of(labels)
+    step = 64 if len(prepared.rows) < 20 else 32
+    assert len(found) == len(prepared.scores) == len(prepared.rows)
+    assert found[: 3 * 64 // step].any()
+    assert found.sum() == sum(labels[last - 63 : last + 1].any() for last in prepared.last.tolist())
+
+
+@pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
+def test_a_server_of_smd_is_judged_as_the_benchmark_does(elmgrove: Elmgrove) -> None:
+    with np.load(Path(DATA) / "smd_servers.npz") as archive:
+        name = archive["machines"][0]
+        train, test, labels = (archive[f"{name}_{part}"] for part in ("train", "test", "label"))
+    train, test = train * 1e-4, test * 1e-4
+    names = ",".join(f"m{column}" for column in range(train.shape[1]))
+    np.savetxt("train.csv", train, "%.4f", ",", header=names, comments="")
+    both = np.column_stack([test, labels])
+    np.savetxt("test.csv", both, "%.4f", ",", header=f"{names},odd", comments="")
+    given = ("--label", "odd", "--normal", "train.csv", "--no-rivals")
+    [own, _] = numbers(elmgrove, "test.csv", *given)["methods"]
+    detector = Detector.for_data(train)
+    detector.learn_many(train)
+    scores = detector.score_many(test)[9:]
+    assert own["auc"] == pytest.approx(roc_auc_score(labels[9:], scores), abs=1e-6)

@@ -1,0 +1,114 @@
+"""``elmgrove plot``: of rows, of a state, and of verdicts that were written."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load, save
+from support.commands import Elmgrove, Ran
+from support.labelled import labelled, pump, write
+
+
+@pytest.fixture(name="pump")
+def pump_fixture(elmgrove: Elmgrove) -> Path:
+    """A state that learned 2,000 normal rows, and rows with four faults beside it."""
+    write("normal.csv", pump(2000, seed=3))
+    given = ("--state", "pump.elm", "--confidence", 0)
+    assert elmgrove("learn", "normal.csv", *given).code == 0
+    write("new.csv", labelled()[0])
+    return Path("pump.elm")
+
+
+def drawn(path: str) -> np.ndarray:
+    """A picture, which is not blank."""
+    seen = imread(path)
+    assert seen.shape[1] > 1000
+    assert seen.std() > 0.02
+    return np.asarray(seen)
+
+
+def test_rows_are_drawn_with_the_state_that_judges_them(elmgrove: Elmgrove, pump: Path) -> None:
+    before = pump.read_bytes()
+    ran = elmgrove("plot", "new.csv", "--state", pump)
+    assert ran.code == 0
+    assert "pump: 4 events in 1,600 rows, the worst at 2026-03-0" in ran.err
+    assert "Wrote new.csv.png." in ran.err
+    drawn("new.csv.png")
+    assert pump.read_bytes() == before, "nothing is learned"
+    whole = Path("new.csv.png").read_bytes()
+    assert elmgrove("plot", "new.csv", "--state", pump, "--event", 2, "--out", "two.png").code == 0
+    assert Path("two.png").read_bytes() != whole
+    assert elmgrove("plot", "new.csv", "--state", pump, "--sensors", 1, "-o", "one.png").code == 0
+    assert drawn("one.png").shape[0] < drawn("new.csv.png").shape[0]
+
+
+def test_a_state_is_drawn_with_what_it_remembers(elmgrove: Elmgrove, pump: Path) -> None:
+    ran = elmgrove("plot", pump)
+    assert "the last 512 rows it learned; nothing waits in quarantine. Wrote pump.elm.png." in (
+        ran.err
+    )
+    member = load(pump, Member.from_bytes)
+    member.detector.observe_many(labelled()[0])
+    save(pump, member)
+    ran = elmgrove("plot", pump, "--out", "state.svg")
+    assert f"{len(member.detector.quarantine)} strange ones that wait in quarantine" in ran.err
+    assert Path("state.svg").read_text().startswith("<?xml")
+
+
+def test_verdicts_of_the_agent_are_drawn(elmgrove: Elmgrove, pump: Path) -> None:
+    given = ("--source", "new.csv", "--state", pump, "--verdicts", "pump.jsonl")
+    assert elmgrove("device", "run", *given).code == 0
+    told = [json.loads(line) for line in Path("pump.jsonl").read_text().splitlines()]
+    events = {one["event"] for one in told} - {None}
+    ran = elmgrove("plot", "pump.jsonl")
+    assert ran.code == 0
+    assert f"{len(events)} events in 1,600 rows" in ran.err
+    drawn("pump.jsonl.png")
+
+
+def test_scores_that_were_written_are_drawn(elmgrove: Elmgrove, pump: Path) -> None:
+    ran = elmgrove("score", "new.csv", "--state", pump, "--format", "jsonl")
+    Path("scores.jsonl").write_text(ran.out)
+    said = elmgrove("plot", "scores.jsonl").err
+    assert "scores: 4 events in 1,600 rows, the worst at 2026-03-0" in said
+    drawn("scores.jsonl.png")
+
+
+def refused(ran: Ran) -> str:
+    """The text of an error, which may follow notes about the file."""
+    assert (ran.code, ran.out) == (1, "")
+    last = ran.err.splitlines()[-1]
+    assert last.startswith("Error: ")
+    return last
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (("plot", "new.csv"), "give the state that judges them (--state)"),
+        (
+            ("plot", "new.csv", "--state", "pump.elm", "--event", 9),
+            "no event 9, but 1 to 4",
+        ),
+        (("plot", "empty.csv", "--state", "pump.elm"), "no rows to draw"),
+        (("plot", "cut.jsonl"), "cut.jsonl, line 2: not a verdict"),
+        (("plot", "new.csv", "--state", "pump.elm", "-o", "a.txt"), "a.txt"),
+        (("plot", "new.csv", "--state", "pump.elm", "--show"), "--show needs a screen"),
+    ],
+)
+def test_what_cant_be_drawn_is_said(
+    elmgrove: Elmgrove,
+    pump: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[object, ...],
+    text: str,
+) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    Path("empty.csv").write_text("time,rpm,temp,volt,amp\n")
+    verdict = {"score": 1.0, "threshold": 3.0, "anomalous": False, "causes": []}
+    Path("cut.jsonl").write_text(json.dumps(verdict) + '\n{"score": 1.0, "thr')
+    assert text in refused(elmgrove(*command))

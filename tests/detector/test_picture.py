@@ -1,0 +1,307 @@
+"""What a picture shows: events as the detector tells them, sensors, and no peak lost."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from matplotlib.image import imread
+
+from elmgrove import AlarmRule, BadInput, Detector, FixedThreshold, MissingExtra, PatternRule
+from elmgrove.detector import (
+    TIME,
+    Cause,
+    Course,
+    ToldSensors,
+    course_of,
+    course_of_state,
+    draw,
+    save_picture,
+    spells_of,
+    spells_told,
+    title,
+)
+from elmgrove.detector.picture.thinning import thinned
+from support.labelled import NAMES, labelled, pump, times
+
+ROWS, LABELS = labelled()
+WARMER = np.array([0.0, 15.0, 0.0, 0.0])
+
+
+def taught(**settings: object) -> Detector:
+    learned = pd.DataFrame(pump(2000, seed=3), columns=NAMES)
+    detector = Detector.for_data(learned, **settings)
+    detector.learn_many(learned)
+    return detector
+
+
+@pytest.fixture(name="detector", scope="module")
+def detector_fixture() -> Detector:
+    return taught()
+
+
+# Events
+
+
+@given(
+    st.lists(st.booleans(), max_size=60),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(0, 12),
+)
+def test_events_are_those_that_a_stream_gives(
+    strange: list[bool], k: int, more: int, cooldown: int
+) -> None:
+    rule = AlarmRule(k, k + more, cooldown)
+    # A fixed threshold, so that rows are strange as stated whatever came before.
+    detector = Detector.for_data(
+        np.eye(2).repeat(5, axis=0), window=1, threshold=FixedThreshold(1e3), alarm=rule, warmup=0
+    )
+    detector.learn_many(np.eye(2).repeat(20, axis=0))
+    verdicts = detector.observe_many([[1e6, 0] if one else [1, 0] for one in strange] or [[1, 0]])
+    assert [one.anomalous for one in verdicts] == (strange or [False])
+    found = spells_of(np.array([one.anomalous for one in verdicts]), rule)
+    told = spells_told([one.event for one in verdicts], [one.alarm for one in verdicts])
+    # A stream names an event from its alarm on, and strange rows after its last one as well.
+    assert [one.told for one in found] == [one.told for one in told]
+    assert all(a.first <= a.told <= a.last <= b.last for a, b in zip(found, told, strict=True))
+    ended = [*detector.events.closed]
+    assert [(one.first + 1, one.last + 1) for one in found[: len(ended)]] == [
+        (one.begin, one.end) for one in ended
+    ]
+
+
+def test_a_course_says_what_scoring_says(detector: Detector) -> None:
+    course = course_of(detector, ROWS, times(len(ROWS)))
+    assert course.scores == pytest.approx(detector.score_many(ROWS))
+    assert np.array_equal(course.anomalous, course.scores > detector.threshold)
+    assert course.axis == TIME
+    touched = {
+        next(i for i, one in enumerate((300, 900, 1100, 1400)) if abs(one - s.first) < 60)
+        for s in course.spells
+    }
+    assert touched == {0, 1, 2, 3}, "all four faults are events"
+
+
+def test_rows_after_a_gap_complete_no_window() -> None:
+    detector = taught(window=5)
+    rows = np.vstack([ROWS[:50], ROWS[300:310], ROWS[500:520]])
+    rows[50:54] += 1e3
+    course = course_of(detector, rows, gaps=[50, 60])
+    whole = detector.score_many(rows[:50])
+    assert course.scores[:50] == pytest.approx(whole)
+    assert not course.anomalous[50:54].any()
+    assert course.gaps == [50, 60]
+    expected = course.sensors.expected("temp", np.arange(len(rows)))
+    unknown = np.isnan(expected.value)
+    assert unknown.nonzero()[0].tolist() == [0, 1, 2, 3, 50, 51, 52, 53, 60, 61, 62, 63]
+
+
+def test_times_that_go_back_are_no_axis(detector: Detector) -> None:
+    when = times(len(ROWS))
+    when[10] = when[5]
+    course = course_of(detector, ROWS, when, lines=range(2, len(ROWS) + 2))
+    assert (course.axis, course.where[0]) == ("line", 2.0)
+    assert course_of(detector, ROWS, when).axis == "row"
+
+
+# Sensors
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_what_was_expected_is_what_a_cause_says(window: int) -> None:
+    detector = taught(window=window)
+    course = course_of(detector, ROWS)
+    place = 1420
+    [causes] = course.sensors.causes([place])
+    assert [(c.feature, c.share) for c in causes] == [
+        (c.feature, c.share) for c in detector.blame_at(ROWS, place, 4)
+    ]
+    for one in causes:
+        value = course.sensors.expected(one.feature, np.array([place - one.ago])).value
+        if not one.ago:
+            assert value[0] == pytest.approx(one.expected)
+        seen = course.sensors.values(one.feature)
+        assert seen == pytest.approx(ROWS[:, NAMES.index(one.feature)])
+
+
+def test_nearly_all_normal_rows_are_in_the_band(detector: Detector) -> None:
+    course = course_of(detector, ROWS)
+    for column, name in enumerate(NAMES):
+        value, deviation = course.sensors.expected(name, np.arange(len(ROWS)))
+        off = np.abs(ROWS[:, column] - value) / deviation
+        assert (off[~LABELS] < 3.0).mean() > 0.98
+        assert off[~LABELS].std() > 0.5, "and not in one that is far too wide"
+
+
+@pytest.mark.parametrize("settings", [{"score": "loss"}, {"patterns": PatternRule(patterns=2)}])
+def test_other_models_say_what_they_expected(settings: dict[str, object]) -> None:
+    detector = taught(window=1, **settings)
+    course = course_of(detector, ROWS[:20])
+    [causes] = course.sensors.causes([7])
+    [first, *_] = causes
+    value, deviation = course.sensors.expected(first.feature, np.array([7]))
+    assert value[0] == pytest.approx(first.expected)
+    assert np.isnan(deviation[0]) == ("score" in settings)
+
+
+def test_of_verdicts_only_causes_are_known() -> None:
+    told = ToldSensors([[], [Cause("flow", 0.9, 3.0, 5.0)], [Cause("flow", 0.8, 2.0, 4.0, ago=2)]])
+    assert told.values("flow").tolist() == [2.0, 3.0, pytest.approx(np.nan, nan_ok=True)]
+    value, deviation = told.expected("flow", np.array([0, 1]))
+    assert value.tolist() == [4.0, 5.0]
+    assert np.isnan(deviation).all()
+
+
+# Few points, no peak lost
+
+
+@given(arrays(float, st.integers(1, 400), elements=st.floats(-9, 9)), st.integers(1, 20))
+def test_the_highest_and_lowest_are_drawn(values: np.ndarray, parts: int) -> None:
+    places = thinned(values, parts)
+    assert len(places) <= max(2 * parts + 2, 2)
+    assert values[places].max() == values.max()
+    assert values[places].min() == values.min()
+    assert {0, len(values) - 1} <= set(places.tolist())
+    assert (np.diff(places) > 0).all()
+
+
+# Words and pictures
+
+
+def test_the_title_says_what_is_to_be_seen(detector: Detector) -> None:
+    said = title(course_of(detector, ROWS, times(len(ROWS)), name="pump"))
+    assert said.startswith("pump: 4 events in 1,600 rows, the worst at 2026-03-0")
+    assert " was " in said
+    assert ", not " in said
+    calm = ROWS[detector.score_many(ROWS) < detector.threshold][:120]
+    quiet = title(course_of(detector, calm, name="pump"))
+    assert quiet.startswith("pump: nothing strange in 120 rows; the highest score is 0.")
+    odd = np.vstack([calm, ROWS[1420:1421]])
+    assert title(course_of(detector, odd)) == (
+        "1 of 121 rows is strange, too few together for an event"
+    )
+    warm = title(course_of(detector, ROWS[:120] + WARMER))
+    assert warm.startswith("120 of 120 rows are strange: another machine, or a new normal?")
+    assert title(course_of(detector, ROWS[300:301])).startswith("1 of 1 row")
+    fresh = Detector.for_data(ROWS)
+    fresh.learn_many(ROWS[:20])
+    assert "still learning" in title(course_of(fresh, ROWS[:50]))
+
+
+def test_a_state_shows_what_it_learned_and_what_waits() -> None:
+    detector = taught()
+    assert title(course_of_state(detector)).endswith("learned; nothing waits in quarantine")
+    detector.observe_many(ROWS)
+    course = course_of_state(detector, "pump")
+    waiting = len(detector.quarantine)
+    assert title(course) == (
+        f"pump: the last 512 rows it learned, and {waiting} strange ones that wait in quarantine"
+    )
+    assert np.median(course.scores[-waiting:]) > 2.0 * detector.threshold
+    with pytest.raises(BadInput, match="nothing to draw"):
+        course_of_state(Detector.for_data(ROWS))
+
+
+def _drawn(course: Course, path: Path, **how: int) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_picture(draw(course, **how), path)
+    return imread(path)
+
+
+@pytest.mark.parametrize(
+    ("count", "timed"), [(1, True), (1, False), (2, True), (50, False), (1600, True), (9000, True)]
+)
+def test_any_number_of_rows_is_drawn_without_a_warning(
+    tmp_path: Path, detector: Detector, count: int, timed: bool
+) -> None:
+    rows = np.resize(ROWS, (count, 4))
+    course = course_of(detector, rows, times(count) if timed else None, name="a $1 pump $2")
+    seen = _drawn(course, tmp_path / "picture.png")
+    assert seen.std() > 0.02, "not blank"
+
+
+def test_what_can_be_drawn_at_the_ends(tmp_path: Path, detector: Detector) -> None:
+    for name, rows in {
+        "equal": np.repeat(ROWS[:1], 40, axis=0),
+        "huge": ROWS[:40] * 1e6,
+        "all strange": ROWS[:40] + WARMER,
+    }.items():
+        _drawn(course_of(detector, rows), tmp_path / f"{name}.png")
+    _drawn(course_of_state(detector), tmp_path / "state.png")
+    one = Detector.for_data(pump(500)[:, :1])
+    one.learn_many(pump(500)[:, :1])
+    _drawn(course_of(one, ROWS[:, :1]), tmp_path / "one column.png")
+
+
+def test_names_that_the_font_lacks_are_no_warning(tmp_path: Path) -> None:
+    rows = pd.DataFrame(pump(300), columns=["回転数", "температура", "$x$", "_"])
+    detector = Detector.for_data(rows)
+    detector.learn_many(rows)
+    _drawn(course_of(detector, rows), tmp_path / "names.png")
+
+
+def test_an_event_that_is_not_there_is_refused(detector: Detector) -> None:
+    course = course_of(detector, ROWS)
+    draw(course, event=4)
+    with pytest.raises(BadInput, match="no event 5, but 1 to 4"):
+        draw(course, event=5)
+    with pytest.raises(BadInput, match="no event 1: nothing here is one"):
+        draw(course_of(detector, ROWS[:20]), event=1)
+
+
+def test_sensors_are_those_that_caused_the_event(detector: Detector) -> None:
+    figure = draw(course_of(detector, ROWS), event=2, most=1)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[1].startswith("volt: explains ")
+    assert len(figure.axes) == 2
+
+
+def test_a_long_course_shows_sensors_around_its_worst_event(detector: Detector) -> None:
+    rows = np.vstack([pump(4000, seed=5), ROWS[1380:1460], pump(1000, seed=6)])
+    figure = draw(course_of(detector, rows))
+    low, high = figure.axes[1].get_xlim()
+    assert 3800 < low < 4020 < 4060 < high < 4300
+    assert "around event" in figure.axes[-1].get_xlabel()
+    assert figure.axes[0].get_xlim()[1] > 5000
+
+
+def test_a_detector_draws_rows(tmp_path: Path, detector: Detector) -> None:
+    learned = detector.learned
+    index = pd.date_range("2026-03-01", periods=len(ROWS), freq="min")
+    frame = pd.DataFrame(ROWS, columns=NAMES, index=index)
+    figure = detector.plot(frame, tmp_path / "pump.png", name="pump")
+    assert imread(tmp_path / "pump.png").shape[1] > 1000
+    assert figure.axes[-1].get_xlabel() == TIME
+    assert detector.learned == learned
+    with pytest.raises(BadInput, match="no row"):
+        detector.plot(ROWS[:0], tmp_path / "none.png")
+    with pytest.raises(BadInput, match="nonsense"):
+        detector.plot(ROWS, tmp_path / "pump.nonsense")
+
+
+def test_a_figure_without_a_file_is_pyplots(
+    monkeypatch: pytest.MonkeyPatch, detector: Detector
+) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    figure = detector.plot(ROWS[:50])
+    assert figure.number in pyplot.get_fignums()
+    pyplot.close(figure)
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, detector: Detector
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra) as caught:
+        detector.plot(ROWS[:50], "never.png")
+    assert "pip install 'elmgrove[plot]'" in str(caught.value)
+    assert "pip install '.[plot]'" in str(caught.value)
