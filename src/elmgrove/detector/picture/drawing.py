@@ -29,7 +29,7 @@ from elmgrove.errors import BadInput, require_extra
 BAND = 3.0
 _WIDTH, _SCORE_HEIGHT, _SENSOR_HEIGHT = 11.0, 3.1, 1.45
 # A course of more rows than this shows its sensors around one event.
-_WHOLE = 2000
+_WHOLE = 1500
 # Rows shown before and after an event: so many times its length, and at least and at most so many.
 _AROUND, _LEAST, _MOST = 1.5, 60, 1000
 # Events whose peaks say which sensors to show; events that are numbered.
