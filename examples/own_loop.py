@@ -13,6 +13,6 @@ with connect(where, name, token=token or None, state=f"{name}.elm", threshold=ra
     for number, line in enumerate(sys.stdin, start=2):
         row = [float(cell) for cell in line.split(",")]
         verdict = device.detector.observe(row)
-        if verdict.alarm:
+        if verdict.anomalous:
             print(f"line {number} is strange: {device.detector.causes(verdict)[0].feature}")
     print(device.sync())  # as often as you like; the state is saved before anything leaves

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data_sets import DATA, real
 from elmgrove.algebra.fed_elms import weighted_mean
-from elmgrove.federation.sealed import unseal
+from elmgrove.storage import unseal
 from elmgrove_papers.data import har
 from elmgrove_papers.figure import Run
 from elmgrove_papers.ito2021 import costs

@@ -13,7 +13,18 @@ from support.fans import rows, write
 COMMAND = Path(sys.executable).parent / "elmgrove"
 
 
-COMMANDS = ["learn", "score", "share", "merge", "forget", "inspect", "demo", "federate", "serve"]
+COMMANDS = [
+    "learn",
+    "score",
+    "tune",
+    "share",
+    "merge",
+    "forget",
+    "inspect",
+    "demo",
+    "federate",
+    "serve",
+]
 COMMANDS += ["federation create", "fleet judge", "device run", "device pull", "device leave"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.peer_server import Listener
+from elmgrove.device.listening import Listener
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
@@ -71,7 +71,7 @@ def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
     try:
         listener.tell(other)
         pull = ("device", "pull", listener.url, "--state", "fan.elm")
-        assert "Unauthorized" in one_clear_line(elmgrove(*pull))
+        assert "A valid token is needed" in one_clear_line(elmgrove(*pull))
         ran = elmgrove(*pull, "--token", "sesame")
         assert (ran.code, ran.out) == (0, "")
         assert "fan now uses its own rows and those of pump." in ran.err
@@ -120,3 +120,14 @@ def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
     ):
         text = one_clear_line(elmgrove("device", "run", *state, "--verdicts", "", *words))
         assert complaint in text
+
+
+def test_the_help_of_run_is_in_groups(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("device", "run", "--help")
+    headings = [line.split("─ ")[1].split(" ─")[0] for line in ran.out.splitlines() if "╭─" in line]
+    assert headings[0] == "Options"
+    assert sorted(headings[1:]) == ["Alarms", "Device", "Fleet", "New device", "Source"]
+    below = ran.out.split("─ Alarms ─")[1].split("╰")[0]
+    for option in ("--rate", "--alarm-cooldown", "--webhook"):
+        assert option in below
+    assert "New device:" not in below

@@ -1,21 +1,24 @@
-"""Alarms follow from strange rows by a rule: k of the last n, then quiet for a while."""
+"""Alarms follow from strange rows by a rule: k of the last n."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, BadInput
-from elmgrove.detector.alarm import Alarm
+from elmgrove.detector.alarm import Alarm, Mark
 
 
 def alarms(rule: AlarmRule, strange: str) -> str:
     """Rows in, alarms out, both as drawings: # for yes, . for no."""
     alarm = Alarm(rule)
-    return "".join("#" if alarm.raised(row == "#") else "." for row in strange)
+    told = (row == "#" and alarm.raised(Mark(n, n)) for n, row in enumerate(strange))
+    return "".join("#" if raised else "." for raised in told)
 
 
-def test_by_default_each_strange_row_is_an_alarm() -> None:
-    assert alarms(AlarmRule(), "..#.##.") == "..#.##."
+def test_by_default_a_row_or_two_are_no_alarm_and_three_of_five_are() -> None:
+    assert alarms(AlarmRule(), "#....##....#..#") == "." * 15
+    assert alarms(AlarmRule(), "#.#.#.") == "....#."
+    assert alarms(AlarmRule(), "##...#") == "......"
 
 
 def test_k_strange_rows_of_the_last_n_are_needed() -> None:
@@ -29,34 +32,21 @@ def test_a_normal_row_never_raises_an_alarm_though_enough_came_before() -> None:
     assert alarms(AlarmRule(k=1, n=5), "#....") == "#...."
 
 
-def test_after_an_alarm_there_is_quiet_for_so_many_rows_strange_or_not() -> None:
-    rule = AlarmRule(cooldown=2)
-    assert alarms(rule, "#######") == "#..#..#"
-    assert alarms(rule, "#..####") == "#..#..#"
-    assert alarms(rule, "#.#.#..") == "#...#.."
+def test_the_first_of_the_rows_that_count_is_known() -> None:
+    alarm = Alarm(AlarmRule(k=2, n=4))
+    for row in (1, 8, 10):
+        alarm.raised(Mark(row, float(row)))
+    assert alarm.first == Mark(8, 8.0)
 
 
-def test_strange_rows_within_the_quiet_count_for_the_next_alarm() -> None:
-    assert alarms(AlarmRule(k=3, n=3, cooldown=2), "######") == "..#..#"
-
-
-def literal(rule: AlarmRule, strange: list[bool]) -> list[bool]:
-    """The rule as its docstring says it, looking back over the whole stream for each row."""
-    raised: list[bool] = []
+@given(st.integers(1, 4), st.integers(0, 3), st.lists(st.booleans()))
+def test_the_alarm_is_the_literal_rule(k: int, more: int, strange: list[bool]) -> None:
+    """As its docstring says it, looking back over the whole stream for each row."""
+    rule = AlarmRule(k, k + more)
+    alarm = Alarm(rule)
     for i, now in enumerate(strange):
         recent = strange[max(0, i - rule.n + 1) : i + 1]
-        quiet = rule.cooldown > 0 and any(raised[-rule.cooldown :])
-        raised.append(now and sum(recent) >= rule.k and not quiet)
-    return raised
-
-
-@given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 5), st.lists(st.booleans()))
-def test_the_alarm_is_the_literal_rule(
-    k: int, more: int, cooldown: int, strange: list[bool]
-) -> None:
-    rule = AlarmRule(k, k + more, cooldown)
-    alarm = Alarm(rule)
-    assert [alarm.raised(row) for row in strange] == literal(rule, strange)
+        assert not now or alarm.raised(Mark(i, i)) == (sum(recent) >= rule.k)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def packed_bytes(detector: Detector) -> object:
 
 
 def said(verdict: Verdict) -> tuple[object, ...]:
-    return verdict.anomalous, verdict.learned, verdict.alarm, verdict.state, verdict.promoted
+    told = (verdict.alarm, verdict.event)
+    return verdict.anomalous, verdict.learned, told, verdict.state, verdict.promoted
 
 
 def assert_go_on_alike(one: Detector, other: Detector, rows: np.ndarray, to: float = 1e-9) -> None:
@@ -113,9 +114,13 @@ def test_many_strays_means_many() -> None:
 def test_in_the_middle_of_a_cool_down() -> None:
     original = Detector(LAYER, **SETTINGS["alarm rule with a cool-down"])
     rows = iter(stream(1, 1000))
-    while not 0 < original.gate.alarm.quiet < 100:
+    while original.events.open is None:
         original.observe(next(rows))
+    for _ in range(20):
+        original.observe(next(rows))
+    assert original.events.open is not None
     restored = unpacked(original)
+    assert restored.events.open == original.events.open
     ahead = np.array(list(rows))[:350]
     assert_go_on_alike(original, restored, ahead)
     assert any(original.observe(row).alarm for row in strange_rows(1, 200))

@@ -47,7 +47,7 @@ def taught(rows: int = 300, **settings: Any) -> Detector:
 def state(detector: Detector) -> list[Any]:
     """All that a detector holds, as values that can be compared."""
     own, received = detector.evidence, detector.received
-    ring, quarantine, alarm = detector.gate.recent, detector.quarantine, detector.gate.alarm
+    ring, quarantine = detector.gate.recent, detector.quarantine
     sums = [
         ([array.tobytes() for array in e.arrays.values()], e.count) for e in (own, received) if e
     ]
@@ -59,7 +59,7 @@ def state(detector: Detector) -> list[Any]:
         [array.tobytes() for array in ring.arrays.values()],
         ring.ordered,
         (quarantine.rows().tobytes(), quarantine.run),
-        (list(alarm.recent), alarm.quiet),
+        detector.events.fields,
     ]
 
 
@@ -103,7 +103,8 @@ def test_the_alarm_rule_stands_between_strange_rows_and_alarms() -> None:
     detector = taught(600, alarm=AlarmRule(k=2, n=3, cooldown=2))
     verdicts = [detector.observe(GROSS) for _ in range(6)]
     assert all(verdict.anomalous for verdict in verdicts)
-    assert [verdict.alarm for verdict in verdicts] == [False, True, False, False, True, False]
+    assert [verdict.alarm for verdict in verdicts] == [False, True, False, False, False, False]
+    assert [verdict.event for verdict in verdicts] == [None, 1, 1, 1, 1, 1]
 
 
 def test_a_row_scores_the_higher_the_further_it_is_from_normal() -> None:
@@ -154,7 +155,7 @@ def test_it_watches_once_model_and_threshold_have_their_rows(
     assert detector.state == "watching"
     assert detector.rows_missing == 0
     assert math.isfinite(detector.threshold)
-    assert detector.observe(GROSS).alarm
+    assert [detector.observe(GROSS).alarm for _ in range(3)] == [False, False, True]
 
 
 def test_merged_rows_count_for_the_warmup_but_not_for_the_own_scores() -> None:

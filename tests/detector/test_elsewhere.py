@@ -5,13 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
+from elmgrove import AlarmRule, BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
 from elmgrove.algebra import Distance
 from elmgrove.detector import Other
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 
 ME, PEER, NOBODY = 0, 1, 2
+#: Each strange row is one to tell of, unless an event is open.
+EACH = AlarmRule(k=1, n=1)
 
 
 def watching(kind: int = ME, **settings: object) -> Detector:
@@ -52,17 +54,19 @@ def test_what_nobody_knows_is_anomalous() -> None:
 
 
 def test_an_excused_row_is_no_alarm_and_no_excuse_for_the_next() -> None:
-    me = watching()
+    me = watching(alarm=EACH)
     me.consult([other("fan-2", PEER)])
     middle = cloud(PEER, 1).mean(axis=0)
-    assert [me.observe(middle).alarm for _ in range(3)] == [False] * 3
+    excused = [me.observe(middle) for _ in range(9)]
+    assert [(one.alarm, one.event) for one in excused] == [(False, None)] * 9
+    assert me.events.open is None
     assert me.observe(cloud(NOBODY, 1).mean(axis=0)).alarm
 
 
 @pytest.mark.parametrize("taught", [True, False])
 def test_however_many_are_excused_a_fault_still_alarms_and_is_not_learned(taught: bool) -> None:
     """They are no sign of a change, which would have one alarm, or of too little learned."""
-    me = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
+    me = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0), alarm=EACH)
     if taught:
         me.learn_many(cloud(ME, 1))
     else:
@@ -77,7 +81,7 @@ def test_however_many_are_excused_a_fault_still_alarms_and_is_not_learned(taught
 
 
 def test_where_others_excuse_nothing_they_are_named_all_the_same() -> None:
-    me = watching()
+    me = watching(alarm=EACH)
     me.consult([other("fan-2", PEER)], excused=False)
     verdict = me.observe(cloud(PEER, 1).mean(axis=0))
     assert (verdict.strange, verdict.known, verdict.anomalous) == (True, ("fan-2",), True)

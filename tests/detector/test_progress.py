@@ -242,15 +242,20 @@ def test_a_change_that_stays_is_one_alarm_and_then_one_that_tells_of_it(seed: in
     found = states.index(CHANGING)
     assert found < 30
     assert states[found:] == [CHANGING] * (2400 - found)
-    alarms = [verdict.alarm for verdict in verdicts]
-    # Until it is found out each row is an alarm, by default; then none.
-    assert not any(alarms[found:])
-    assert alarms[found - 1]
+    # The third row opens an event, and when it is found out there is a question; then nothing.
+    alarms = [place for place, verdict in enumerate(verdicts) if verdict.alarm]
+    assert alarms == [2, found - 1]
+    assert {verdict.event for verdict in verdicts[2:]} == {1}
     # Back to normal: no alarms, and after a while it watches.
     after = [detector.observe(row) for row in normal(rng, 1500)]
     assert np.mean([verdict.anomalous for verdict in after]) < 0.05
     assert detector.state == WATCHING
-    assert detector.observe(np.array([0.0, 9.0, 0.0, 0.0])).alarm
+    assert detector.events.open is None
+    event = detector.events.closed[0]
+    assert event.changing
+    assert (event.begin, 2400 <= event.end < 2520, 2400 <= event.rows < 2410) == (1, True, True)
+    again = [detector.observe(np.array([0.0, 9.0, 0.0, 0.0])).alarm for _ in range(4)]
+    assert again == [False, False, True, False]
 
 
 def test_verdicts_carry_the_running_count() -> None:

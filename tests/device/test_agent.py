@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -147,19 +148,31 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
-    X = np.vstack([rows(1, 250), np.full((2, 6), 50.0), rows(2, 5), np.full((1, 6), -50.0)])
+    X = np.vstack([rows(1, 250), np.full((3, 6), 50.0), rows(2, 9), np.full((3, 6), -50.0)])
     write_rows(Path("fan.csv"), X)
     with webhook() as (url, heard):
-        soon = {"confidence": 0.0, "only": "alarms"}
-        started = device("fan", webhook=url, command="tee -a told.json", **soon)
+        soon = {"confidence": 0.0, "only": "events", "alarm_cooldown": 0}
+        started = device("fan", webhook=url, command="tee -a told.jsonl", **soon)
         assert started.end() == 0, started.log
-    strange = [f"fan.csv, line {number}" for number in (251, 252, 258)]
-    assert [one["where"] for one in heard if one["where"] in strange] == strange
-    assert verdicts(Path("fan.jsonl")) == heard
-    assert json.loads(f"[{Path('told.json').read_text().replace('}{', '},{')}]") == heard
+    told = [(one["kind"], one["number"], one["where"]) for one in heard]
+    assert told == [
+        ("opened", 1, "fan.csv, line 253"),
+        ("ended", 1, "fan.csv, line 258"),
+        ("opened", 2, "fan.csv, line 265"),
+    ]
+    assert verdicts(Path("fan.jsonl")) == verdicts(Path("told.jsonl")) == heard
     assert {one["device"] for one in heard} == {"fan"}
-    assert heard[-1]["alarm"]
-    assert heard[-1]["causes"]
+    first, ended, second = heard
+    assert set(first) == {
+        "device", "kind", "where", "number", "begin", "end", "peak", "peak_at", "threshold", "rows",
+        "changing", "causes", "text",
+    }  # fmt: skip
+    assert first["end"] is second["end"] is None
+    assert first["begin"] == ended["begin"] <= ended["end"] <= second["begin"]
+    assert datetime.fromisoformat(ended["end"]).utcoffset() == timedelta(0)
+    assert (first["rows"], ended["rows"]) == (3, 3)
+    assert list(first["causes"][0]) == ["feature", "share", "seen", "expected", "ago"]
+    assert ended["text"].startswith(f"event 1 ended: {ended['begin']} to {ended['end']}, 3 rows ")
 
 
 @pytest.mark.parametrize("only", ["all", "anomalies"])

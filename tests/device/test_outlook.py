@@ -24,14 +24,15 @@ def test_many_strange_rows_that_nobody_excuses_are_a_question(
         for _ in range(100):
             verdict = detector.observe(middle)
             assert (verdict.strange, verdict.known) == (True, ("fan-2",))
-            outlook.follow(verdict)
+            outlook.follow(verdict, detector.events.take_news())
             if detector.state == CHANGING:
                 break
-    [told] = caplog.messages
+    opened, asked, told = caplog.messages
+    assert opened.startswith("event 1 opened at row 1: 3 rows strange, peak ")
     number = told.removeprefix("changing: ").split()[0]
-    assert (
-        told == f"changing: {number} of the last {number} rows were strange; is this a new normal?"
-    )
+    assert asked.startswith(f"event 1 lasts, since row 1: {number} rows strange, peak ")
+    assert asked.endswith("; a new normal or a fault? accept or reject")
+    assert told == f"changing: {number} of the last {number} rows were strange"
 
 
 def test_who_knows_strange_rows_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Detector, FalseAlarmRate, HiddenLayer
+from elmgrove import AlarmRule, Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device import output
 from elmgrove.device.output import Verdicts, message
@@ -24,28 +24,29 @@ def detector() -> Detector:
     rows = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 4))
     soon = FalseAlarmRate(confidence=0.0)
     layer = HiddenLayer(inputs=4, units=2, seed=7)
-    detector = Detector(layer, features=["a", "b", "ä", "d"], threshold=soon)
+    each = AlarmRule(k=1, n=1, cooldown=0)
+    detector = Detector(layer, features=["a", "b", "ä", "d"], threshold=soon, alarm=each)
     detector.learn_many(rows)
     return detector
 
 
 def judged(detector: Detector, where: str, row: list[float]) -> tuple[Verdict, dict[str, Any]]:
-    verdict = detector.observe(row)
+    verdict = detector.observe(row, 1714573200.0)
     return verdict, message(where, verdict, detector.blame(row) if verdict.anomalous else [])
 
 
 def test_a_verdict_has_every_field(detector: Detector) -> None:
     verdict, told = judged(detector, "fan.csv, line 17", [0.0, 0.0, 50.0, 0.0])
     assert list(told) == [
-        "where", "score", "threshold", "state", "strange", "known", "anomalous", "learned",
-        "alarm", "promoted", "pattern", "flagged", "causes",
+        "where", "time", "score", "threshold", "state", "strange", "known", "anomalous", "learned",
+        "alarm", "event", "promoted", "pattern", "flagged", "causes",
     ]  # fmt: skip
-    assert told["where"] == "fan.csv, line 17"
+    assert (told["where"], told["time"]) == ("fan.csv, line 17", "2024-05-01T14:20:00Z")
     assert told["score"] == verdict.score > told["threshold"] == verdict.threshold
     assert told["state"] == "watching"
     assert (told["strange"], told["known"]) == (True, [])
     assert (told["anomalous"], told["learned"], told["alarm"]) == (True, False, True)
-    assert (told["promoted"], told["pattern"]) == (0, 0)
+    assert (told["promoted"], told["pattern"], told["event"]) == (0, 0, 1)
     assert told["flagged"] == {
         "rows": verdict.flagged.rows,
         "share": verdict.flagged.share,
@@ -81,10 +82,11 @@ def test_lines_are_there_at_once_and_appended(detector: Detector, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("only", "wanted"), [("all", 4), ("strange", 3), ("anomalies", 2), ("alarms", 1)]
+    ("only", "wanted"), [("all", 4), ("strange", 3), ("anomalies", 2), ("alarms", 1), ("events", 0)]
 )
 def test_only_what_is_wanted(only: Any, wanted: int, tmp_path: Path, detector: Detector) -> None:
     out = Verdicts(str(tmp_path / "out"), only)
+    detector.observe([0.0] * 4)
     strange = detector.observe([0.0, 0.0, 50.0, 0.0])
     normal = detector.observe([0.0] * 4)
     quiet = replace(strange, alarm=False)

@@ -6,6 +6,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Iterator
+from email.header import decode_header, make_header
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class Server(HTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.codes: list[int] = []
         self.told: list[Any] = []
+        self.headers: list[dict[str, str]] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
 
@@ -43,7 +45,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.may_answer.wait(PATIENCE)
-        self.server.told.append((self.headers["Content-Type"], self.path, json.loads(body)))
+        kind = self.headers["Content-Type"]
+        said = json.loads(body) if "json" in kind else body.decode()
+        self.server.told.append((kind, self.path, said))
+        self.server.headers.append(dict(self.headers))
         self.send_response(self.server.codes.pop(0) if self.server.codes else 204)
         self.end_headers()
 
@@ -83,7 +88,7 @@ def told(tmp_path: Path) -> list[Any]:
     return [json.loads(line) for line in (tmp_path / "told $HOME.jsonl").read_text().splitlines()]
 
 
-NOTE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n'); print('noise')"
+NOTE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read()); print('noise')"
 
 
 # A web address
@@ -189,6 +194,66 @@ def test_closing_gives_up_in_time_and_says_so(
     assert len(server.told) == 2
 
 
+# What different recipients take
+
+
+def news(kind: str, device: str = "pump") -> dict[str, Any]:
+    return {
+        "device": device,
+        "kind": kind,
+        "number": 3,
+        "text": "event 3 ended: flow <!channel> & 8.1 × threshold",
+    }
+
+
+def posted(server: Server, form: str, *messages: dict[str, Any], **settings: Any) -> None:
+    alarms = Alarms(Settings(webhook=server.url, webhook_format=form, **settings))
+    for message in messages:
+        alarms.raise_(message)
+    alarms.close(PATIENCE)
+
+
+def test_slack_gets_a_text_in_which_nothing_is_taken_for_its_own(server: Server) -> None:
+    posted(server, "slack", news("ended", "Lüfter"))
+    [(kind, _, message)] = server.told
+    assert kind == "application/json"
+    said = "Lüfter: event 3 ended: flow &lt;!channel&gt; &amp; 8.1 × threshold"
+    assert message == {"text": said}
+
+
+@pytest.mark.parametrize(
+    ("kind", "priority", "tag"),
+    [
+        ("opened", "high", "warning"),
+        ("changing", "default", "question"),
+        ("ended", "low", "white_check_mark"),
+    ],
+)
+def test_ntfy_gets_a_text_with_a_title_and_how_loud(
+    server: Server, kind: str, priority: str, tag: str
+) -> None:
+    posted(server, "ntfy", news(kind))
+    [(form, _, text)], [headers] = server.told, server.headers
+    assert (form, text) == ("text/plain; charset=utf-8", news(kind)["text"])
+    assert headers["Title"] == f"pump: event 3 {kind}"
+    assert (headers["Priority"], headers["Tags"]) == (priority, tag)
+
+
+def test_a_title_with_other_letters_is_encoded_as_headers_have_them(server: Server) -> None:
+    posted(server, "ntfy", news("opened", "Lüfter " + 40 * "ä"))
+    title = server.headers[0]["Title"]
+    assert title.isascii()
+    assert str(make_header(decode_header(title))) == f"Lüfter {40 * 'ä'}: event 3 opened"
+
+
+def test_an_end_is_told_unless_it_is_not_wanted(server: Server) -> None:
+    both = news("opened"), news("ended")
+    posted(server, "json", *both)
+    posted(server, "json", *both, alarm_end=False)
+    kinds = [message["kind"] for _, _, message in server.told]
+    assert kinds == ["opened", "ended", "opened"]
+
+
 # A command
 
 
@@ -202,6 +267,16 @@ def test_a_command_gets_each_alarm_on_its_standard_input(
     assert told(tmp_path) == [{"where": "Lüfter", "n": 1}, {"n": 2}]
     assert warnings(caplog) == []
     assert capfd.readouterr().out == ""
+
+
+def test_tee_appends_one_object_a_line(tmp_path: Path) -> None:
+    """As newcomers try it."""
+    alarms = Alarms(Settings(command=f"tee -a {shlex.quote(str(tmp_path / 'log'))}"))
+    for n in range(3):
+        alarms.raise_({"where": "Lüfter", "n": n})
+    alarms.close(PATIENCE)
+    text = (tmp_path / "log").read_text(encoding="utf-8")
+    assert text == "".join(f'{{"where": "Lüfter", "n": {n}}}\n' for n in range(3))
 
 
 def test_a_command_that_fails_is_logged_with_its_complaint(

@@ -24,13 +24,18 @@ from support.agents import flags
 NAMES = [one.name for one in fields(Settings)]
 #: What to say in the file, in the environment and by flag; values that not every text will do for.
 CHOICES: dict[str, tuple[Any, Any, Any]] = {
-    "only": ("anomalies", "alarms", "all"),
+    "only": ("anomalies", "alarms", "events"),
+    "webhook_format": ("slack", "ntfy", "json"),
     "patterns": ("auto", "3", "2"),
     "window": ("7", "auto", "1"),
     "alarm": ("strange", "merged", "unknown"),
     "score": ("loss", "distance", "loss"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),
+    "delimiter": (";", "|", "\t"),
+    "decimal": (",", ".", ","),
+    "encoding": ("latin-1", "utf-16", "cp1252"),
+    "missing": ("hold", "refuse", "hold"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
 }
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {
@@ -140,7 +145,7 @@ def test_all_settings_are_listed_with_their_variables(
         ("save_seconds = 'often'", "save_seconds = 'often' is not of type float"),
         ("source = x.csv", "device.toml: "),
         ("source = 'a'\nsource = 'b'", "device.toml: "),
-        ("only = 'some'", "only: all, strange, anomalies or alarms, not 'some'"),
+        ("only = 'some'", "only: all, strange, anomalies, alarms or events, not 'some'"),
         ("save_rows = 0", "save_rows must be above 0"),
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput
 from elmgrove.device.sources import Bad, Reading, Source, base, folder, lines, open_source
+from elmgrove.reading import Layout
 
 Items = Iterator[Any]
 
@@ -27,7 +28,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(path: Path, **options: Any) -> Source:
-    return open_source(str(path), **{"follow": False, **options})
+    """A source; ``drop`` is part of the layout."""
+    layout = Layout(drop=options.pop("drop", ()))
+    return open_source(str(path), **{"follow": False, "layout": layout, **options})
 
 
 def now(items: Items) -> list[Any]:
@@ -46,8 +49,10 @@ def rows(items: list[Any]) -> list[list[float]]:
     return [item.row for item in items if isinstance(item, Reading)]
 
 
-def bad(items: list[Any]) -> list[tuple[str, str]]:
-    return [tuple(item) for item in items if isinstance(item, Bad)]
+def bad(items: list[Any], *, whole: bool = False) -> list[tuple[str, str]]:
+    """The bad rows, or the files that were refused as a whole."""
+    found = [item for item in items if isinstance(item, Bad) and item.whole == whole]
+    return [(item.where, item.reason) for item in found]
 
 
 def saved(bookmark: Any) -> Any:
@@ -488,9 +493,7 @@ def test_nothing_in_done_is_overwritten(inbox: Path) -> None:
     assert (inbox / "done" / "a.b.2.csv").read_text() == "2,2\n"
 
 
-def test_what_can_not_be_read_goes_to_bad_with_a_warning(
-    inbox: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_can_not_be_read_goes_to_bad_and_is_told(inbox: Path) -> None:
     drop(inbox / "1.csv", "a,b\n1,2\n")
     drop(inbox / "2.csv", b"\xff\xfe\x00")
     drop(inbox / "3.csv", "a,c\n1,2\n")
@@ -503,10 +506,13 @@ def test_what_can_not_be_read_goes_to_bad_with_a_warning(
     assert len(bad(found)) == 3
     assert names(inbox / "bad") == ["2.csv", "3.csv", "4.csv"]
     assert names(inbox / "done") == ["6.csv"]
-    reasons = ("not text in UTF-8", "no column 'b'", "not one good row")
-    for warning, reason in zip(warned(caplog), reasons, strict=True):
-        assert reason in warning
-        assert str(inbox / "bad") in warning
+    reasons = ("not text in UTF-8", "no column 'b'", "not one good row: expected 2 columns, got 1")
+    for number, (refused, reason) in enumerate(
+        zip(bad(found, whole=True), reasons, strict=True), 2
+    ):
+        assert refused[0] == str(inbox / f"{number}.csv")
+        assert reason in refused[1]
+        assert refused[1].endswith(f"; moved to {inbox / 'bad' / f'{number}.csv'}")
     read.saved(found[-1].bookmark)
     assert names(inbox / "done") == ["1.csv", "5.csv", "6.csv"]
 

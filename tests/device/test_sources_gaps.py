@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from elmgrove.device.sources import Reading, Source, base, open_source
+from elmgrove.reading import Layout
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, **options: Any) -> Source:
-    return open_source(str(path), **{"follow": False, **options})
+    """A source; ``drop`` is part of the layout."""
+    layout = Layout(drop=options.pop("drop", ()))
+    return open_source(str(path), **{"follow": False, "layout": layout, **options})
 
 
 def now(items: Iterator[Any]) -> list[Reading]:

@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
-from elmgrove.device.peer_server import Listener
+from elmgrove.device.listening import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.peers import PeerSession
@@ -94,7 +94,10 @@ def test_nobody_there_is_unreachable() -> None:
 
 
 def test_a_wrong_token_is_told() -> None:
-    with listening("sesame") as listener, pytest.raises(Unreachable, match="Unauthorized"):
+    with (
+        listening("sesame") as listener,
+        pytest.raises(Unreachable, match="A valid token is needed"),
+    ):
         sync(PeerSession(member("fan", 1), [listener.url], token="guess"))
 
 

@@ -21,7 +21,7 @@ from elmgrove.federation import (
     unbundle,
 )
 from elmgrove.federation.entries import DEPARTURE_FORMAT, EVIDENCE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
+from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 
 # What the golden files of evidence hold, in full. All sums are exact in binary, so they are

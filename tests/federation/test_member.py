@@ -20,6 +20,7 @@ from elmgrove import (
     Scaling,
 )
 from elmgrove.algebra import Moments
+from elmgrove.detector import STATE_FORMAT
 from elmgrove.federation import (
     Contribution,
     Departure,
@@ -28,8 +29,7 @@ from elmgrove.federation import (
     Merged,
     least_new_rows,
 )
-from elmgrove.federation.member import STATE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
+from elmgrove.storage.sealed import seal, unseal
 
 LAYER = HiddenLayer(inputs=5, units=3, activation="sigmoid", seed=4)
 NAMES = ["fan-1", "fan-2", "fan-3"]

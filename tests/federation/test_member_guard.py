@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.federation import Charter, Contribution, Member, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT
-from elmgrove.federation.sealed import unseal
+from elmgrove.storage.sealed import unseal
 
 CHARTER = Charter("fans", Basis(HiddenLayer(64, 32, activation="tanh", seed=3), 64))
 LEAST = least_new_rows(CHARTER.basis)

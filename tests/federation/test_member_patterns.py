@@ -18,7 +18,7 @@ from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
+from elmgrove.storage.sealed import seal, unseal
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST
 from support.fleet_machine import NAMES, Device, FleetOnMemory

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile
+from elmgrove.detector import STATE_FORMAT
 from elmgrove.federation import Contribution, Member
-from elmgrove.federation.member import STATE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
+from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 
 # The golden files: tests/golden/state-2.elm and state-2-loss.elm hold exactly this. All sums are

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSystem
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, first_model, trained
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.federation.sealed import seal, unseal
 from elmgrove.rounds.classifier import CompactClassifier
 from elmgrove.rounds.compact import CompactModel, Quantized
+from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=6, units=10, activation="relu", weights="binary", seed=2)

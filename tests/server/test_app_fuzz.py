@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from elmgrove.federation.entries import EVIDENCE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server.routes import OFFERS
+from elmgrove.storage.sealed import seal, unseal
 from support.serving import ADMIN, Federation, Server, charter, contents, said
 
 THREADS = 4

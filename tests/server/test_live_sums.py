@@ -14,9 +14,9 @@ import pytest
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Departure, Merged, address_of, unbundle
 from elmgrove.federation.entries import EVIDENCE_FORMAT
-from elmgrove.federation.sealed import seal, unseal
 from elmgrove.server import live
 from elmgrove.server.store import store as store_module
+from elmgrove.storage.sealed import seal, unseal
 from support.serving import (
     ADMIN,
     LAYER,

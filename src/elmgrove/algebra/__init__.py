@@ -48,6 +48,7 @@ from elmgrove.algebra.rows import Array, Rows, RowStore
 from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
 from elmgrove.algebra.similarity import Step, groups, join
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
+from elmgrove.algebra.stream import require_forgetting
 from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
@@ -110,6 +111,7 @@ __all__ = [
     "pack_evidence",
     "pack_part",
     "pack_parts",
+    "require_forgetting",
     "require_ridge",
     "rows_lent",
     "suggested_units",

@@ -188,17 +188,22 @@ class Evidence:
         loosely, since after several differences it is the rounding of the largest whole.
         """
         other.require_admissible("the evidence to take out is not admissible")
-        rest = self - other
-        verdict = rest.admissible(float(np.sqrt(self.resolution)), self)
+        return (self - other).left_of(self)
+
+    def left_of(self, whole: "Evidence") -> "Evidence":
+        """Gives what is left of a whole without what its rounding makes impossible.
+
+        ``NotAdmissible`` unless it can be: the sums of some of the rows behind the whole.
+        """
+        verdict = self.admissible(float(np.sqrt(self.resolution)), whole)
         if not verdict:
             raise NotAdmissible(f"what would be left was never learned here: {verdict.reason}")
-        if rest.count <= 1e-9 * self.count:
+        if self.count <= 1e-9 * whole.count:
             # No rows are left, so what is left is rounding.
-            return self.weighted(0.0)
-        return rest._left_of(self)
+            return whole.weighted(0.0)
+        return self._mended(whole)
 
-    def _left_of(self, whole: "Evidence") -> "Evidence":
-        """Gives this difference without what the rounding of the whole makes impossible."""
+    def _mended(self, whole: "Evidence") -> "Evidence":
         return replace(self, energy=max(self.energy, 0.0))
 
     def admissible(

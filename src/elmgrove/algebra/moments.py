@@ -188,7 +188,7 @@ class Moments(Evidence):
         """The largest value that any of the sums can have."""
         return max(float(np.abs(array).max()) for array in (*self.arrays.values(), self.centre))
 
-    def _left_of(self, whole: Evidence) -> Self:
+    def _mended(self, whole: Evidence) -> Self:
         return self._steadied(self.aligned(whole).e)
 
     def _steadied(self, size: Array) -> Self:

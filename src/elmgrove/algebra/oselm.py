@@ -11,7 +11,7 @@ from elmgrove.algebra.cholesky import mirrored, require_ridge
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.rows import Array, Rows
-from elmgrove.algebra.stream import Inverse, Sums
+from elmgrove.algebra.stream import Inverse, Sums, require_forgetting
 from elmgrove.errors import BadInput
 
 # Rows a product: large enough for BLAS to run at full speed, small enough for its caches.
@@ -100,10 +100,7 @@ class OSELM(Network):
         if (self.basis.layer, self.basis.outputs) != (layer, outputs):
             raise BadInput("layer and outputs differ from those of the basis")
         require_ridge(ridge)
-        if not 0.0 < forgetting <= 1.0:
-            raise BadInput(
-                f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}"
-            )
+        require_forgetting(forgetting)
         self.ridge, self.forgetting = float(ridge), float(forgetting)
         self._sums = Sums(self.basis, self.forgetting, self.dtype)
         self._inverse = Inverse(self._sums, self.ridge)

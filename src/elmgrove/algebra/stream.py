@@ -13,7 +13,7 @@ from elmgrove.algebra.blas import Blas
 from elmgrove.algebra.cholesky import epsilon, mirrored, regularized, visible
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
-from elmgrove.errors import SingularSystem
+from elmgrove.errors import BadInput, SingularSystem
 
 # Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
 _WAITING = 16
@@ -23,6 +23,12 @@ _REFINEMENTS = 8
 _PATIENCE = (16.0, 0.5)
 # The residual that rounding leaves at any rate, in machine epsilons.
 _ROUNDING = 4.0
+
+
+def require_forgetting(forgetting: float) -> None:
+    """Raises ``BadInput`` unless a row can keep this weight with each later one."""
+    if not 0.0 < forgetting <= 1.0:
+        raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
 
 
 class Sums:

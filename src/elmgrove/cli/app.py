@@ -18,12 +18,16 @@ from elmgrove.errors import ElmgroveError, MissingExtra
 COMMANDS = {
     "learn": "elmgrove.cli.learn:learn",
     "score": "elmgrove.cli.score:score",
+    "tune": "elmgrove.cli.tune:tune",
     "evaluate": "elmgrove.cli.evaluation:evaluate",
     "plot": "elmgrove.cli.plot:plot",
     "share": "elmgrove.cli.exchange:share",
     "merge": "elmgrove.cli.exchange:merge",
     "forget": "elmgrove.cli.exchange:forget",
     "status": "elmgrove.cli.status:status",
+    "quarantine": "elmgrove.cli.quarantine:quarantine",
+    "accept": "elmgrove.cli.feedback:accept",
+    "reject": "elmgrove.cli.feedback:reject",
     "inspect": "elmgrove.cli.inspect:inspect",
     "demo": "elmgrove.cli.demo:demo",
     "federate": "elmgrove.cli.federate:federate",
@@ -48,8 +52,21 @@ class OnDemand(TyperGroup):
         """Gives the names of all commands, in the order of the help."""
         return [*COMMANDS, *_plug_ins()]
 
+    # Whether a shell wants names alone.
+    _naming = False
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Completes the name of a command, and loads none for that."""
+        self._naming = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._naming = False
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Loads a command; None if there is none of this name."""
+        if self._naming:
+            return _command(cmd_name, lambda: None)
         if cmd_name in COMMANDS:
             module, _, attribute = COMMANDS[cmd_name].partition(":")
             return _command(cmd_name, getattr(import_module(module), attribute))
@@ -116,7 +133,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 bad data or files (nothing was changed), 2 wrong usage, "
     "3 anomalies found (with score --check).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

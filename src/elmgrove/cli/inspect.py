@@ -10,14 +10,8 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.cli.status import flagged, what_others_are
-from elmgrove.federation import (
-    EVIDENCE_FORMAT,
-    STATE_FORMAT,
-    Contribution,
-    Member,
-    borrowed_by,
-    format_of,
-)
+from elmgrove.device import status_of
+from elmgrove.federation import EVIDENCE_FORMAT, STATE_FORMAT, Contribution, Member, borrowed_by
 from elmgrove.rounds import (
     CLASSIFIER_FORMAT,
     COMPACT_FORMAT,
@@ -25,7 +19,7 @@ from elmgrove.rounds import (
     CompactClassifier,
     CompactModel,
 )
-from elmgrove.storage import load
+from elmgrove.storage import format_of, load
 
 #: What a file of Elmgrove's may hold.
 Content = Member | Contribution | CompactModel | CompactClassifier
@@ -77,7 +71,7 @@ def _facts(held: Content) -> dict[str, Any]:
 
 
 def _member_facts(member: Member) -> dict[str, Any]:
-    detector = member.detector
+    detector, found = member.detector, status_of(member)
     return {
         "holds": "a device's state",
         "name": member.name,
@@ -85,10 +79,10 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "rows missing": detector.rows_missing,
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
-        "flagged": flagged(detector),
+        "flagged": flagged(found),
         "alarm": member.policy,
         "received from": {held.origin: _rows(held) for held in member.ledger},
-        "others": what_others_are(member),
+        "others": what_others_are(found),
         "borrows": str(borrowed_by(member)),
         "rows published": 0 if member.published is None else member.published.learned,
         "recent rows kept": len(detector.gate.recent),

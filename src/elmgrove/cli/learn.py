@@ -49,6 +49,8 @@ from elmgrove.detector import (
     Flagged,
     MeanSigma,
     Threshold,
+    errors_in_words,
+    smallest_errors,
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation import UNKNOWN, Member
@@ -253,6 +255,9 @@ def _report(member: Member, lesson: Lesson) -> None:
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
     if lesson.seen.rows:
         notes.print(_finding(lesson.seen, detector))
+    told = errors_in_words(smallest_errors(detector))
+    if told:
+        notes.print(told)
 
 
 def _was_changing(seen: Flagged, detector: Detector) -> bool:

@@ -12,10 +12,8 @@ from elmgrove.algebra import Basis
 from elmgrove.cli.options import bar, notes
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.reading import STANDARD_INPUT, Layout, Table, read_table
+from elmgrove.reading import LAYOUT, STANDARD_INPUT, Layout, Table, read_table
 
-#: The member's note that says how the rows were read that made it.
-LAYOUT = "layout"
 #: What decides which columns are learned: a state has them already.
 COLUMN_OPTIONS = ("columns", "drop", "categories")
 

@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from elmgrove.algebra import Array
 from elmgrove.cli.options import SavedState, notes, tracked
 from elmgrove.cli.reading_options import Data, SkipBad, read_for, with_layout
-from elmgrove.detector import Cause, Detector
+from elmgrove.detector import Cause, Detector, Drift, drift_in
 from elmgrove.federation import Member
 from elmgrove.reading import Layout, Table, time_told
 from elmgrove.storage import load
@@ -98,6 +98,8 @@ def score(
         excused = int(judged.strange.sum()) - found
         known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
+        if judged.drift is not None:
+            notes.print(f"Drift: {judged.drift}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
@@ -154,6 +156,28 @@ class Judged:
             begin = self._starts[place]
             self.scores[begin + first : begin + end] = self._detector.score_many(rows)[lead:]
             self._whole[begin : begin + before] &= first > 0
+
+    @property
+    def drift(self) -> Drift | None:
+        """The longest lasting change within a stretch; None if there is none."""
+        found = [self._drift_in(number) for number in range(len(self._stretches))]
+        return max(filter(None, found), key=lambda drift: drift.rows, default=None)
+
+    def _drift_in(self, number: int) -> Drift | None:
+        stretch, start = self._stretches[number], self._starts[number]
+        basis = self._detector.basis
+        place = slice(start, start + basis.frames_in(len(stretch)))
+
+        def line(row: int) -> str:
+            return (
+                f"from line {self._table.lines[stretch.start + basis.span(row, row + 1).start]} on"
+            )
+
+        def prepared(begin: int, end: int) -> Array:
+            return self._detector.preparation.many(stretch[basis.span(begin, end)])
+
+        scores, strange = self.scores[place], self.strange[place]
+        return drift_in(self._detector, scores, strange, prepared, place=line)
 
     def worst(self, number: int) -> list[int]:
         """Finds the places of the strangest rows; those that are not judged come last."""

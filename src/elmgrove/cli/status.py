@@ -1,106 +1,140 @@
-"""``elmgrove status``: how a device is doing, in a few lines."""
+"""``elmgrove status``: how a device is doing, in one screen."""
 
 import json
-import math
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.cli.moments import shown
 from elmgrove.cli.options import percent
-from elmgrove.detector import LEARNING, Detector
-from elmgrove.federation import MERGED, UNKNOWN, Member, borrowed_by
-from elmgrove.storage import load
+from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
+from elmgrove.detector import LEARNING
+from elmgrove.federation import MERGED, UNKNOWN, Borrowing
+
+Fields = Mapping[str, Any]
 
 
 def status(
-    state: Annotated[
-        Path, typer.Argument(help="A device's state.", exists=True, dir_okay=False, metavar="STATE")
-    ],
+    state: StateOrAgent = None,
+    agent: AgentUrl = None,
+    token: ControlToken = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Show how a device is doing: what it learned, whether it watches, and what others are to it.
 
+    Of a device whose agent is running it is what holds now, else what was saved last.
+
     Example: [bold]elmgrove status fan-1.elm[/]
     """
-    member = load(state, Member.from_bytes)
+    found, live = Device(state, agent, token).ask("status")
     if as_json:
-        Console().print_json(json.dumps(_numbers(member)))
+        Console().print_json(json.dumps({**found, "live": live}))
         return
-    lines = {
-        "learned": f"{member.detector.learned:,} {member.detector.basis.counted}",
-        "state": _state(member.detector),
-        "strange": flagged(member.detector),
-        "waiting": f"{len(member.detector.quarantine):,} strange rows in quarantine",
-        "others": what_others_are(member),
-        "borrows": str(borrowed_by(member)),
-        "shared": _shared(member),
-    }
-    grid = Grid(title=member.name, show_header=False)
-    for name, text in lines.items():
+    running = "its agent is running" if live else "as it was saved; no agent is running"
+    grid = Grid(title=f"{found.get('name', state or agent)}: {running}", show_header=False)
+    for name, text in lines_of(found).items():
         grid.add_row(name, text)
-    Console(markup=False, emoji=False).print(grid)
+    Console(markup=False, emoji=False, highlight=False).print(grid)
 
 
-def _numbers(member: Member) -> dict[str, Any]:
-    """Gathers how a device is doing, as numbers; the threshold is None while there is none."""
-    detector, seen = member.detector, member.detector.progress.seen
-    return {
-        "name": member.name,
-        "learned": detector.learned,
-        "state": detector.state,
-        "rows_missing": detector.rows_missing,
-        "threshold": detector.threshold if math.isfinite(detector.threshold) else None,
-        "flagged": {
-            "rows": seen.rows,
-            "flagged": seen.flagged,
-            "share": seen.share if seen.rows else None,
-            "band": list(seen.band),
-        },
-        "quarantine": len(detector.quarantine),
-        "alarm": member.policy,
-        "others": len(member.ledger) if member.merged is None else member.merged.devices,
-        "groups": None if member.merged is None else len(member.merged.labels),
-        "borrows": asdict(borrowed_by(member)),
-        "shared": None if member.published is None else member.published.learned,
+def lines_of(found: Fields) -> dict[str, str]:
+    """Says how a device is doing, a line for each thing; what is not there has none."""
+    agent = {"agent": _agent(found["agent"])} if "agent" in found else {}
+    if "state" not in found:
+        # It waits for something, and the agent says for what.
+        return agent
+    lines = {
+        "learned": f"{found['learned']:,} {found['counted']}",
+        "state": state_of(found),
+        "strange": f"{flagged(found)}{_stated(found)}",
+        "events": _events(found),
+        "drift": "none" if found["drift"] is None else found["drift"]["text"],
+        "waiting": _waiting(found["quarantine"]),
+        "others": what_others_are(found),
+        "borrows": str(Borrowing(**found["borrows"])),
+        "shared": _shared(found),
     }
+    if found["rows"] is not None:
+        lines["rows"] = _rows(found["rows"])
+    if found["sync"] is not None:
+        lines["sync"] = _sync(found["sync"])
+    return lines | agent
 
 
-def _state(detector: Detector) -> str:
-    if detector.state == LEARNING:
-        missing = f"{detector.rows_missing:,} more {detector.basis.counted}"
-        return f"learning: {missing} without a strange one until there are alarms"
-    return f"{detector.state}: scores above {detector.threshold:.4g} are strange"
+def state_of(found: Fields) -> str:
+    """Says what the device does, and since when."""
+    since = f" since {shown(found['since'])}" if found["since"] else ""
+    if found["state"] == LEARNING:
+        missing = f"{found['rows_missing']:,} more {found['counted']}"
+        return f"learning{since}: {missing} without a strange one until there are alarms"
+    return f"{found['state']}{since}: scores above {found['threshold']:.4g} are strange"
 
 
-def flagged(detector: Detector) -> str:
+def flagged(found: Fields) -> str:
     """Says how many rows were above the threshold since the state is what it is."""
-    seen, (low, high) = detector.progress.seen, detector.progress.seen.band
-    share = f"{percent(seen.share)} (95 % sure: {percent(low)} to {percent(high)})"
-    return f"{seen.flagged} of {seen.rows} rows: {share}" if seen.rows else "no rows counted yet"
+    seen = found["flagged"]
+    if not seen["rows"]:
+        return "no rows counted yet"
+    low, high = map(percent, seen["band"])
+    share = f"{percent(seen['share'])} (95 % sure: {low} to {high})"
+    return f"{seen['flagged']} of {seen['rows']} rows: {share}"
 
 
-def what_others_are(member: Member) -> str:
+def what_others_are(found: Fields) -> str:
     """Says from whom a device learns, and what they are to it."""
-    merged, count = member.merged, len(member.ledger)
-    if merged is not None:
-        count = merged.devices
+    count = found["others"]
     if not count:
         return "none: its own rows alone"
     many = "1 other" if count == 1 else f"{count:,} others"
-    where = "" if merged is None else f" of {merged.federation!r}"
-    if member.policy == MERGED:
+    where = "" if found["federation"] is None else f" of {found['federation']!r}"
+    if found["alarm"] == MERGED:
         return f"one model of its own rows and those of {many}{where}"
-    told = 0 if merged is None else len(merged.labels)
-    groups = f", in {told:,} group{'s' * (told != 1)}" if merged is not None else ""
-    excused = "are excused" if member.policy == UNKNOWN else "are not excused"
+    told = found["groups"]
+    groups = f", in {told:,} group{'s' * (told != 1)}" if told is not None else ""
+    excused = "are excused" if found["alarm"] == UNKNOWN else "are not excused"
     return f"asks {many}{where}{groups}; strange rows that they know {excused}"
 
 
-def _shared(member: Member) -> str:
-    if member.published is None:
+def _stated(found: Fields) -> str:
+    return "" if found["rate"] is None else f"; stated: {100.0 * found['rate']:g} %"
+
+
+def _events(found: Fields) -> str:
+    open_one, ended = found["event"], found["last_events"]
+    told = [one["text"] for one in [*ended, *([open_one] if open_one else [])]]
+    return "\n".join(told) or "none"
+
+
+def _waiting(rows: int) -> str:
+    return f"{rows:,} strange row{'s' * (rows != 1)} in quarantine"
+
+
+def _shared(found: Fields) -> str:
+    if found["shared"] is None:
         return "nothing yet"
-    return f"sums of {member.published.learned:,} {member.detector.basis.counted}"
+    return f"sums of {found['shared']:,} {found['counted']}"
+
+
+def _rows(rows: Fields) -> str:
+    said = f"{rows['used']:,} used, {rows['left_out']:,} left out"
+    if not rows.get("reason"):
+        return said
+    deaf = "most of the last can't be used! " if rows.get("deaf") else ""
+    return f"{said}; {deaf}the last: {rows['reason']}"
+
+
+def _sync(sync: Fields) -> str:
+    due = "" if sync["next"] is None else f"; next {shown(sync['next'])}"
+    failed = "failed: " if sync["failed"] else ""
+    return f"{shown(sync['time'])}: {failed}{sync['said']}{due}"
+
+
+def _agent(agent: Fields) -> str:
+    said = f"process {agent['pid']} since {shown(agent['since'])}, reads {agent['source']}"
+    if "waits_for" in agent:
+        return f"{said}, waits for {agent['waits_for']}"
+    where = f"; last: {agent['where']}" if agent["where"] else ""
+    return f"{said}: {agent['rows']:,} rows{where}"

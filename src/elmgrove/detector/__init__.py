@@ -1,10 +1,21 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule, When
-from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.archive import (
+    MERGED,
+    STATE_FORMAT,
+    pack_detector,
+    pack_state,
+    unpack_detector,
+)
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
+from elmgrove.detector.drift_search import drift_in
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
+from elmgrove.detector.fading import fade
+from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
@@ -22,57 +33,84 @@ from elmgrove.detector.picture import (
     spells_told,
     title,
 )
+from elmgrove.detector.pieces import Span
 from elmgrove.detector.prepared import Prepared
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.retune import TUNABLE, tune
+from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.windows import Choice, choose_window, require_window
 
 __all__ = [
     "ASSIGNMENTS",
+    "CHANGE",
     "CHANGING",
     "ENDED",
     "LEARNING",
+    "MERGED",
     "MOST_PARTS",
     "OPENED",
+    "SLOW",
+    "SPIKE",
+    "STATE_FORMAT",
     "TIME",
     "TRUSTED",
+    "TUNABLE",
     "WATCHING",
     "AlarmRule",
     "Cause",
     "Choice",
     "Course",
     "Detector",
+    "Drift",
+    "DriftWatch",
     "Elsewhere",
     "Event",
     "Events",
     "FalseAlarmRate",
+    "Feedback",
     "FixedThreshold",
     "Flagged",
     "MeanSigma",
     "News",
+    "Noticed",
     "Other",
     "Part",
     "PatternRule",
     "Prepared",
     "Progress",
+    "Relation",
+    "Shift",
+    "Span",
     "Spell",
     "Threshold",
     "ToldSensors",
     "Verdict",
+    "Waiting",
     "When",
+    "accept",
     "choose_window",
     "course_of",
     "course_of_state",
     "draw",
     "draw_scores",
+    "drift_in",
+    "errors_in_words",
+    "fade",
     "json_when",
+    "listed",
     "pack_detector",
+    "pack_state",
+    "reject",
     "require_window",
     "save_picture",
+    "smallest_errors",
     "spells_of",
     "spells_told",
     "title",
+    "tune",
     "unpack_detector",
     "when_text",
 ]

@@ -65,7 +65,12 @@ class Alarm:
     def raised(self, mark: Mark) -> bool:
         """Takes the next strange row in, and says whether k of the last n rows were strange."""
         self.marks.append(mark)
-        return len(self.marks) == self.rule.k and mark.row - self.first.row < self.rule.n
+        return self.within(self.rule.n)
+
+    def within(self, rows: int) -> bool:
+        """Says whether k of so many rows were strange, up to the last strange one."""
+        marks = self.marks
+        return len(marks) == self.rule.k and marks[-1].row - marks[0].row < rows
 
     @property
     def first(self) -> Mark:

@@ -7,17 +7,28 @@ from typing import Any
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift_watch import DriftWatch
+from elmgrove.detector.increments import HOUR
+from elmgrove.detector.learner import Learner
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
+from elmgrove.errors import BadInput, require_whole
+from elmgrove.storage import require_written_as, unpacking, unseal
+
+#: The format of a device's state.
+STATE_FORMAT = "elmgrove.state"
+#: The policy by which one model of everybody decides.
+MERGED = "merged"
 
 
-def pack_detector(detector: Detector) -> Packed:
+def pack_detector(detector: Learner) -> Packed:
     """Gathers all that a detector needs to go on, except what it received from others.
 
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
     """
     learned, arrays = detector.model.pack()
     waiting, strange = detector.quarantine.pack()
+    cut, increments = detector.increments.pack()
     fields = {
         "basis": detector.basis.fields,
         **learned,
@@ -28,12 +39,16 @@ def pack_detector(detector: Detector) -> Packed:
         "alarm": asdict(detector.events.rule),
         "warmup": detector.gate.warmup,
         "learned": detector.learned,
+        **({"taken": detector.taken} if detector.taken else {}),
         **waiting,
+        **cut,
         **detector.gate.fields,
         **detector.events.fields,
     }
     last = detector.preparation.arrays
-    return fields, {**arrays, **detector.gate.recent.arrays, **strange, **last}
+    watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
+    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
+    return {**fields, **watch}, kept
 
 
 def unpack_detector(
@@ -55,7 +70,9 @@ def unpack_detector(
         warmup=fields["warmup"],
         quarantine=fields["quarantine"],
         promote_after=fields["promote_after"],
+        increment=fields.get("increment", HOUR),
     )
+    detector.taken = require_whole("taken", fields.get("taken", 0), 0)
     # Before it is restored: what it computed last was computed with it.
     detector.loan = loan
     detector.model.borrow(loan)
@@ -63,5 +80,29 @@ def unpack_detector(
     detector.gate.restore(fields, arrays)
     detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)
+    detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
+    if "drift" in fields:
+        DriftWatch.of(detector).restore(fields, arrays)
+    return detector
+
+
+def pack_state(name: str, detector: Learner) -> Packed:
+    """Gathers the state of a device that heard nothing from others; a member adds what it heard."""
+    fields, arrays = pack_detector(detector)
+    return {"name": name, "detector": fields, "heard": []}, arrays
+
+
+def detector_from_bytes(blob: bytes) -> Detector:
+    """Reads the detector in a device's state; refused where others are part of its model."""
+    fields, arrays = unseal(STATE_FORMAT, blob)
+    if fields.get("policy") == MERGED and (fields.get("heard") or fields.get("merged")):
+        raise BadInput(
+            f"the model of {fields['name']!r} rests on what others know (policy {MERGED}); load it "
+            "with elmgrove.storage.load(path, elmgrove.federation.Member.from_bytes)"
+        )
+    with unpacking("a state"):
+        detector = unpack_detector(fields["detector"], arrays)
+        made = pack_detector(detector)
+        require_written_as(made, fields["detector"], {name: arrays[name] for name in made[1]})
     return detector

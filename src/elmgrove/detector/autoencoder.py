@@ -152,6 +152,12 @@ class Autoencoder(OSELM):
         made.use_prior(self.total)
         return np.asarray(made.left_out(rows) <= threshold)
 
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of what was learned, as if it had been no more."""
+        self._sums.load(rest.evidence)
+        self._expire()
+        self.version += 1
+
     # Cooperation
 
     @property

@@ -8,18 +8,21 @@ import numpy as np
 
 from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
-from elmgrove.detector.learner import BLOCK, Learner
+from elmgrove.detector.keeping import Keeping
+from elmgrove.detector.learner import BLOCK
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.picture import plotted
-from elmgrove.detector.progress import LEARNING, Progress
+from elmgrove.detector.progress import CHANGING, LEARNING, Progress
+from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.views import score_of, view_of
+from elmgrove.detector.windows import Period
 
 # The share of the last rows' scores that is compared when others change the model.
 _LEVEL = 0.95
 
 
-class Detector(Learner):
+class Detector(Keeping):
     """Learns what normal rows look like, and says how strange a row is.
 
     With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
@@ -62,14 +65,6 @@ class Detector(Learner):
     True
     """
 
-    def __repr__(self) -> str:
-        layer = self.basis.layer
-        window = f", window {self.basis.window}" if self.basis.window > 1 else ""
-        return (
-            f"<Detector by {self.basis.score}: {layer.inputs} columns, {layer.units} units"
-            f"{window}, {self.learned} rows learned, {self.state}>"
-        )
-
     # Watching a stream
 
     def observe(self, row: Any, time: float | None = None) -> Verdict:
@@ -79,11 +74,11 @@ class Detector(Learner):
         learned, until the window is full. ``time`` is when the row was measured, in seconds since
         1970 (UTC).
         """
-        x = self.preparation.next_input(row)
+        x = self.preparation.next_input(row, time)
         if x is None:
             return self._unjudged(time)
         with self._threads:
-            return self._observed(x, self.model.answer(x), time)
+            return self._observed(x, self.model.answer(x), self.preparation.period)
 
     def observe_many(self, rows: Any, times: Any = None) -> list[Verdict]:
         """Observes rows that came together, with the verdicts that ``observe`` would give.
@@ -94,13 +89,14 @@ class Detector(Learner):
         last_rows = self.preparation.last_rows
         missing = min(self.basis.window - 1 - len(last_rows), len(X))
         verdicts = list[Verdict]()
-        for x, time in zip(X[:missing], when[:missing], strict=True):
-            last_rows.add(x)
-            verdicts.append(self._unjudged(time))
+        for x, time in zip(X[:missing], when[:missing].tolist(), strict=True):
+            last_rows.add(x, time)
+            verdicts.append(self._unjudged(_told(time)))
         for start in range(missing, len(X), BLOCK):
-            inputs = last_rows.add_many(X[start : start + BLOCK])
+            block = X[start : start + BLOCK], when[start : start + BLOCK]
+            periods, inputs = last_rows.periods(*block), last_rows.add_many(*block)
             with self._threads:
-                verdicts += self._observed_many(inputs, when[start : start + BLOCK])
+                verdicts += self._observed_many(inputs, periods.tolist())
         return verdicts
 
     @property
@@ -134,25 +130,37 @@ class Detector(Learner):
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
-        rows = self.quarantine.release()
-        self._adopt(rows)
-        return len(rows)
+        waiting = self.quarantine.release()
+        self.adopt(waiting)
+        return len(waiting)
 
-    def _observed_many(self, inputs: Array, times: Sequence[float | None]) -> list[Verdict]:
+    def adopt(self, waiting: Sequence[Waiting]) -> None:
+        """Learns rows that waited: they are a new normal, and an increment of their own."""
+        if not waiting:
+            return
+        X = self.quarantine.inputs(waiting)
+        periods = np.array([(one.since, one.time) for one in waiting], np.float64)
+        self.increments.cut()
+        self.increments.note_many(periods)
+        self.model.adopt(X)
+        self.increments.cut()
+        self.gate.adopted(X, self.model.left_out(X), self._marks(periods))
+
+    def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()
         while len(verdicts) < len(inputs):
             version, begun = self.model.version, len(verdicts)
             for answer in self.model.answers_ahead(inputs[begun:]):
                 # A copy: a verdict that somebody keeps is not to keep all the others' rows.
                 place = len(verdicts)
-                verdicts.append(self._observed(inputs[place].copy(), answer, times[place]))
+                verdicts.append(self._observed(inputs[place].copy(), answer, periods[place]))
                 if self.model.version != version:
                     # Rows were promoted: what was answered ahead is out of date.
                     break
         return verdicts
 
-    def _observed(self, x: Array, answer: Answer, time: float | None) -> Verdict:
-        gate = self.gate
+    def _observed(self, x: Array, answer: Answer, period: Period) -> Verdict:
+        gate, (since, time) = self.gate, period
         decision = gate.decide(answer.score)
         promoted, anomalous = 0, False
         known: tuple[str, ...] = ()
@@ -161,11 +169,12 @@ class Detector(Learner):
             anomalous = not (known and self.excused)
             if anomalous:
                 gate.count_strange()
-            promoted = self._refuse(x, answer.score, decision.limit)
+            promoted = self._refuse(x, answer.score, decision.limit, period)
         else:
+            self.increments.note(since, time)
             self.model.keep(answer, x)
-            gate.recent.accept(x, answer.score)
-            self.quarantine.run = 0
+            gate.recent.accept(x, answer.score, (since, time, self.model.learned))
+            self.quarantine.calm(decision.state == CHANGING)
         verdict = Verdict(
             answer.score,
             decision.limit,
@@ -181,7 +190,7 @@ class Detector(Learner):
             x,
             answer.view,
             self.basis,
-            time,
+            _told(time),
         )
         events = self.events
         events.row += 1
@@ -198,17 +207,12 @@ class Detector(Learner):
         judged = (False, (), False, False, False)
         return Verdict(score, limit, *judged, state, 0, 0, seen, x, view, self.basis, time)
 
-    def _refuse(self, x: Array, score: float, limit: float) -> int:
+    def _refuse(self, x: Array, score: float, limit: float, period: Period) -> int:
         self.gate.recent.refuse(score, limit)
-        self.quarantine.add(x)
-        rows = self.quarantine.release_new_normal(self.model, limit)
-        self._adopt(rows)
-        return len(rows)
-
-    def _adopt(self, X: Array) -> None:
-        if len(X):
-            self.model.adopt(X)
-            self.gate.adopted(X, self.model.left_out(X))
+        self.quarantine.add(x, score, period)
+        promoted = self.quarantine.release_new_normal(self.model, limit)
+        self.adopt(promoted)
+        return len(promoted)
 
     # Cooperation
 
@@ -276,13 +280,19 @@ class Detector(Learner):
         self.model.remove_received(evidence)
         self._follow(level)
 
-    def _level(self) -> float | None:
-        """How high the scores of the last rows are, had the model not learned them."""
-        recent = self.gate.recent
-        rows = recent.rows
-        if len(rows) < 2 * self.basis.window or not len(recent):
+    def level(self, rows: Array) -> float | None:
+        """Measures how high these of the last rows score, had the model not learned them."""
+        if len(rows) < 2 * self.basis.window or not len(self.gate.recent):
             return None
         return float(np.quantile(self.model.left_out(rows), _LEVEL))
 
+    def _level(self) -> float | None:
+        return self.level(self.gate.recent.rows)
+
     def _follow(self, before: float | None) -> None:
         self.gate.follow(before, self._level())
+
+
+def _told(time: float) -> float | None:
+    """A time, or None where none was told."""
+    return None if math.isnan(time) else time

@@ -25,6 +25,9 @@ CLOSED = 20
 #: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
 STRONGEST, CAUSES = 8, 8
 
+# While what is normal is changing, it takes so many cool-downs until all is over.
+_LASTING = 4
+
 Explain = Callable[[Verdict, int], list[Cause]]
 
 
@@ -103,11 +106,16 @@ class Events:
     """Gathers strange rows to events: one alarm opens one, and there is no other while it is open.
 
     It begins with the first of the k strange rows. A row at which k of the last n were strange
-    prolongs it. It ends when the cool-down has gone by without such a row (at least n rows), with
-    the last of them: what comes back within the cool-down is the same event, and no second alarm.
-    That is calmer than to call it ended and then to open it again, and nobody who was told of an
-    end is wrong. While the detector is ``changing`` its event stays open, and every strange row
-    counts. A normal row costs nothing unless an event is open.
+    prolongs it. It ends when the cool-down has gone by without such a row, and n rows without a
+    strange one: what comes back within the cool-down is the same event, and no second alarm. That
+    is calmer than to call it ended and then to open it again, and nobody who was told of an end is
+    wrong. Its end is the last row that prolonged it.
+
+    When the detector finds out that what is normal is ``changing``, an event opens if there is none
+    (strange rows may be many, and never k of n), and there is one question. From then on k strange
+    rows within the cool-down prolong it, and it takes four times the cool-down to end.
+
+    A normal row costs nothing unless an event is open.
     """
 
     def __init__(self, rule: AlarmRule) -> None:
@@ -148,16 +156,16 @@ class Events:
 
         ``state`` is the detector's after the row.
         """
+        found_out = state == CHANGING != verdict.state
         if verdict.anomalous:
-            self._add(verdict, state, explain)
+            self._add(verdict, state, found_out, explain)
         running = self.running
         if running is None:
             return
-        if state == CHANGING:
-            if not running.changing:
-                running.changing = verdict.alarm = True
-                self._news.append(News(CHANGING, running.event()))
-        elif self.row - running.last >= self.rule.calm:
+        if found_out and not running.changing:
+            running.changing = verdict.alarm = True
+            self._news.append(News(CHANGING, running.event()))
+        elif self._is_over(running, state):
             self._end(running)
 
     def take_news(self) -> list[News]:
@@ -166,29 +174,35 @@ class Events:
         self._news.clear()
         return news
 
-    def _add(self, verdict: Verdict, state: str, explain: Explain) -> None:
+    def _add(self, verdict: Verdict, state: str, found_out: bool, explain: Explain) -> None:
         mark = Mark(self.row, self.row if verdict.time is None else verdict.time, verdict)
-        lasting = self._alarm.raised(mark) or state == CHANGING
+        raised = self._alarm.raised(mark)
         if self.running is not None:
             self.running.add(mark, explain)
-        elif lasting:
+        elif raised or found_out:
             self._begin(verdict, explain)
         running = self.running
         if running is None:
             return
         verdict.event = running.number
-        if lasting:
+        if raised or (state == CHANGING and self._alarm.within(self.rule.calm)):
             running.confirm(mark)
-        if verdict.alarm and state != CHANGING:
+        if verdict.alarm and not found_out:
             self._news.append(News(OPENED, running.event()))
 
     def _begin(self, verdict: Verdict, explain: Explain) -> None:
-        marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.n]
+        marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]
         self.count += 1
         self.running = Running(self.count, marks[0].when, self.row, marks[-1].when)
         for mark in marks:
             self.running.add(mark, explain)
+        self.running.confirm(marks[-1])
         verdict.alarm = True
+
+    def _is_over(self, running: Running, state: str) -> bool:
+        calm = self.rule.calm * (_LASTING if state == CHANGING else 1)
+        since = self.row - self._alarm.marks[-1].row
+        return self.row - running.last >= calm and since >= self.rule.n
 
     def _end(self, running: Running) -> None:
         event = running.event(running.last_at)

@@ -1,14 +1,14 @@
 """The gate: which rows are strange, by the scores of those before, and whether that is earned."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent import Mark, Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 
@@ -92,18 +92,18 @@ class Gate:
         """
         self.progress.count(True)
 
-    def learned(self, rows: Array, scores: Array) -> None:
+    def learned(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.
 
         Where most of the latest are above the threshold, what is normal was another before: then
         the scores up to now say nothing about it any more.
         """
         if not self._ready:
-            self.recent.accept_many(rows, scores)
+            self.recent.accept_many(rows, scores, marks)
             return
         limit = self.limit()
         self.progress.count_many(~(scores <= limit), known_normal=True)
-        self.recent.accept_many(rows, scores)
+        self.recent.accept_many(rows, scores, marks)
         if self.recent.mostly_above(limit, self.policy.rate or 0.0):
             self.recent.begin()
             self.expire()
@@ -125,9 +125,26 @@ class Gate:
 
     # What it decides by
 
-    def adopted(self, rows: Array, scores: Array) -> None:
+    def set_policy(self, policy: Threshold) -> None:
+        """Decides by another threshold from the next row on, by the scores up to now.
+
+        It goes on watching where there are scores enough, though counting begins again with
+        another rate (``Progress.restate``). Where there are not, it is learning.
+        """
+        old, self.policy = self.policy, policy
+        known = isinstance(old, FalseAlarmRate) and old.explains(self.recent)
+        if known and old.rate != policy.rate:
+            self.recent.settle_strays()
+        apart = _apart(policy, self.progress.window)
+        enough = self.recent.suit(policy.minimum, policy.capacity, apart)
+        self.progress.restate(policy.rate, policy.confidence)
+        if not enough:
+            self.progress.doubt()
+        self.expire()
+
+    def adopted(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Takes in rows that were strange and are a new normal."""
-        self.recent.accept_many(rows, scores)
+        self.recent.accept_many(rows, scores, marks)
         if self.progress.state == CHANGING:
             self.progress.accept()
         self.expire()
@@ -136,6 +153,12 @@ class Gate:
         """Lets the scores up to now follow a model that others have changed."""
         if before and after:
             self.recent.follow(before, after)
+        self.expire()
+
+    def begin(self) -> None:
+        """Forgets all scores and what counting has shown: it is learning again."""
+        self.recent.begin()
+        self.progress.doubt()
         self.expire()
 
     def expire(self) -> None:

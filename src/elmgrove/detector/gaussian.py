@@ -16,6 +16,7 @@ from elmgrove.algebra import (
     MomentSums,
     Packed,
     pack_evidence,
+    require_forgetting,
     require_ridge,
     unpack_evidence,
 )
@@ -46,10 +47,7 @@ class Gaussian:
     ) -> None:
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise BadInput(f"dtype must be float64 or float32, not {np.dtype(dtype)}")
-        if not 0.0 < forgetting <= 1.0:
-            raise BadInput(
-                f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}"
-            )
+        require_forgetting(forgetting)
         require_ridge(ridge)  # a distance has no use for it, but it is kept with the settings
         self.basis = basis
         self.ridge, self.forgetting, self.dtype = float(ridge), float(forgetting), np.dtype(dtype)
@@ -80,8 +78,7 @@ class Gaussian:
         """Scores one row of a stream, by a distance that may be a few rows old."""
         distance = self._distance
         if distance is None or self.learned >= self._good_until:
-            self._refresh()
-            distance = self._made()
+            distance = self._refresh()
         return Answer(distance.score_one(x), distance)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
@@ -157,6 +154,11 @@ class Gaussian:
     def adopt(self, X: Array) -> None:
         """Learns rows that were strange and are a new normal: like any others."""
         self.learn_all(X)
+        self._changed()
+
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of what was learned, as if it had been no more."""
+        self._sums.load(rest.evidence)
         self._changed()
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
@@ -261,17 +263,15 @@ class Gaussian:
         self._distance = None
         self.version += 1
 
-    def _refresh(self) -> None:
-        self._distance = Distance(self.total, self.dtype, self._loan)
+    def _refresh(self) -> Distance:
+        self._distance = distance = Distance(self.total, self.dtype, self._loan)
         self._made_at = self.learned
         allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
         self._good_until = self.learned + allowed
+        return distance
 
     def _made(self) -> Distance:
-        if self._distance is None:
-            self._refresh()
-        assert self._distance is not None
-        return self._distance
+        return self._refresh() if self._distance is None else self._distance
 
     # On disk
 

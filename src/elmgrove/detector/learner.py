@@ -20,13 +20,16 @@ from elmgrove.algebra import (
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
 from elmgrove.detector.gate import Gate
+from elmgrove.detector.increments import HOUR, Increments
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Quarantine
+from elmgrove.detector.recent import Mark
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
 from elmgrove.detector.verdict import Cause, explained
@@ -65,6 +68,7 @@ class Learner:
         warmup: int | None = None,
         quarantine: int = 256,
         promote_after: int | None = None,
+        increment: float = HOUR,
     ) -> None:
         names = None if features is None else tuple(features)
         window = require_whole("window", window, 1)
@@ -89,12 +93,18 @@ class Learner:
         self.gate = Gate(basis, self.model.dtype, threshold, warmup, self._rows_known)
         #: Strange rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
+        #: What was learned, hour by hour, so that an hour can be taken out again.
+        self.increments = Increments(self.model, increment)
+        #: Rows that were learned and taken out again.
+        self.taken = 0
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
         self.preparation = Preparation(basis, self.model.dtype)
         #: What is normal for others, and whether a row that is known there is excused here.
         self.elsewhere, self.excused = Elsewhere(basis, ()), True
         #: What others lend: how readings move together.
         self.loan: Moments | None = None
+        #: What finds out whether rows become others, for good; None where nobody asked for it.
+        self.drift: DriftWatch | None = None
         # For a small matrix even asking for one thread takes longer than the product.
         large = layer.units * basis.inputs > _SMALL
         self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
@@ -220,25 +230,35 @@ class Learner:
 
         ``time`` is when it was measured, in seconds since 1970 (UTC).
         """
-        x = self.preparation.next_input(row)
+        x = self.preparation.next_input(row, time)
         if x is None:
             return
+        period = self.preparation.period
         with self._threads:
             answer = self.model.answer(x)
+            self.increments.note(*period)
             self.model.keep(answer, x)
-        self.gate.learned(x[np.newaxis], np.array([answer.score]))
+        mark = (*period, self.model.learned)
+        self.gate.learned(x[np.newaxis], np.array([answer.score]), [mark])
 
     def learn_many(self, rows: Any, times: Any = None) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
-        X, _ = self.preparation.next_many(rows, times)
+        X, when = self.preparation.next_many(rows, times)
+        last_rows = self.preparation.last_rows
+        periods = last_rows.periods(X, when)
+        done, (end, *ends) = 0, self.increments.boundaries(periods)
         for start in range(0, len(X), BLOCK):
-            inputs = self.preparation.last_rows.add_many(X[start : start + BLOCK])
+            inputs = last_rows.add_many(X[start : start + BLOCK], when[start : start + BLOCK])
             while len(inputs):
-                block = inputs[: self.model.rows_alike()]
+                if done == end:
+                    end, *ends = ends
+                    self.increments.note_many(periods[done:end])
+                block = inputs[: min(self.model.rows_alike(), end - done)]
                 scores = self.model.answers(block)
                 self.model.learn_all(block)
-                self.gate.learned(block, scores)
-                inputs = inputs[len(block) :]
+                marks = self._marks(periods[done : done + len(block)])
+                self.gate.learned(block, scores, marks)
+                done, inputs = done + len(block), inputs[len(block) :]
         self.gate.expire()
 
     def interrupt(self) -> None:
@@ -246,6 +266,12 @@ class Learner:
         self.preparation.restart()
 
     # Steps
+
+    def _marks(self, periods: Array) -> list[Mark]:
+        """The marks of the inputs that were learned last."""
+        until = self.model.learned
+        numbers = range(until - len(periods) + 1, until + 1)
+        return list(zip(*periods.T.tolist(), numbers, strict=True))
 
     def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
         size, scores = self.basis.window, np.empty(len(raw))
@@ -270,7 +296,7 @@ class Learner:
 
     def _rows_known(self) -> float:
         received = self.model.received
-        return self.learned + (0.0 if received is None else received.count)
+        return self.learned - self.taken + (0.0 if received is None else received.count)
 
     def _blamed(self, x: Array, k: int) -> list[Cause]:
         x, view = view_of(self.model, x)

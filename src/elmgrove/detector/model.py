@@ -1,7 +1,7 @@
 """A detector's model: what is asked of it, and what it answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -20,12 +20,14 @@ _BLOCKS = 5
 class Part:
     """The evidence of a pattern, and how many rows were learned in it since the start.
 
-    Parts of one device never share a row, and under one number only ever grow.
+    Parts of one device never share a row, and under one number only ever grow, unless rows are
+    taken out again. ``total`` is Σ x of its rows, where patterns are told apart by it.
     """
 
     number: int
     learned: int
     evidence: Evidence
+    total: Array | None = field(default=None, repr=False, compare=False)
 
 
 class Answer(NamedTuple):
@@ -94,6 +96,10 @@ class SingleModel(Protocol):
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
         """Marks which strange rows make a new normal; learns none of them."""
+        ...
+
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of its own evidence, as if no more had been learned."""
         ...
 
     @property
@@ -188,6 +194,10 @@ class Model(Protocol):
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
         """Marks which strange rows make a new normal; learns none of them."""
+        ...
+
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of a part, as if no more had been learned in it."""
         ...
 
     @property

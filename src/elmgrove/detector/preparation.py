@@ -1,12 +1,13 @@
 """From rows as they come to inputs of the model: checked, as spectra, scaled, side by side."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Frames, Rows
-from elmgrove.detector.windows import Window
+from elmgrove.detector.windows import Period, Window
 from elmgrove.errors import BadInput
 
 
@@ -28,6 +29,8 @@ class Preparation:
         self.frames = None if basis.spectrum is None else Frames(basis.spectrum, self._raw)
         #: The rows that the next input begins with.
         self.last_rows = Window(basis.window, basis.layer.inputs, dtype)
+        #: The times of the oldest and the newest row of the last input.
+        self.period: Period = (math.nan, math.nan)
 
     def restart(self) -> None:
         """Forgets what came: the next row does not follow it."""
@@ -60,7 +63,7 @@ class Preparation:
 
     # Of rows that follow the last ones
 
-    def next_many(self, rows: Any, times: Any = None) -> tuple[Array, list[float | None]]:
+    def next_many(self, rows: Any, times: Any = None) -> tuple[Array, Array]:
         """Prepares rows that follow the last ones, and gives the time of each.
 
         Of samples, the frames that they complete; a frame's time is that of its last sample.
@@ -77,13 +80,18 @@ class Preparation:
         X = self._featured(self.frames.add(rows))
         return X, when[spectrum.length - 1 - held :: spectrum.step]
 
-    def next_input(self, row: Any) -> Array | None:
-        """Makes the input that a row completes, an array of its own; None if rows are missing."""
-        x = self.one(row)
+    def next_input(self, row: Any, time: float | None = None) -> Array | None:
+        """Makes the input that a row completes, an array of its own; None if rows are missing.
+
+        ``period`` is then that of the input.
+        """
+        x, when = self.one(row), math.nan if time is None else time
         if self.basis.window == 1:
+            self.period = when, when
             # The caller may use its buffer again.
             return x.copy() if self._scaling is None else x
-        window = self.last_rows.add(x)
+        window = self.last_rows.add(x, when)
+        self.period = self.last_rows.period
         return None if window is None else window.copy()
 
     @property
@@ -102,6 +110,8 @@ class Preparation:
     def arrays(self) -> dict[str, Array]:
         """What the next row follows, to be saved."""
         last = {"last_rows": self.last_rows.tail.copy()}
+        if not np.isnan(times := self.last_rows.times).all():
+            last["last_times"] = times
         return last if self.frames is None else {**last, "samples": self.frames.pending}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -109,17 +119,19 @@ class Preparation:
         last = arrays["last_rows"]
         if last.ndim != 2 or len(last) > self.basis.window - 1:
             raise BadInput("more last rows than a window begins with")
-        self.last_rows.add_many(last)
+        times = arrays.get("last_times")
+        if times is not None and times.shape != (len(last),):
+            raise BadInput("not one time for each of the last rows")
+        self.last_rows.add_many(last, times)
         if self.frames is not None and len(self.frames.add(arrays["samples"])):
             raise BadInput("more samples than an unfinished frame has")
 
 
-def _times(times: Any, rows: int) -> list[float | None]:
-    """One time for each row: as told, or none."""
+def _times(times: Any, rows: int) -> Array:
+    """One time for each row: as told, or no number."""
     if times is None:
-        return [None] * rows
+        return np.full(rows, math.nan)
     known = np.asarray(times, np.float64)
     if known.shape != (rows,) or not np.isfinite(known).all():
         raise BadInput(f"times: one finite number of seconds for each of {rows} rows")
-    told: list[float | None] = known.tolist()
-    return told
+    return known

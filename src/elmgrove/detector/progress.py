@@ -124,10 +124,13 @@ class Progress:
     taught: bool = False
 
     def __post_init__(self) -> None:
-        # Where nothing need be shown, it watches from the start.
-        self._first = LEARNING if self.confidence > 0.0 else WATCHING
+        self._weigh()
         if self.state == LEARNING:
             self.state = self._first
+
+    def _weigh(self) -> None:
+        # Where nothing need be shown, it watches from the start.
+        self._first = LEARNING if self.confidence > 0.0 else WATCHING
         rate = 0.01 if self.rate is None else self.rate
         more = min(_TIMES * rate, 0.5 * (1.0 + rate))
         #: What a strange row says for five times the rate, and any other against it.
@@ -210,6 +213,23 @@ class Progress:
             return 0
         needed = self._bound * self._tested.length + self._evidence
         return max(math.ceil(needed / self._cost), 1)
+
+    def restate(self, rate: float | None, confidence: float) -> None:
+        """Goes on with another rate or confidence.
+
+        What it has shown is not taken back, so it goes on watching; unless nothing needed to be
+        shown before, and now it does. With another rate counting begins again.
+        """
+        unshown = self.confidence == 0.0 < confidence
+        counted = rate == self.rate
+        self.rate, self.confidence = rate, confidence
+        self._weigh()
+        state = self.state
+        if rate is None or state == LEARNING or (unshown and state == WATCHING):
+            state = self._first
+        if state != self.state or not counted:
+            self._begin(state)
+            self.rows = self.flagged = self.bursts = 0
 
     def doubt(self) -> None:
         """Takes back that the rate was shown: rows known to be normal have shown another."""

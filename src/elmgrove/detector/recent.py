@@ -3,8 +3,8 @@
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, islice
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,11 @@ from elmgrove.errors import BadInput, require_whole
 _LATEST = 32
 # Rows between two looks at what is too old.
 _EXPIRE_EVERY = 32
-#: Rows to keep at most, for scoring them again when others change the model.
+#: Rows to keep at most, for scoring them again when the model changes.
 ROWS = 512
+#: The period of an input that was learned, and how many were when it had been.
+Mark = tuple[float, float, int]
+_UNKNOWN: Mark = (math.nan, math.nan, 0)
 
 
 class Recent:
@@ -52,6 +55,7 @@ class Recent:
         self.clock = self.accepted = self.strayed = 0
         self._rows: Array = np.empty((ROWS, width), dtype)
         self._kept = 0
+        self._marks: deque[Mark] = deque(maxlen=ROWS)
         #: The scores in ascending order.
         self.ordered: list[float] = []
         # How high scores were before others changed the model, and how many times as high they
@@ -62,17 +66,19 @@ class Recent:
     def __len__(self) -> int:
         return len(self.ordered)
 
-    def accept(self, row: Array, score: float) -> None:
+    def accept(self, row: Array, score: float, mark: Mark = _UNKNOWN) -> None:
         """Takes in a row that was learned."""
         self._settle()
         self._rows[self._kept % ROWS] = row
         self._kept += 1
+        self._marks.append(mark)
         self._note(score)
 
-    def accept_many(self, rows: Array, scores: Array) -> None:
+    def accept_many(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
         self._settle()
         self._keep(rows)
+        self._marks.extend([_UNKNOWN] * len(rows) if marks is None else marks)
         done = 0
         while done < len(scores):
             # Those before the next one of which the score is kept only count.
@@ -116,7 +122,32 @@ class Recent:
 
     def missing(self, scores: int) -> int:
         """Counts the rows to accept until the younger half of all has so many scores."""
-        return max(2 * scores - 1 - self.accepted, 0)
+        return max(2 * self.stride * scores - 1 - self.accepted, 0)
+
+    def suit(self, scores: int, capacity: int, apart: int) -> bool:
+        """Keeps what a threshold needs that counts so many scores at least; says if it has them.
+
+        Where those kept are so far between that new ones are there sooner, they are forgotten.
+        """
+        self.capacity, self._apart = capacity, apart
+        self.refused_at, self.burst_at = max(self.refused_at, -apart), max(self.burst_at, -apart)
+        if self.missing(scores) > max(2 * scores - 1, 0):
+            self.begin()
+        while len(self._scores) > capacity:
+            self._expire()
+        return not self.missing(scores)
+
+    def settle_strays(self) -> None:
+        """Takes those refused by a little for accepted ones, as far as they count.
+
+        Another threshold may lie above them: to that one they are rows like any others.
+        """
+        self._settle()
+        # Where a kept score would be, so that it stays as long as those do.
+        taken = [(when // self.stride * self.stride, score) for when, score in self._strays]
+        self._scores = deque(sorted([*self._scores, *taken], key=lambda entry: entry[0]))
+        self._strays.clear()
+        self.ordered = sorted(score for _, score in self._scores)
 
     @property
     def rows(self) -> Array:
@@ -124,6 +155,11 @@ class Recent:
         if self._kept < ROWS:
             return self._rows[: self._kept]
         return np.roll(self._rows, -(self._kept % ROWS), axis=0)
+
+    @property
+    def marks(self) -> Array:
+        """The marks of the last accepted rows, in three columns."""
+        return np.array(self._marks).reshape(-1, 3)
 
     @property
     def strays(self) -> list[float]:
@@ -141,6 +177,38 @@ class Recent:
         if self._factor == 1.0:
             self._level = None
         self.ordered = sorted(self._factor * score for _, score in self._scores)
+
+    def take_out(self, gone: Callable[[Array], Array], learned: int) -> None:
+        """Forgets the rows with numbers that are ``gone``, of as many as were ``learned``.
+
+        What is left is as if the rest had come without a gap.
+        """
+        self._settle()
+        left = ~gone(self.marks[:, 2])
+        rows, self._kept = self.rows[left], 0
+        self._keep(rows)
+        self._marks = deque(compress(self._marks, left), ROWS)
+        # What was accepted was learned, so the one number follows from the other.
+        before = learned - self.accepted
+        counted = np.arange(1, self.accepted + 1) + before
+        scores, strays = (
+            [score for _, score in compress(kept, ~gone(_numbers(kept) + before))]
+            for kept in (self._scores, self._strays)
+        )
+        span = len(scores) * self.stride
+        # As many as they can stand for: the younger half of all has this many scores.
+        self.accepted = max(min(int((~gone(counted)).sum()), 2 * span), span)
+        newest = self.accepted - self.accepted % self.stride
+        times = range(newest - span + self.stride, newest + 1, self.stride)
+        self._scores = deque(zip(times, scores, strict=True))
+        self._strays = deque((self.accepted, score) for score in strays)
+        self.ordered = sorted(scores)
+
+    def score_again(self, scores: Array) -> None:
+        """Lets these be the scores of the last rows, and all there are."""
+        self.begin()
+        for score in scores.tolist():
+            self._note(score)
 
     def _settle(self) -> None:
         """Makes the scores what they have become: rows that come now are scored like that."""
@@ -198,12 +266,14 @@ class Recent:
     @property
     def arrays(self) -> dict[str, Array]:
         """All scores and rows as arrays, to be saved."""
+        marks = {} if np.isnan(self.marks[:, 1]).all() else {"recent_marks": self.marks}
         return {
             "recent": self.rows,
+            **marks,
             "scores": np.array([score for _, score in self._scores]),
-            "score_times": np.array([when for when, _ in self._scores], np.int64),
+            "score_times": _numbers(self._scores),
             "strays": np.array([score for _, score in self._strays]),
-            "stray_times": np.array([when for when, _ in self._strays], np.int64),
+            "stray_times": _numbers(self._strays),
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -219,12 +289,22 @@ class Recent:
         if len(rows) > ROWS:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
         self._rows[: len(rows)], self._kept = rows, len(rows)
+        marks = arrays.get("recent_marks")
+        if marks is not None and marks.shape != (len(rows), 3):
+            raise BadInput("not one mark for each recent row")
+        told = [] if marks is None else marks.tolist()
+        self._marks.extend((since, time, int(number)) for since, time, number in told)
+        self._marks.extend([_UNKNOWN] * (len(rows) - len(self._marks)))
         self._scores = _paired(arrays["score_times"], arrays["scores"])
         self._strays = _paired(arrays["stray_times"], arrays["strays"])
         self._level, self._factor = known["level"], float(known["factor"])
         if not 0.0 < self._factor < math.inf or not (self._level is None or self._level > 0.0):
             raise BadInput(f"scores can't have become {self._factor!r} times as high")
         self.ordered = sorted(self._factor * score for _, score in self._scores)
+
+
+def _numbers(kept: Iterable[tuple[int, float]]) -> Array:
+    return np.array([when for when, _ in kept], np.int64)
 
 
 def _paired(times: Array, scores: Array) -> deque[tuple[int, float]]:

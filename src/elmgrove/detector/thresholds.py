@@ -48,14 +48,22 @@ class FalseAlarmRate:
         """Scores to keep: enough for the quantile to be steady."""
         return max(4096, 8 * self.minimum)
 
+    def explains(self, recent: Recent) -> bool:
+        """Says whether chance explains the number of rows that were refused by a little."""
+        expected = self._expected(recent)
+        return len(recent.strays) <= expected + 3.0 * math.sqrt(expected)
+
     def limit(self, recent: Recent) -> float:
         """Computes the threshold from the recent scores."""
-        accepted, strays = recent.ordered, recent.strays
-        expected = self.rate * (len(accepted) + len(strays) + 1)
-        if len(strays) > expected + 3.0 * math.sqrt(expected):
+        accepted, strays, expected = recent.ordered, recent.strays, self._expected(recent)
+        if not self.explains(recent):
             return accepted[-1]
         above = math.floor(expected + 1e-9)
         return sorted(accepted[-above:] + strays)[-above]
+
+    def _expected(self, recent: Recent) -> float:
+        """How many of the recent rows may lie above the threshold."""
+        return self.rate * (len(recent.ordered) + len(recent.strays) + 1)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Windows: the last rows side by side as one input, and whether rows need them."""
 
+import math
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,6 +113,10 @@ def _distance(rows: Array, window: int) -> Distance:
     return Distance(sums.evidence)
 
 
+#: The times of an input's oldest and newest row, in seconds; no number where it is not known.
+Period = tuple[float, float]
+
+
 class Window:
     """The last rows of a stream; each new row completes an input of ``size`` rows.
 
@@ -121,6 +127,7 @@ class Window:
         self.size = size
         self._rows: Array = np.empty((size - 1 + _ROOM, columns), dtype)
         self._end = 0
+        self._times: deque[float] = deque(maxlen=size)
 
     def __len__(self) -> int:
         return min(self._end, self.size - 1)
@@ -128,9 +135,11 @@ class Window:
     def restart(self) -> None:
         """Forgets the rows up to now."""
         self._end = 0
+        self._times.clear()
 
-    def add(self, row: Array) -> Array | None:
+    def add(self, row: Array, time: float = math.nan) -> Array | None:
         """Takes in a row; gives the input it completes, or None where rows are missing."""
+        self._times.append(time)
         if self._end == len(self._rows):
             self._rows[: self.size - 1] = self._rows[self._end - self.size + 1 :]
             self._end = self.size - 1
@@ -146,14 +155,36 @@ class Window:
         """Gives the rows up to now and this one as one input, shorter where rows are missing."""
         return np.concatenate([self.tail.reshape(-1), row])
 
-    def add_many(self, rows: Array) -> Array:
+    def add_many(self, rows: Array, times: Array | None = None) -> Array:
         """Takes in rows; gives the inputs they complete, one a row."""
-        joined = np.concatenate([self.tail, rows])
+        joined, when = np.concatenate([self.tail, rows]), self._joined(rows, times)
         # Only the last ones are needed by what comes, and those held are among them.
         self.restart()
-        for row in joined[-(self.size - 1) :] if self.size > 1 else ():
-            self.add(row)
+        for place in range(max(len(joined) - self.size + 1, 0), len(joined)):
+            self.add(joined[place], float(when[place]))
         return stacked(joined, self.size)
+
+    @property
+    def period(self) -> Period:
+        """The period of the last input."""
+        return self._times[0], self._times[-1]
+
+    def periods(self, rows: Array, times: Array) -> Array:
+        """Gives the period of each input that these rows would complete, as two columns."""
+        when = self._joined(rows, times)
+        inputs = max(len(when) - self.size + 1, 0)
+        return np.stack([when[:inputs], when[len(when) - inputs :]], axis=1)
+
+    def _joined(self, rows: Array, times: Array | None) -> Array:
+        """The times of the rows held, and of these."""
+        held = self.times
+        told = np.full(len(rows), math.nan) if times is None else times
+        return np.concatenate([held, told]) if len(held) else told
+
+    @property
+    def times(self) -> Array:
+        """The times of the rows that the next input begins with."""
+        return np.array(list(self._times)[len(self._times) - len(self) :])
 
     @property
     def tail(self) -> Array:

@@ -1,17 +1,30 @@
 """The agent that watches a device's rows, and the parts around its detector."""
 
+from elmgrove.device.actions import ACTIONS, DRY_RUN, FROM, TO, Action, perform
 from elmgrove.device.agent import Agent
+from elmgrove.device.control import CONTROL_ROOT
+from elmgrove.device.listening import socket_places
 from elmgrove.device.output import NobodyReads
 from elmgrove.device.settings import PREFIX, Settings
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
+from elmgrove.device.status import status_of
 
 __all__ = [
+    "ACTIONS",
+    "CONTROL_ROOT",
+    "DRY_RUN",
+    "FROM",
     "PREFIX",
+    "TO",
+    "Action",
     "Agent",
     "NobodyReads",
     "Settings",
     "group_of",
     "help_of",
+    "perform",
     "read_settings",
+    "socket_places",
+    "status_of",
     "type_of",
 ]

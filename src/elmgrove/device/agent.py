@@ -2,25 +2,30 @@
 
 import logging
 import time
-from collections.abc import Callable
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector import Verdict
+from elmgrove.device.control import Control
+from elmgrove.device.hearing import Hearing
 from elmgrove.device.outlook import Company, Outlook
 from elmgrove.device.output import NobodyReads, Output
+from elmgrove.device.reaction import Reaction
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
 from elmgrove.device.start import (
+    layout_for,
     member_for_rows,
     member_from_federation,
     member_from_state,
     member_like,
     require_width,
 )
-from elmgrove.device.sync import BackgroundSync, Syncing
+from elmgrove.device.status import HEARING, SYNC, mark_state
+from elmgrove.device.sync import BackgroundSync, syncing_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Session, keyfile, open_exchange
+from elmgrove.exchange import Exchange, keyfile, open_exchange
 from elmgrove.federation import Member
 from elmgrove.storage import locked, save
 
@@ -30,8 +35,6 @@ log = logging.getLogger("elmgrove.device")
 SOURCE = "source"
 #: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
-#: Bad rows that are logged one by one; the rest are only counted.
-LOGGED = 10
 
 
 class Agent:
@@ -46,7 +49,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stopped = False
-        self._bad = 0
+        self._hearing = Hearing()
         self._work: Work | None = None
         self._first: list[Reading] = []
         self._first_rows = settings.first_rows
@@ -56,19 +59,26 @@ class Agent:
         self._stopped = True
 
     def run(self) -> None:
-        """Works until the rows end or ``stop`` is called, and saves in both cases."""
+        """Works until the rows end or ``stop`` is called, and saves in both cases.
+
+        Raises ``BadInput`` at the end of rows of which less than half could be used.
+        """
         # On a small machine a second thread costs more than it brings.
-        with locked(self._settings.path), threadpool_limits(1, "blas"):
+        with (
+            locked(self._settings.path),
+            threadpool_limits(1, "blas"),
+            Control(self._settings) as self._control,
+        ):
             member = member_from_state(self._settings)
             exchange = self._exchange(self._settings.own_name if member is None else member.name)
             member = member or self._new_member(exchange)
             source = self._source(member)
             try:
                 if member is not None:
-                    self._work = Work(self._settings, member, source, exchange)
+                    self._work = self._working(member, source, exchange)
                 self._read(source, exchange)
                 self._end()
-            except NobodyReads:
+            except (NobodyReads, BadInput):
                 self._stopped = True
                 self._end()
                 raise
@@ -77,6 +87,8 @@ class Agent:
                     self._work.close()
                 elif exchange is not None:
                     exchange.close()
+        if not self._stopped:
+            self._hearing.require_heard()
 
     def _exchange(self, name: str) -> Exchange | None:
         settings = self._settings
@@ -93,18 +105,23 @@ class Agent:
     def _new_member(self, exchange: Exchange | None) -> Member | None:
         """Makes a member that has learned nothing; None where the first rows must decide."""
         if exchange is not None:
+            self._control.waits_for = f"its federation, {self._settings.exchange}"
             return member_from_federation(self._settings, exchange, lambda: self._stopped)
         return member_like(self._settings) if self._settings.like else None
 
     def _source(self, member: Member | None) -> Source:
         settings = self._settings
+        basis = None if member is None else member.detector.basis
+        notes = {} if member is None else member.notes
         return open_source(
             settings.source,
             follow=settings.follow,
             pattern=settings.pattern,
-            features=None if member is None else member.detector.basis.features,
-            drop=settings.drop,
-            bookmark=None if member is None else member.notes.get(SOURCE),
+            layout=layout_for(settings, member),
+            features=None if basis is None else basis.features,
+            categories=None if basis is None else dict(basis.categories),
+            first_rows=self._first_rows,
+            bookmark=notes.get(SOURCE),
         )
 
     def _read(self, source: Source, exchange: Exchange | None) -> None:
@@ -116,13 +133,15 @@ class Agent:
 
     def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
         if isinstance(item, Bad):
-            self._leave_out(item.where, item.reason)
+            self._hearing.leave_out(item.where, item.reason, whole=item.whole)
         elif item is not None and self._work is None:
+            self._hearing.use()
             self._first.append(item)
+            self._control.waits_for = f"its first rows: {len(self._first)} of {self._first_rows}"
             if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
-        elif item is not None:
-            self._process(item, source)
+        elif item is not None and self._process(item, source):
+            self._hearing.use()
         if self._work is not None:
             self._work.step()
 
@@ -130,25 +149,29 @@ class Agent:
         """Starts with the first rows, if nothing else said how."""
         rows, self._first = self._first, []
         if self._work is None and rows:
-            member = member_for_rows(self._settings, [one.row for one in rows], source.names)
-            self._work = Work(self._settings, member, source, exchange)
+            member = member_for_rows(self._settings, [one.row for one in rows], source)
+            self._work = self._working(member, source, exchange)
             for reading in rows:
                 self._process(reading, source)
 
-    def _process(self, reading: Reading, source: Source) -> None:
+    def _working(self, member: Member, source: Source, exchange: Exchange | None) -> "Work":
+        work = Work(self._settings, member, source, exchange, self._hearing, self._control)
+        self._control.waits_for = None
+        return work
+
+    def _process(self, reading: Reading, source: Source) -> bool:
+        """Hands a row on; says whether it could be used."""
         assert self._work is not None
         require_width(source, self._work.member)
         try:
             self._work.process(reading)
         except BadInput as error:
-            self._leave_out(reading.where, str(error))
-
-    def _leave_out(self, where: str, reason: str) -> None:
-        self._bad += 1
-        if self._bad <= LOGGED:
-            log.warning("%s is left out: %s", where, reason)
+            self._hearing.leave_out(reading.where, str(error))
+            return False
+        return True
 
     def _end(self) -> None:
+        self._control.end()
         if self._work is not None:
             self._work.end(sync=not self._stopped)
         elif self._first:
@@ -156,42 +179,48 @@ class Agent:
                 "stopped after %d rows, fewer than start_rows: nothing was learned",
                 len(self._first),
             )
-        if self._bad:
-            log.warning("%d bad rows were left out", self._bad)
+        self._hearing.end()
 
 
 class Work:
     """What an agent does once it has a member: handles rows, saves, syncs, and tells others."""
 
     def __init__(
-        self, settings: Settings, member: Member, source: Source, exchange: Exchange | None
+        self,
+        settings: Settings,
+        member: Member,
+        source: Source,
+        exchange: Exchange | None,
+        hearing: Hearing,
+        control: Control,
     ) -> None:
         self.member = member
+        self.hearing = hearing
+        self._control = control
         self._settings = settings
         self._source = source
         self._bookmark: Bookmark | None = member.notes.get(SOURCE)
         self._rows = self._saved_rows = 0
+        self._where: str | None = None
         self._updated = False
         self._saved_at = time.monotonic()
         self._output = Output(settings, member)
+        self._reaction = Reaction(settings.on_change, member)
         self._outlook, company = Outlook(member.detector), Company(member)
-        self._listener = None
-        if settings.listen:
-            # Here, since it loads httpx, which takes time that most devices need not spend.
-            from elmgrove.device.peer_server import Listener
-
-            self._listener = Listener(settings.listen, settings.peer_token)
-        syncing = _syncing(settings, member, exchange, self.save)
+        syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
             None
             if syncing is None
             else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, company.tell)
         )
-        self._tell_peers()
+        self._control.tell(self.member)
 
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
         detector, row = self.member.detector, reading.row
+        when = time.time() if reading.time is None else reading.time
+        if reading.gap is not None:
+            self.hearing.notice(reading.gap)
         if not reading.follows:
             detector.interrupt()
         try:
@@ -205,20 +234,23 @@ class Work:
             detector.interrupt()
             raise
         self._rows += len(verdicts)
-        self._bookmark = reading.bookmark
+        self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
         news = self.member.detector.events.take_news()
-        self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news)
+        drift = self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news, drift)
+        self._reaction.follow(drift)
+        mark_state(self.member, verdict.time)
 
     def step(self) -> None:
-        """Saves and syncs if it is time, and is quick otherwise; called between rows and idle."""
+        """Does what is asked, saves and syncs if it is time; called between rows and idle."""
+        self._control.step(self.member, self.save, self._live)
         if self._sync is not None and self._sync.step(self._rows):
             self._updated = True
-            self._tell_peers()
+            self._control.tell(self.member)
         new = self._rows - self._saved_rows
         late = time.monotonic() - self._saved_at >= self._settings.save_seconds
         if new >= self._settings.save_rows or (late and (new or self._updated)):
@@ -228,11 +260,12 @@ class Work:
         """Puts what was learned and the place in the source on disk, in one file."""
         if self._bookmark is not None:
             member.notes[SOURCE] = self._bookmark
+        self._note()
         save(self._settings.path, member)
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
         self._outlook.tell_missing()
         self._updated = False
-        self._tell_peers()
+        self._control.tell(self.member)
         if self._bookmark is not None:
             self._source.saved(self._bookmark)
 
@@ -252,39 +285,15 @@ class Work:
         """Closes files and connections, and ends threads."""
         if self._sync is not None:
             self._sync.close()
-        if self._listener is not None:
-            self._listener.close()
         self._output.close(PATIENCE)
 
-    def _tell_peers(self) -> None:
-        if self._listener is not None:
-            self._listener.tell(self.member)
+    def _note(self) -> None:
+        """Notes for the status what the state does not know."""
+        self.hearing.held = self._source.held
+        self.member.notes[HEARING] = self.hearing.fields
+        if self._sync is not None and self._sync.last is not None:
+            self.member.notes[SYNC] = self._sync.last
 
-
-def _syncing(
-    settings: Settings, member: Member, exchange: Exchange | None, save: Callable[[Member], None]
-) -> Syncing | None:
-    """Gives what the device syncs with: its exchange, its peers, or nothing."""
-    if exchange is not None:
-        return Session(
-            member,
-            exchange,
-            rule=settings.rule,
-            budget=settings.budget,
-            guarded=settings.guard,
-            save=save,
-        )
-    if not settings.peers and not settings.listen:
-        return None
-    # Here, for httpx again.
-    from elmgrove.exchange import PeerSession
-
-    return PeerSession(
-        member,
-        settings.peers,
-        token=settings.peer_token or None,
-        rule=settings.rule,
-        budget=settings.budget,
-        guarded=settings.guard,
-        save=save,
-    )
+    def _live(self) -> dict[str, Any]:
+        self._note()
+        return {"where": self._where, "rows": self._rows}

@@ -17,7 +17,7 @@ from email.header import Header
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from elmgrove.detector import CHANGING, ENDED, OPENED
+from elmgrove.detector import CHANGE, CHANGING, ENDED, OPENED, SLOW
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
@@ -130,6 +130,8 @@ _LOUDNESS = {
     OPENED: ("high", "warning"),
     CHANGING: ("default", "question"),
     ENDED: ("low", "white_check_mark"),
+    CHANGE: ("default", "question"),
+    SLOW: ("default", "question"),
 }
 
 
@@ -143,7 +145,8 @@ def post_of(message: Message, form: str) -> Post:
         said = html.escape(f"{device}: {text}", quote=False)
         return Post(json.dumps({"text": said}), {"Content-Type": "application/json"})
     priority, tag = _LOUDNESS[message["kind"]]
-    title = f"{device}: event {message['number']} {message['kind']}"
+    event = f"event {message['number']} " if "number" in message else ""
+    title = f"{device}: {event}{message['kind']}"
     headers = {"Title": _header(title), "Priority": priority, "Tags": tag}
     return Post(text, {"Content-Type": "text/plain; charset=utf-8", **headers})
 

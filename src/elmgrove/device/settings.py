@@ -20,9 +20,12 @@ from elmgrove.federation import (
     require_distance,
     rule_of,
 )
+from elmgrove.reading import REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
+#: What an agent does about a change: it asks, or reacts by itself.
+TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
 # The groups of settings, as ``device run --help`` shows them.
 DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
 FLEET, NEW = "Fleet", "New device"
@@ -45,13 +48,40 @@ class Settings:
     state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
 
     source: Annotated[
-        str, "Rows: a CSV file, a folder that files drop into, - for input.", SOURCE
+        str,
+        "Rows: a file (CSV, JSON lines, also with gzip; .npy, Parquet), a folder that files drop "
+        "into, - for input.",
+        SOURCE,
     ] = "-"
     follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
-    pattern: Annotated[str, "Which files of a folder to read.", SOURCE] = "*.csv"
+    pattern: Annotated[
+        str,
+        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, npy, "
+        "parquet, gz.",
+        SOURCE,
+    ] = ""
+    time: Annotated[
+        str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", SOURCE
+    ] = ""
+    columns: Annotated[list[str], "Learn only this column (repeatable).", SOURCE] = field(
+        default_factory=list
+    )
     drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
         default_factory=list
     )
+    label: Annotated[str, "Column that says which rows were anomalous: never learned.", SOURCE] = ""
+    delimiter: Annotated[
+        str, "What separates cells: one character, or tab; '' = found.", SOURCE
+    ] = ""
+    decimal: Annotated[str, "What a decimal point is written as: . or ,", SOURCE] = "."
+    encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", SOURCE] = "utf-8"
+    missing: Annotated[
+        str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
+    ] = REFUSE
+    hold_rows: Annotated[int, "Rows for which a missing value is held, at most.", SOURCE] = 5
+    categories: Annotated[
+        list[str], "New device: column of words, each becomes a 0 or 1 (repeatable).", SOURCE
+    ] = field(default_factory=list)
 
     exchange: Annotated[
         str, "A server's URL with the federation's name, or a shared folder.", FLEET
@@ -61,8 +91,13 @@ class Settings:
     peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
         default_factory=list
     )
-    listen: Annotated[str, "host:port on which other agents may pull.", FLEET] = ""
+    listen: Annotated[
+        str, "host:port on which others may pull, and those with control_token ask and tell.", FLEET
+    ] = ""
     peer_token: Annotated[str, "The secret of agents that pull from each other.", FLEET] = ""
+    control_token: Annotated[
+        str, "The secret of those who may ask and tell this agent there; '' = nobody.", FLEET
+    ] = ""
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
@@ -95,6 +130,13 @@ class Settings:
         True
     )
 
+    on_change: Annotated[
+        str,
+        f"What to do when rows are others for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
+        "new normal beside the others; begin anew).",
+        ALARMS,
+    ] = TELL
+
     like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
     start_rows: Annotated[
         int,
@@ -124,10 +166,10 @@ class Settings:
     score: Annotated[str, f"New device: {' or '.join(SCORES)}.", NEW] = "distance"
     seed: Annotated[int, "New device: seed of the hidden layer.", NEW] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto.", NEW] = "1"
-    rate: Annotated[float, "New device: share of normal rows that may be flagged.", ALARMS] = 0.01
+    rate: Annotated[float, "The share of normal rows that may be flagged.", ALARMS] = 0.01
     confidence: Annotated[
         float,
-        "New device: how sure counting must be of that rate before alarms; 0 = no counting.",
+        "How sure counting must be of that rate before there are alarms; 0 = at once.",
         ALARMS,
     ] = 0.95
     forgetting: Annotated[
@@ -139,31 +181,27 @@ class Settings:
         f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
         ALARMS,
     ] = ""
-    alarm_k: Annotated[
-        int, "New device: an alarm opens an event at so many anomalous rows...", ALARMS
-    ] = AlarmRule.k
-    alarm_n: Annotated[int, "New device: ...among so many.", ALARMS] = AlarmRule.n
+    alarm_k: Annotated[int, "An alarm opens an event at so many anomalous rows...", ALARMS] = (
+        AlarmRule.k
+    )
+    alarm_n: Annotated[int, "...among so many.", ALARMS] = AlarmRule.n
     alarm_cooldown: Annotated[
-        int, "New device: rows without another alarm until the event has ended.", ALARMS
+        int, "Rows without another alarm until the event has ended.", ALARMS
     ] = AlarmRule.cooldown
 
     def __post_init__(self) -> None:
         _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
         _require_choice("webhook_format", self.webhook_format, FORMATS)
         _require_choice("score", self.score, SCORES)
+        _require_choice("on_change", self.on_change, ON_CHANGE)
         if self.alarm:
             _require_choice("alarm", self.alarm, POLICIES)
-        if self.exchange and (self.peers or self.listen):
-            raise BadInput("exchange and peers: what comes by both would count twice; choose one")
-        if self.listen and not _is_address(self.listen):
-            raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
-        if self.listen and not self.peer_token and not _is_loopback(self.listen):
-            raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+        self._require_listening()
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
-        # Raises if it can't be read.
-        _ = self.chosen_spectrum
+        # Both raise if they can't be read.
+        _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
         for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
             if not getattr(self, limit) >= 0:
@@ -171,6 +209,18 @@ class Settings:
         for limit in ("save_rows", "start_rows", "save_seconds"):
             if not getattr(self, limit) > 0:
                 raise BadInput(f"{limit} must be above 0")
+
+    def _require_listening(self) -> None:
+        """Raises unless it is clear who may pull, and who may ask and tell."""
+        if self.exchange and (self.peers or (self.listen and not self.control_token)):
+            raise BadInput("exchange and peers: what comes by both would count twice; choose one")
+        if self.listen and not _is_address(self.listen):
+            raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
+        pulled = self.listen and not self.exchange
+        if pulled and not self.peer_token and not _is_loopback(self.listen):
+            raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+        if self.control_token and self.control_token == self.peer_token:
+            raise BadInput("control_token: other agents know the peer_token; choose another")
 
     @property
     def own_name(self) -> str:
@@ -194,6 +244,22 @@ class Settings:
     def chosen_spectrum(self) -> Spectrum | None:
         """The spectrum that turns samples into rows; None where rows are no samples."""
         return Spectrum.parsed(self.spectrum) if self.spectrum else None
+
+    @property
+    def layout(self) -> Layout:
+        """What is said about how the rows are written."""
+        return Layout(
+            time=self.time or None,
+            columns=tuple(self.columns),
+            drop=tuple(self.drop),
+            label=self.label or None,
+            delimiter=self.delimiter or None,
+            decimal=self.decimal,
+            encoding=self.encoding,
+            missing=self.missing,
+            hold_rows=self.hold_rows,
+            categories=tuple(self.categories),
+        )
 
     @property
     def first_rows(self) -> int:

@@ -1,6 +1,7 @@
 """Syncs in the background: what a sync consists of, when the next one is due, and its thread."""
 
 import logging
+import math
 import random as randomness
 import time
 from collections.abc import Callable
@@ -8,8 +9,10 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, Protocol
 
+from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import SyncReport
+from elmgrove.exchange import Exchange, Session, SyncReport
+from elmgrove.federation import Member
 
 log = logging.getLogger("elmgrove.device")
 
@@ -91,6 +94,8 @@ class BackgroundSync:
         self._due = 0.0
         self._after_failure = False
         self._rows_before = 0
+        #: When the last one ended and what it said, and when the next is due; None before it.
+        self.last: dict[str, Any] | None = None
 
     def step(self, rows: int) -> bool:
         """Starts or ends a sync if it is time, quickly; says whether the member was updated.
@@ -145,13 +150,21 @@ class BackgroundSync:
         except ElmgroveError as error:
             wait = self._backoff.failed()
             self._next_in(wait, failed=True)
+            self._remember(str(error), wait, failed=True)
             log.warning("sync failed, next try in %.0f s: %s", wait, error)
             return False
         self._backoff.succeeded()
-        self._next_in(0.0 if report.again else self._seconds, failed=False)
+        wait = 0.0 if report.again else self._seconds
+        self._next_in(wait, failed=False)
+        self._remember(str(report), wait, failed=False)
         self._synced()
         log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
         return report.updated
+
+    def _remember(self, said: str, wait: float, *, failed: bool) -> None:
+        now = time.time()
+        due = now + wait if math.isfinite(wait) else None
+        self.last = {"time": now, "said": said, "failed": failed, "next": due}
 
     def _next_in(self, seconds: float, *, failed: bool) -> None:
         self._due, self._after_failure = time.monotonic() + seconds, failed
@@ -162,3 +175,32 @@ def _transfer(syncing: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
         under_way.set_result(syncing.transfer(outgoing))
     except BaseException as error:  # for the device's own thread to judge
         under_way.set_exception(error)
+
+
+def syncing_of(
+    settings: Settings, member: Member, exchange: Exchange | None, save: Callable[[Member], None]
+) -> Syncing | None:
+    """Gives what the device syncs with: its exchange, its peers, or nothing."""
+    if exchange is not None:
+        return Session(
+            member,
+            exchange,
+            rule=settings.rule,
+            budget=settings.budget,
+            guarded=settings.guard,
+            save=save,
+        )
+    if not settings.peers and not settings.listen:
+        return None
+    # Here, since it loads httpx, which takes time that most devices need not spend.
+    from elmgrove.exchange import PeerSession
+
+    return PeerSession(
+        member,
+        settings.peers,
+        token=settings.peer_token or None,
+        rule=settings.rule,
+        budget=settings.budget,
+        guarded=settings.guard,
+        save=save,
+    )

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmgrove.exchange.base import Exchange, Listing, SyncReport, Unauthorized, Unreachable
+from elmgrove.exchange.base import PATH, Exchange, Listing, SyncReport, Unauthorized, Unreachable
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
@@ -11,7 +11,7 @@ from elmgrove.exchange.session import Incoming, Session
 
 if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange, client, request
-    from elmgrove.exchange.peers import PATH, PeerSession, pull
+    from elmgrove.exchange.peers import PeerSession, pull
 
 __all__ = [
     "PATH",
@@ -40,7 +40,6 @@ _OVER_HTTP = {
     "HttpExchange": "http",
     "client": "http",
     "request": "http",
-    "PATH": "peers",
     "PeerSession": "peers",
     "pull": "peers",
 }

@@ -22,6 +22,9 @@ from elmgrove.federation import (
     group,
 )
 
+#: Where an agent that listens gives away what it published and what it received.
+PATH = "/ledger"
+
 
 class Unreachable(ElmgroveError, OSError):
     """The exchange can't be reached at the moment; trying again later is all there is to do."""

@@ -26,9 +26,8 @@ from elmgrove.federation import (
     address_of,
     entry_from_bytes,
     follows,
-    head_of,
 )
-from elmgrove.storage import write
+from elmgrove.storage import head_of, write
 
 log = logging.getLogger("elmgrove.exchange")
 CHARTER = "federation.json"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import SyncReport, Unreachable
+from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
 from elmgrove.exchange.session import offered
 from elmgrove.federation import (
@@ -23,9 +23,6 @@ from elmgrove.federation import (
 )
 
 log = logging.getLogger("elmgrove.exchange")
-
-#: Where an agent that listens gives away what it published and what it received.
-PATH = "/ledger"
 
 
 def pull(url: str, *, token: str | None = None, timeout: float = 30.0) -> list[Entry]:
@@ -67,6 +64,13 @@ class PeerSession:
         self._guarded = guarded
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
+
+    async def sync_async(self) -> SyncReport:
+        """Asks the peers while the event loop goes on, as ``Session.sync_async`` does."""
+        import asyncio
+
+        self.prepare()
+        return self.apply(await asyncio.to_thread(self.transfer, None))
 
     def prepare(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to send."""

@@ -112,6 +112,20 @@ class Session:
             report = self.apply(self.transfer(self.prepare()))
         return report
 
+    async def sync_async(self) -> SyncReport:
+        """Syncs while the event loop goes on; one at a time.
+
+        Only the transfer has a thread of its own, so the detector may be used meanwhile. Cancelled,
+        it takes nothing in; what was offered counts as given away, since it may be under way.
+        """
+        # Here, since it takes a while to load, and most devices have threads.
+        import asyncio
+
+        report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
+        if report.again:
+            report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
+        return report
+
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
         departure = self.member.depart()

@@ -1,5 +1,6 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
+from elmgrove.detector import MERGED, STATE_FORMAT
 from elmgrove.federation.alike import (
     Comparison,
     compare,
@@ -46,19 +47,11 @@ from elmgrove.federation.groups import (
 )
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
-from elmgrove.federation.member import STATE_FORMAT, Member
+from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import StandingOthers
-from elmgrove.federation.policy import MERGED, POLICIES, STRANGE, UNKNOWN, require_policy
+from elmgrove.federation.policy import POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
-from elmgrove.federation.sealed import (
-    format_of,
-    head_of,
-    require_written_as,
-    seal,
-    unpacking,
-    unseal,
-)
 from elmgrove.federation.selection import (
     GROUPS,
     PARTS,
@@ -129,10 +122,8 @@ __all__ = [
     "entry_from_bytes",
     "evidence_of",
     "follows",
-    "format_of",
     "framed",
     "group",
-    "head_of",
     "judge",
     "learned_of",
     "least_new_rows",
@@ -144,13 +135,9 @@ __all__ = [
     "require_epoch",
     "require_origin",
     "require_policy",
-    "require_written_as",
     "returned",
     "rule_of",
-    "seal",
     "unbundle",
-    "unpacking",
-    "unseal",
     "within",
     "worth_telling",
 ]

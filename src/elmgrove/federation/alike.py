@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elmgrove.algebra import OWN, Array, Basis, Distance, Evidence, Moments
+from elmgrove.detector import MERGED
 from elmgrove.federation.member import Member
-from elmgrove.federation.policy import MERGED, UNKNOWN
+from elmgrove.federation.policy import UNKNOWN
 
 #: Rows of either that tell a level at least: fewer of one machine may lie as far from its others.
 LEAST_ROWS = 100

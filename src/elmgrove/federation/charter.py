@@ -10,13 +10,13 @@ from urllib.parse import quote
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Evidence, Moments
-from elmgrove.detector import Detector, PatternRule
+from elmgrove.detector import STATE_FORMAT, Detector, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
-from elmgrove.federation.member import STATE_FORMAT, Member
+from elmgrove.federation.member import Member
 from elmgrove.federation.policy import UNKNOWN, require_policy
-from elmgrove.federation.sealed import format_of
+from elmgrove.storage import format_of
 
 #: Sums over a whole fleet stay finite below this, whatever takes part.
 LARGEST = 1e200

@@ -21,7 +21,7 @@ from elmgrove.algebra import (
 )
 from elmgrove.detector import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.federation.sealed import format_of, require_written_as, seal, unpacking, unseal
+from elmgrove.storage import format_of, require_written_as, seal, unpacking, unseal
 
 #: The format of a contribution's bytes.
 EVIDENCE_FORMAT = "elmgrove.evidence"

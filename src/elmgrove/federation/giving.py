@@ -3,7 +3,7 @@
 import math
 
 from elmgrove.algebra import Basis, numbers_in
-from elmgrove.detector import Detector, Part
+from elmgrove.detector import MERGED, Detector, Part
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
     HIGHEST_USABLE_EPOCH,
@@ -12,7 +12,7 @@ from elmgrove.federation.entries import (
     require_origin,
 )
 from elmgrove.federation.member_state import Published
-from elmgrove.federation.policy import MERGED, require_policy
+from elmgrove.federation.policy import require_policy
 
 
 def least_new_rows(basis: Basis) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, ClassVar
 
 from elmgrove.algebra import Basis, Evidence, Packed
-from elmgrove.detector import Detector, pack_detector, unpack_detector
+from elmgrove.detector import STATE_FORMAT, Detector, pack_state, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation.entries import (
     Contribution,
@@ -29,10 +29,7 @@ from elmgrove.federation.policy import (
     require_policy,
     use,
 )
-from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
-
-#: The format of a member's state.
-STATE_FORMAT = "elmgrove.state"
+from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 
 class Member(Giver):
@@ -174,9 +171,9 @@ class Member(Giver):
         return seal(STATE_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
-        fields, arrays = pack_detector(self.detector)
-        known, parts = pack_ledger(self.ledger)
-        known |= {"name": self.name, "detector": fields}
+        known, arrays = pack_state(self.name, self.detector)
+        more, parts = pack_ledger(self.ledger)
+        known |= more
         arrays |= parts
         if self.merged is not None:
             more, parts = pack_merged(self.merged)

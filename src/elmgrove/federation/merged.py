@@ -20,7 +20,7 @@ from elmgrove.algebra import (
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import require_epoch, require_origin, require_threshold
 from elmgrove.federation.groups import require_distance
-from elmgrove.federation.sealed import require_written_as, seal, unpacking, unseal
+from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 MERGED_FORMAT = "elmgrove.merged"
 # A device's name has at most 200 characters, and a pattern's number some more.

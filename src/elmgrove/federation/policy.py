@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from elmgrove.algebra import Evidence, Moments, agreed
-from elmgrove.detector import Detector, Other
+from elmgrove.detector import MERGED, Detector, Other
 from elmgrove.errors import BadInput
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
@@ -12,8 +12,6 @@ from elmgrove.federation.merged import Merged
 UNKNOWN = "unknown"
 #: The policy by which others never excuse a row.
 STRANGE = "strange"
-#: The papers' policy: one model of everybody decides.
-MERGED = "merged"
 #: All policies.
 POLICIES = (UNKNOWN, STRANGE, MERGED)
 

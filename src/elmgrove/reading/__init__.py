@@ -1,21 +1,32 @@
 """Rows from files, lines and standard input: what is in them, which columns, when, and what not."""
 
-from elmgrove.reading.columns import Categories, Record
-from elmgrove.reading.formats import NOT_TEXT, STANDARD_INPUT, format_of
+from elmgrove.reading.arrays import opened_table
+from elmgrove.reading.blocks import Blocks
+from elmgrove.reading.columns import Categories, Header, Record
+from elmgrove.reading.doubts import doubts_about
+from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
-from elmgrove.reading.layout import HOLD, REFUSE, Layout
+from elmgrove.reading.layout import HOLD, LAYOUT, REFUSE, Layout
 from elmgrove.reading.line_reader import LineReader, WrongColumns
 from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
 from elmgrove.reading.table import Table, read_table
+from elmgrove.reading.times import Clock
 from elmgrove.reading.times import told as time_told
+from elmgrove.reading.words import found_words, words_in
 
 __all__ = [
     "HOLD",
+    "LAYOUT",
     "NOT_TEXT",
+    "NPY",
+    "PARQUET",
     "REFUSE",
     "STANDARD_INPUT",
+    "Blocks",
     "Categories",
+    "Clock",
     "Gaps",
+    "Header",
     "Layout",
     "LineReader",
     "Record",
@@ -24,7 +35,11 @@ __all__ = [
     "Table",
     "WrongColumns",
     "blocks_of",
+    "doubts_about",
     "format_of",
+    "found_words",
+    "opened_table",
     "read_table",
     "time_told",
+    "words_in",
 ]

@@ -1,6 +1,8 @@
 """Rows from files of numbers: NumPy's own format, and Parquet."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.reading.columns import Columns, Header
+from elmgrove.reading.formats import NPY, PARQUET, opened
 from elmgrove.reading.text import LOOK, Numbers
 
 # Rows that are read at once.
@@ -159,3 +162,13 @@ class ParquetTable:
         for block in self.blocks(LOOK):
             yield block
             return
+
+
+@contextmanager
+def opened_table(path: Path, encoding: str = "utf-8") -> Iterator[NpyArray | ParquetTable | None]:
+    """Opens a file that has no lines; gives None where it is text, in this encoding."""
+    with opened(path, encoding) as file:
+        if file.format == NPY:
+            yield NpyArray(file.name, file.file)
+        else:
+            yield ParquetTable(file.name, file.file) if file.format == PARQUET else None

@@ -247,6 +247,15 @@ class Held:
         self._last: Sequence[float] = ()
         self._runs: dict[int, int] = {}
 
+    @property
+    def state(self) -> list[Any]:
+        """The last values, and for how many rows each was held, as JSON holds it."""
+        return [list(self._last), list(self._runs.items())]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on from what was known."""
+        self._last, self._runs = state[0], dict(state[1])
+
     def saw(self, values: Sequence[float]) -> None:
         """Takes note of a row without a missing value."""
         self._last, self._runs = values, {}

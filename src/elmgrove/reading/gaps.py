@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,24 @@ class Gaps:
         if self._seen <= 2 * _LEAST or self._seen % _LEAST == 0:
             self._usual = usual_interval(self._intervals)
         return not gap
+
+    @property
+    def last(self) -> float | None:
+        """The time of the last row; None before the first one."""
+        return self._last
+
+    @property
+    def state(self) -> list[Any]:
+        """What is known, as JSON holds it."""
+        return [self._last, self._seen, self._usual, list(self._intervals)]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Self:
+        """Goes on from what was known."""
+        made = cls()
+        made._last, made._seen, made._usual, intervals = state
+        made._intervals.extend(intervals)
+        return made
 
     @property
     def usual(self) -> float | None:

@@ -9,6 +9,8 @@ from elmgrove.errors import BadInput, require_whole
 
 #: What is done where a value is missing: the row is refused, or the last value is held.
 REFUSE, HOLD = "refuse", "hold"
+#: The note under which a state keeps how the rows were written that it was made with.
+LAYOUT = "layout"
 _DECIMALS = (".", ",")
 # What tells the columns that are learned: a state has them itself.
 _OF_COLUMNS = {"columns", "drop", "categories"}

@@ -6,10 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.reading.columns import Categories, Columns, Header, Record
+from elmgrove.reading.columns import (
+    Categories,
+    Columns,
+    Header,
+    Held,
+    Record,
+    columns_of,
+)
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
-from elmgrove.reading.layout import Layout
+from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.text import json_object
 
 
@@ -35,18 +42,17 @@ class LineReader:
         bookmark: Mapping[str, Any] | None = None,
     ) -> None:
         self._layout = layout or Layout()
-        if self._layout.categories and not categories:
-            raise BadInput(
-                "the words of categories are found when a state is made: elmgrove learn "
-                "--categories, and then go on with that state"
-            )
-        self._features, self._categories = features, categories
+        self._features = None if features is None else list(features)
+        self._categories = categories
         self._head: Head | None = None
         self._columns: Columns | None = None
         self._names: tuple[str, ...] | None = None
         self._width: int | None = None
+        self._held: Held | None = None
+        self._held_before: Sequence[Any] | None = None
         self._first: list[str] = []
         self._at_start = True
+        self._json = False
         self._good = False
         self._told: set[str] = set()
         self.notes: list[str] = []
@@ -68,11 +74,27 @@ class LineReader:
         """What a restart must know to read on in the same columns, as JSON holds it."""
         head = self._head
         known = None if head is None else [head.delimiter, head.cells, head.named]
-        return {"head": known, "names": self._features and list(self._features)}
+        held = {} if self._held is None else {"held": self._held.state}
+        return {"head": known, "names": self._features, **held}
+
+    @property
+    def held(self) -> int:
+        """How many missing values were filled with the last ones."""
+        return 0 if self._held is None else self._held.count
 
     def begin(self, at_start: bool = True) -> None:
         """Tells that the next line is of another file, and its first one if ``at_start``."""
-        self._at_start, self._first, self._good = at_start, [], False
+        self._at_start, self._first, self._good = at_start, [], not at_start
+
+    def begin_table(self, header: Header) -> None:
+        """Tells that ``read_cells`` comes next, for a file that has this header and no lines."""
+        self.begin()
+        self._choose(header.name, Head("", header.cells, header.named), header.sample)
+
+    def read_cells(self, where: str, cells: Sequence[Any]) -> Record:
+        """Reads a record of a file that has no lines; ``BadInput`` says why it is bad."""
+        assert self._columns is not None
+        return self._record(where, self._columns, cells)
 
     def read(self, where: str, text: str) -> Record | None:
         """Reads a line; None where it is blank, a remark or holds names.
@@ -83,11 +105,13 @@ class LineReader:
             if self._at_start:
                 self._first.append(text)
             return None
-        if format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES:
+        if self._at_start:
+            self._json = format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES
+        if self._json:
             return self._read_json(where, text)
         if self._at_start and self._took_names(where, text):
             return None
-        return self._read_cells(where, text)
+        return self._read_line(where, text)
 
     # CSV
 
@@ -105,25 +129,41 @@ class LineReader:
         self._at_start, self._first = False, []
         if counted and not head.named:
             self.notes.append(f"the line before {where} was left out: names or a row?")
-        if head.named or self._head is None:
+        if head.named or self._head is None or not self._head.delimiter:
             self._head, self._columns = head, None
             # What is missing is told at once; the rest is found out with the first row.
             self._chosen(where, head, [])
         return head.named and head.lines == len(lines)
 
-    def _read_cells(self, where: str, text: str) -> Record | None:
+    def _read_line(self, where: str, text: str) -> Record | None:
         assert self._head is not None
         cells = _cells(where, text, self._head.delimiter)
         if not cells:
             return None
         if self._columns is None:
-            self._choose(where, self._head, cells)
+            self._choose(where, self._head, [cells])
         columns = self._columns
         assert columns is not None
-        if len(cells) > columns.width and self._good:
+        more = len(cells) > columns.width and self._good
+        try:
+            record = self._record(where, columns, cells[: columns.width] if more else cells)
+        except BadInput:
+            if self._took_other_names(where, cells):
+                return None
+            raise
+        if more:
             self._note_once(f"{where}: columns beyond the {columns.width} of before are ignored")
-            cells = cells[: columns.width]
-        return self._record(where, columns, cells)
+        return record
+
+    def _took_other_names(self, where: str, cells: Sequence[str]) -> bool:
+        """Goes on with the columns of a line that is no row and holds all names that are wanted."""
+        names, head = [cell.strip() for cell in cells], self._head
+        if head is None or not self._features or not {*self._wanted} <= {*names}:
+            return False
+        if more := [name for name in names if name not in head.cells]:
+            self._note_once(_new_columns(where, more))
+        self._head, self._columns = head._replace(cells=names, named=True), None
+        return True
 
     # JSON lines
 
@@ -131,13 +171,22 @@ class LineReader:
         self._at_start = False
         found = json_object(where, text)
         if self._columns is None or self._head is None or self._head.delimiter:
-            self._choose(where, Head("", list(found), True), list(found.values()))
+            self._choose_keys(where, found)
         columns, head = self._columns, self._head
         assert columns is not None
         assert head is not None
         if more := [key for key in found if key not in head.cells]:
-            self._note_once(f"{where}: {', '.join(map(repr, more))} was not there before: ignored")
+            self._note_once(_new_columns(where, more))
         return self._record(where, columns, [found.get(key) for key in head.cells])
+
+    def _choose_keys(self, where: str, found: dict[str, Any]) -> None:
+        """Takes the columns from an object that has values for all; others may lack some."""
+        wanted = self._wanted if any(name in found for name in self._wanted) else []
+        head = Head("", list(dict.fromkeys([*found, *wanted])), True)
+        sample = [[found.get(key) for key in head.cells]]
+        # An object of another kind, before all others, does not decide.
+        self._chosen(where, head, sample).record(where, sample[0])
+        self._choose(where, head, sample)
 
     # Both
 
@@ -148,9 +197,15 @@ class LineReader:
         self._good = True
         return record
 
-    def _choose(self, where: str, head: Head, cells: Sequence[Any]) -> None:
-        columns = self._chosen(where, head, [cells])
+    @property
+    def _wanted(self) -> list[str]:
+        """The columns that features come from, where these are known."""
+        return columns_of(self._features or (), self._categories or {})
+
+    def _choose(self, where: str, head: Head, sample: Sequence[Sequence[Any]]) -> None:
+        columns = self._chosen(where, head, sample)
         self._head, self._columns = head, columns
+        self._hold(columns)
         self._categories = self._categories or columns.categories
         self._pin(columns.names)
         for note in columns.notes:
@@ -161,7 +216,15 @@ class LineReader:
                 f"{where}: {columns.count} columns, where there were {before} before"
             )
 
-    def _chosen(self, where: str, head: Head, sample: list[Sequence[Any]]) -> Columns:
+    def _hold(self, columns: Columns) -> None:
+        """Lets values be held over the end of a file, and over a restart."""
+        if self._layout.missing != HOLD:
+            return
+        if self._held is None and self._held_before is not None:
+            columns.held.restore(self._held_before)
+        self._held = columns.held = self._held or columns.held
+
+    def _chosen(self, where: str, head: Head, sample: Sequence[Sequence[Any]]) -> Columns:
         names = head.cells if head.named else [str(i + 1) for i in range(len(head.cells))]
         header = Header(where, names, head.named, sample)
         try:
@@ -182,14 +245,21 @@ class LineReader:
             self._head = Head.of([head], self._layout, names)
         elif head is not None:
             self._head = Head(*head)
+            self._json = not self._head.delimiter
+        self._held_before = bookmark.get("held")
         self._pin(names)
 
     def _pin(self, names: Sequence[str] | None) -> None:
         """Lets columns be found by these names from now on, in whatever order a file has them."""
         self._names = self._names if names is None else tuple(names)
-        self._features = self._features or names
+        self._features = self._features or (None if names is None else list(names))
         if self._features:
             self._layout = replace(self._layout, drop=(), columns=())
+
+
+def _new_columns(where: str, names: Sequence[str]) -> str:
+    some, were = ", ".join(map(repr, names)), "was" if len(names) == 1 else "were"
+    return f"{where}: {some} {were} not there before: ignored"
 
 
 def _cells(where: str, text: str, delimiter: str) -> list[str]:

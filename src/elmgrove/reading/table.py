@@ -1,29 +1,28 @@
 """A file as a table: its rows with their lines, times and labels, and what is to be said of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput
-from elmgrove.reading.arrays import NpyArray, ParquetTable
-from elmgrove.reading.cells import is_missing
-from elmgrove.reading.columns import Categories, Columns, Header, StillMissing, word_of
+from elmgrove.reading.blocks import Block, Blocks, blocks_in
+from elmgrove.reading.columns import Categories, Columns, StillMissing
 from elmgrove.reading.doubts import doubts_about
-from elmgrove.reading.formats import JSON_LINES, NPY, PARQUET, Opened, opened
+from elmgrove.reading.formats import opened
 from elmgrove.reading.gaps import gaps_in
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.spool import Spool, StoredRows
-from elmgrove.reading.text import CsvText, JsonText, Numbers
+from elmgrove.reading.text import Numbers
+from elmgrove.reading.words import found_words
 
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
 _HOLDING = ", --missing hold keeps the last value"
-# Words that a column may have, and texts about bad rows that are kept.
-_MOST_WORDS, _MOST_TEXTS = 64, 1000
+# Texts about bad rows that are kept.
+_MOST_TEXTS = 1000
 # Rows that are looked at for columns that are no sensors.
 _DOUBTED = 5000
 
@@ -62,30 +61,6 @@ class Table:
         return [slice(start, end) for start, end in pairwise(edges)]
 
 
-class Block(Protocol):
-    """Some records of a file."""
-
-    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Reads all at once; None where that is not sure to be right."""
-        ...
-
-    def records(self) -> Iterator[tuple[int, list[Any]]]:
-        """Gives the cells of each record, with its line."""
-        ...
-
-
-class Blocks(Protocol):
-    """A file of records: its header, and the records in blocks, as often as they are asked for."""
-
-    unit: str
-    header: Header
-    notes: list[str]
-
-    def blocks(self) -> Iterator[Block]:
-        """Gives all records, from the first."""
-        ...
-
-
 def read_table(
     where: Path | str,
     layout: Layout | None = None,
@@ -104,9 +79,9 @@ def read_table(
     """
     layout = layout or Layout()
     with opened(where, layout.encoding) as file:
-        source = _blocks_of(file, layout, features)
+        source = blocks_in(file, layout, features)
         if categories is None and layout.categories:
-            categories = _found_words(source, layout)
+            categories = found_words(source, layout)
         columns = Columns(source.header, layout, features, categories)
         gathering = _Gathering(file.name, source, columns, layout, skip_bad)
         for block in source.blocks():
@@ -114,34 +89,6 @@ def read_table(
             if progress is not None:
                 progress(file.position())
         return gathering.table(doubted=features is None)
-
-
-def _blocks_of(file: Opened, layout: Layout, features: Sequence[str] | None) -> Blocks:
-    if file.format == NPY:
-        return NpyArray(file.name, file.file)
-    if file.format == PARQUET:
-        return ParquetTable(file.name, file.file)
-    if file.format == JSON_LINES:
-        return JsonText(file.name, file.file, layout)
-    return CsvText(file.name, file.file, layout, features)
-
-
-def _found_words(source: Blocks, layout: Layout) -> dict[str, list[str]]:
-    """The words that a file has in each column of words, in their order."""
-    places = source.header.places(layout.categories)
-    found: list[set[str]] = [set() for _ in places]
-    for block in source.blocks():
-        for _, cells in block.records():
-            for place, words in zip(places, found, strict=True):
-                if place < len(cells) and not is_missing(cells[place]):
-                    words.add(word_of(cells[place]))
-        for name, words in zip(layout.categories, found, strict=True):
-            if len(words) > _MOST_WORDS:
-                raise BadInput(
-                    f"{source.header.name}: column {name!r} has more than {_MOST_WORDS} different "
-                    f"words, too many for categories; --drop {name}"
-                )
-    return {name: sorted(words) for name, words in zip(layout.categories, found, strict=True)}
 
 
 class _Gathering:

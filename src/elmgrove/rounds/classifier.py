@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra import Array, Basis, Packed, Rows
 from elmgrove.errors import BadInput
-from elmgrove.federation import require_written_as, seal, unpacking, unseal
 from elmgrove.rounds.compact import LARGEST, Quantized
+from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 Integers = NDArray[np.int32]
 #: The format of a compact classifier's bytes.

@@ -15,10 +15,10 @@ import numpy as np
 from elmgrove.algebra import OSELM, Array, Basis, RoundModel, trained
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import MERGED, Charter, Contribution, Member, Merged, format_of
+from elmgrove.federation import MERGED, Charter, Contribution, Member, Merged
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.rounds.messages import Reply, Task
-from elmgrove.storage import load, locked, save
+from elmgrove.storage import format_of, load, locked, save
 
 #: Gives all rows that a client has by a round (from 1), in the order in which they came.
 RowsByRound = Callable[[int], Array]

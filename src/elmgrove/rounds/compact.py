@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate
 from elmgrove.errors import BadInput, SingularSystem
-from elmgrove.federation import require_written_as, seal, unpacking, unseal
+from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 #: The format of a compact model's bytes.
 COMPACT_FORMAT = "elmgrove.compact"

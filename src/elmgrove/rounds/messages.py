@@ -20,14 +20,8 @@ from elmgrove.algebra import (
     require_ridge,
 )
 from elmgrove.errors import BadInput
-from elmgrove.federation import (
-    require_epoch,
-    require_origin,
-    require_written_as,
-    seal,
-    unpacking,
-    unseal,
-)
+from elmgrove.federation import require_epoch, require_origin
+from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 TASK_FORMAT = "elmgrove.task"
 UPDATE_FORMAT = "elmgrove.update"

@@ -17,6 +17,12 @@ from elmgrove.errors import BadFile, BadInput
 # Only POSIX has locks of files.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 T = TypeVar("T")
+#: A file's path as programs give it.
+FilePath = str | os.PathLike[str]
+
+
+class InUse(BadInput):
+    """A file that another process keeps others from changing."""
 
 
 class Content(Protocol):
@@ -30,6 +36,11 @@ class Content(Protocol):
     def to_bytes(self) -> bytes:
         """Gives all of it as the bytes of a file."""
         ...
+
+
+def as_path(path: FilePath) -> Path:
+    """Gives a path as an object."""
+    return Path(path)
 
 
 def save(path: Path, content: Content) -> None:
@@ -53,7 +64,7 @@ def load(path: Path, read: Callable[[bytes], T]) -> T:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes from changing a file inside ``with``; ``BadInput`` if one has it.
+    """Keeps other processes from changing a file inside ``with``; ``InUse`` if one has it.
 
     The process holds a file beside it (``.fan-1.elm.lock``), so the lock is free again when the
     process ends, in whatever way. Where the system has no such locks, nothing is prevented.
@@ -107,7 +118,7 @@ def _held(lock: Path, path: Path) -> BinaryIO:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.close()
-            raise BadInput(
+            raise InUse(
                 f"{path} is in use by another process (a running agent?); stop it first"
             ) from error
         # The process that held it before may have removed it between the two steps.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, weighted_mean
-from elmgrove.federation import seal, unseal
 from elmgrove.rounds import Ask, Quantized
+from elmgrove.storage import seal, unseal
 from elmgrove_papers import require_package
 from elmgrove_papers.backpropagation import Classification, Momentum, Stack, Weights
 from elmgrove_papers.fed_elms.digits import Digits

@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.algebra import OSELM, Array, weighted_mean
 from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import MERGED, Charter, Contribution, entry_from_bytes, seal, unseal
+from elmgrove.federation import MERGED, Charter, Contribution, entry_from_bytes
+from elmgrove.storage import seal, unseal
 from elmgrove_papers import require_package
 from elmgrove_papers.backpropagation import Weights, one_thread
 from elmgrove_papers.data.har import FEATURES

@@ -8,11 +8,11 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.cli.lesson import Lesson
 from elmgrove.cli.options import note_window
-from elmgrove.cli.reading_options import LAYOUT, read
+from elmgrove.cli.reading_options import read
 from elmgrove.detector import Detector, choose_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.reading import Layout, Table
+from elmgrove.reading import LAYOUT, Layout, Table
 from elmgrove.storage import load
 
 #: The share of a file that is learned where nothing else is.

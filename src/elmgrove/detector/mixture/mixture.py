@@ -137,6 +137,11 @@ class Mixture:
         self.learned += len(X)
         self._place(self._received.places(self.own))
 
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of a part, as if no more had been learned in it."""
+        self.patterns.reduce_to(rest)
+        self._place(self._received.places(self.own))
+
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
         """Marks which strange rows make a new normal: a pattern need have nothing of the others."""
         if self.basis.score == "distance":
@@ -148,6 +153,10 @@ class Mixture:
         return np.asarray(made.left_out(rows) <= threshold)
 
     # Patterns that come and go
+
+    def set_rule(self, rule: PatternRule) -> None:
+        """Lets patterns come and go by another rule; how they are joined stays as it is."""
+        self.rule = self.patterns.rule = rule
 
     def tune(self) -> None:
         """Joins patterns that are one, and puts aside those that got no rows."""

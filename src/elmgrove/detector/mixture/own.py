@@ -190,6 +190,15 @@ class OwnPatterns:
         self.used.append(pattern)
         self._measure()
 
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of a part; a pattern of which nothing is left is none."""
+        for pattern in [*self.used, *self.retired]:
+            if any(part.number == rest.number for part in pattern.parts):
+                pattern.reduce_to(rest)
+        self.used = [p for p in self.used if p.evidence.count > 0.0] or self.used[:1]
+        self.retired = [p for p in self.retired if p.evidence.count > 0.0]
+        self._measure()
+
     def _add(self, X: Array) -> None:
         pattern = self.blank(self.next_number)
         self.next_number += 1

@@ -82,7 +82,7 @@ class Joined:
     @property
     def part(self) -> Part:
         """What was learned in it, to be given away: forgotten elsewhere or not."""
-        return Part(self.number, self.learned, self.evidence)
+        return Part(self.number, self.learned, self.evidence, self.total)
 
     @property
     def faded(self) -> Evidence:
@@ -127,7 +127,7 @@ class Pattern:
     @property
     def parts(self) -> list[Part]:
         """What was learned here and in what was joined, each by itself."""
-        own = Part(self.number, self.learned, self.model.evidence)
+        own = Part(self.number, self.learned, self.model.evidence, self.total)
         return [own, *(joined.part for joined in self.joined)]
 
     @property
@@ -191,6 +191,22 @@ class Pattern:
         into.total, into.count = joined.total, joined.count
         into.learned = into.model.learned = joined.learned
         self.joined.remove(joined)
+        self._update()
+
+    def reduce_to(self, rest: Part) -> None:
+        """Goes on with what is left of its own rows, or of those of a pattern joined to it."""
+        assert rest.total is not None, "what was learned in a pattern has a place"
+        if rest.number == self.number:
+            self.total, self.count = rest.total, rest.evidence.count
+            self.model.reduce_to(rest)
+            return
+        changed = [
+            replace(one, evidence=rest.evidence, total=rest.total, count=rest.evidence.count)
+            if one.number == rest.number
+            else one
+            for one in self.joined
+        ]
+        self.joined = [one for one in changed if one.count > 0.0]
         self._update()
 
     def age(self) -> None:

@@ -1,4 +1,4 @@
-"""Sources of rows: a CSV file, one that grows, standard input, a folder that files drop into."""
+"""Sources of rows: a file, one that grows, standard input, a folder that files drop into."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,30 +7,38 @@ from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
 from elmgrove.device.sources.file import File, FollowedFile, StandardInput
 from elmgrove.device.sources.folder import Folder
 from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.timing import Gap, Timing
+from elmgrove.reading import STANDARD_INPUT, Categories, Layout
 
-__all__ = ["Bad", "Bookmark", "Item", "Reading", "Source", "open_source"]
+__all__ = ["Bad", "Bookmark", "Gap", "Item", "Reading", "Source", "open_source"]
 
 
 def open_source(
     where: str,
     *,
     follow: bool,
-    pattern: str = "*.csv",
+    pattern: str = "",
+    layout: Layout | None = None,
     features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
+    categories: Categories | None = None,
+    first_rows: int = 100,
     bookmark: Bookmark | None = None,
 ) -> Source:
-    """Opens the source of rows at ``where``: ``-`` for standard input, a folder, or a CSV file.
+    """Opens the source of rows at ``where``: ``-`` for standard input, a folder, or a file.
 
     ``follow`` waits for a file to appear and to grow; a folder is always watched (for files that
-    match ``pattern``), standard input always ends with its writer. ``features`` picks and orders
-    columns by name, ``drop`` leaves some out. With a bookmark, reading goes on right after the
-    row that it came with.
+    match one of the patterns, or else have an ending of what is read), standard input always ends
+    with its writer. ``layout`` says how the rows are written; ``features`` picks and orders columns
+    by name, with the words of ``categories``. Where these are not known yet, the ``first_rows``
+    tell them. With a bookmark, reading goes on right after the row that it came with.
     """
-    records = Records(features, drop, bookmark)
+    layout = layout or Layout()
+    records = Records(layout, features, categories, bookmark, first_rows)
     path = Path(where)
-    if where == "-":
-        return StandardInput(records)
+    live = where == STANDARD_INPUT or (follow and not path.is_dir())
+    timing = Timing(live=live, bookmark=bookmark)
+    if where == STANDARD_INPUT:
+        return StandardInput(records, timing, layout)
     if path.is_dir():
-        return Folder(path, pattern, records, bookmark)
-    return (FollowedFile if follow else File)(path, records, bookmark)
+        return Folder(path, pattern, records, timing, bookmark, layout)
+    return (FollowedFile if follow else File)(path, records, timing, bookmark, layout)

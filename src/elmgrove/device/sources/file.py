@@ -1,4 +1,4 @@
-"""Rows from one CSV file, as it is now or as it grows, and from standard input."""
+"""Rows from one file, as it is now or as it grows, and from standard input."""
 
 import os
 import queue
@@ -7,9 +7,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, pause
+from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source
 from elmgrove.device.sources.lines import Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.table_file import open_file
+from elmgrove.device.sources.timing import Timing
+from elmgrove.reading import Layout
 
 #: Bytes of standard input that are read at once, and how many such chunks may wait.
 _CHUNK, _CHUNKS_AHEAD = 1 << 16, 4
@@ -18,13 +21,21 @@ _CHUNK, _CHUNKS_AHEAD = 1 << 16, 4
 class File(Source):
     """A file that is complete; the iteration ends with it."""
 
-    def __init__(self, path: Path, records: Records, bookmark: Bookmark | None) -> None:
-        super().__init__(records)
+    def __init__(
+        self,
+        path: Path,
+        records: Records,
+        timing: Timing,
+        bookmark: Bookmark | None,
+        layout: Layout,
+    ) -> None:
+        super().__init__(records, timing)
         self._path = path
         self._bookmark = bookmark
+        self._layout = layout
 
     def __iter__(self) -> Iterator[Item]:
-        with TextFile(self._path, self._bookmark) as text:
+        with open_file(self._path, self._bookmark, self._layout) as text:
             yield from self._whole(text)
 
 
@@ -40,9 +51,9 @@ class FollowedFile(File):
         bookmark = self._bookmark
         while True:
             try:
-                text = TextFile(self._path, bookmark)
+                text = TextFile(self._path, bookmark, self._layout.encoding)
             except FileNotFoundError:
-                pause()
+                self._idle()
                 yield None
                 continue
             bookmark = None
@@ -50,6 +61,7 @@ class FollowedFile(File):
                 self._begin(text)
                 yield from self._growing(text)
                 yield from self._unfinished(text)
+                yield from self._last_items(text)
                 # Rows may have been cut off before they were read.
                 self._gap = self._gap or text.cut
 
@@ -61,7 +73,7 @@ class FollowedFile(File):
             replaced, read = text.replaced, text.read
             yield from self._items(text, text.lines())
             quiet = quiet + 1 if replaced and text.read == read else 0
-            pause()
+            self._idle()
             yield None
 
     def _unfinished(self, text: TextFile) -> Iterator[Reading | Bad]:
@@ -79,19 +91,22 @@ class StandardInput(Source):
     A thread reads ahead a little, since not every system can ask a pipe whether it has something.
     """
 
-    def __init__(self, records: Records) -> None:
-        super().__init__(records)
+    def __init__(self, records: Records, timing: Timing, layout: Layout) -> None:
+        super().__init__(records, timing)
+        self._layout = layout
         self._chunks: queue.Queue[bytes] = queue.Queue(_CHUNKS_AHEAD)
 
     def __iter__(self) -> Iterator[Item]:
         threading.Thread(target=self._read, name="elmgrove-stdin", daemon=True).start()
-        text = Text("standard input")
+        text = Text("standard input", self._layout.encoding)
         while (data := self._next()) != b"":
             if data is None:
+                self._timing.idle()
                 yield None
             else:
                 yield from self._items(text, text.feed(data))
         yield from self._items(text, text.rest())
+        yield from self._last_items(text)
 
     def _next(self) -> bytes | None:
         try:

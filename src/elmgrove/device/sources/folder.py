@@ -1,6 +1,5 @@
 """Rows from files that are dropped into a folder."""
 
-import logging
 import time
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -9,15 +8,18 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from elmgrove.device.sources.base import Bookmark, Item, Reading, Source, pause
-from elmgrove.device.sources.lines import Line, Text, TextFile
+from elmgrove.device.sources.base import Bookmark, Item, Source
+from elmgrove.device.sources.lines import Line, Text
 from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.table_file import open_file
+from elmgrove.device.sources.timing import Timing
 from elmgrove.errors import BadInput
-
-log = logging.getLogger("elmgrove.device")
+from elmgrove.reading import Layout
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
+#: The files that are read where nothing else is said.
+EVERY_KIND = ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.npy", "*.parquet", "*.gz"]
 #: Where files go that were read, and those without one good row.
 DONE, BAD = "done", "bad"
 
@@ -40,12 +42,19 @@ class Folder(Source):
     """
 
     def __init__(
-        self, path: Path, pattern: str, records: Records, bookmark: Bookmark | None
+        self,
+        path: Path,
+        pattern: str,
+        records: Records,
+        timing: Timing,
+        bookmark: Bookmark | None,
+        layout: Layout,
     ) -> None:
-        super().__init__(records)
+        super().__init__(records, timing)
         self._path = path
-        self._pattern = pattern
+        self._patterns = pattern.split() or EVERY_KIND
         self._bookmark = bookmark
+        self._layout = layout
         self._finished: dict[str, _Finished] = {}
 
     def __iter__(self) -> Iterator[Item]:
@@ -54,7 +63,7 @@ class Folder(Source):
         while True:
             for path in self._settled():
                 yield from self._read(path)
-            pause()
+            self._idle()
             yield None
 
     def saved(self, bookmark: Bookmark) -> None:
@@ -87,7 +96,8 @@ class Folder(Source):
         return [path for path in sorted(self._path.iterdir()) if self._is_settled(path)]
 
     def _is_settled(self, path: Path) -> bool:
-        if path.name.startswith(".") or not fnmatch(path.name, self._pattern):
+        wanted = any(fnmatch(path.name, pattern) for pattern in self._patterns)
+        if path.name.startswith(".") or not wanted:
             return False
         try:
             found = path.stat()
@@ -100,29 +110,30 @@ class Folder(Source):
         return S_ISREG(found.st_mode) and unread and settled
 
     def _read(self, path: Path, bookmark: Bookmark | None = None) -> Iterator[Item]:
-        last, bad = 0, False
+        last, reason = 0, ""
         try:
-            with TextFile(path, bookmark) as text:
+            with open_file(path, bookmark, self._layout) as text:
                 for item in self._whole(text):
                     yield item
-                    bad = bad or isinstance(item, Bad)
-                    if isinstance(item, Reading) and item.bookmark is not None:
+                    if isinstance(item, Bad):
+                        reason = item.reason
+                    elif item.bookmark is not None:
                         last = item.bookmark["offset"]
         except FileNotFoundError:
             return
         except (BadInput, OSError) as error:
-            self._refuse(path, str(error))
+            yield self._refused(path, str(error))
             return
         if last:
             self._finished[path.name] = _Finished(text.inode, last)
-        elif bad and not text.began:
-            self._refuse(path, "not one good row")
+        elif reason and not text.began:
+            yield self._refused(path, f"not one good row: {reason}")
         else:
             self._move(path, DONE)
 
-    def _refuse(self, path: Path, reason: str) -> None:
+    def _refused(self, path: Path, reason: str) -> Bad:
         self._gap = True
-        log.warning("%s: moved to %s: %s", path, self._move(path, BAD), reason)
+        return Bad(str(path), f"{reason}; moved to {self._move(path, BAD)}", whole=True)
 
     def _move_read(self, name: str, inode: int) -> None:
         path = self._path / name

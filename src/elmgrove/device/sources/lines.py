@@ -1,11 +1,15 @@
 """Lines of text, as they arrive in pieces, and of a file from a bookmark on."""
 
+import codecs
 import logging
 import os
 import zlib
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+
+from elmgrove.errors import BadInput
 
 log = logging.getLogger("elmgrove.device")
 
@@ -13,14 +17,21 @@ log = logging.getLogger("elmgrove.device")
 LONGEST = 1 << 22
 #: Bytes of a file that are read at once.
 _CHUNK = 1 << 16
+_GZIP = b"\x1f\x8b"
+# What makes zlib read gzip.
+_GZIP_BITS = 31
 
 
 class Line(NamedTuple):
-    """A line with its ending, its number from 1, and the offset of the byte after it."""
+    """A line with its ending, its number from 1, and the offset of the byte after it.
+
+    A row of a table is one as well: it has ``cells``, and ends where the next row begins.
+    """
 
     data: bytes
     number: int
     end: int
+    cells: Sequence[Any] | None = None
 
     @property
     def complete(self) -> bool:
@@ -28,14 +39,86 @@ class Line(NamedTuple):
         return self.data.endswith((b"\n", b"\r"))
 
 
-class Text:
-    """A text that arrives in pieces; lines end with a line feed, a carriage return or both."""
+class Unpacking:
+    """Makes pieces of a file, as they arrive, pieces of text that can be split into lines of bytes.
 
-    def __init__(self, name: str, offset: int = 0, number: int = 0) -> None:
+    What begins as gzip does is unpacked. An encoding in which a line feed is not one byte, as in
+    UTF-16, becomes UTF-8. All else stays as it is.
+    """
+
+    def __init__(self, name: str, encoding: str = "utf-8") -> None:
+        self._name = name
+        plain = "x\n".encode(encoding).endswith(b"x\n")
+        #: The encoding of the text that is given.
+        self.encoding = encoding if plain else "utf-8"
+        self._decoder = None if plain else codecs.getincrementaldecoder(encoding)("replace")
+        self._first: bytes | None = b""
+        self._zip: zlib._Decompress | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        """Takes the next piece, and gives the text that it brings."""
+        if self._first is not None:
+            self._first = data = self._first + data
+            if len(data) < len(_GZIP) and _GZIP.startswith(data):
+                return b""
+            if data.startswith(_GZIP):
+                self._zip = zlib.decompressobj(_GZIP_BITS)
+            self._first = None
+        return self._recoded(data if self._zip is None else self._unzipped(data))
+
+    def end(self) -> bytes:
+        """Gives what is left at the end; ``BadInput`` where gzip was cut short."""
+        rest, self._first = self._first or b"", None
+        if self._zip is not None and not self._zip.eof:
+            raise self._damaged("it ends too early")
+        return self._recoded(rest, final=True)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the text has other bytes than the file, so that places differ."""
+        return self._zip is not None or self._decoder is not None
+
+    def _unzipped(self, data: bytes) -> bytes:
+        found = b""
+        while data:
+            assert self._zip is not None
+            if self._zip.eof:
+                # One packed file may follow another, or zeros that fill a tape's block.
+                data = data.lstrip(b"\0")
+                self._zip = zlib.decompressobj(_GZIP_BITS) if data else self._zip
+            try:
+                found += self._zip.decompress(data)
+            except zlib.error as error:
+                raise self._damaged(str(error)) from error
+            data = self._zip.unused_data
+        return found
+
+    def _recoded(self, data: bytes, *, final: bool = False) -> bytes:
+        return data if self._decoder is None else self._decoder.decode(data, final).encode()
+
+    def _damaged(self, why: str) -> BadInput:
+        return BadInput(f"{self._name}: this is gzip, but damaged or cut short ({why})")
+
+
+class Text:
+    """A text that arrives in pieces; lines end with a line feed, a carriage return or both.
+
+    It may be packed with gzip, or in another encoding: offsets are those of the unpacked text.
+    """
+
+    #: What counts its lines, for messages.
+    unit = "line"
+
+    def __init__(self, name: str, encoding: str = "utf-8") -> None:
         self.name = name
-        self._offset = offset
-        self._number = number
-        self._rest = b""
+        self._asked = encoding
+        self._offset = self._number = 0
+        self._unpacking, self._rest = Unpacking(name, encoding), b""
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of its lines."""
+        return self._unpacking.encoding
 
     def position(self, line: Line) -> dict[str, Any] | None:
         """Gives what finds the place after this line again; None where there is no way back."""
@@ -43,16 +126,24 @@ class Text:
 
     def feed(self, data: bytes) -> Iterator[Line]:
         """Takes the next piece, and gives the lines that it completes."""
+        return self._split(self._unpacking.feed(data))
+
+    def rest(self) -> Iterator[Line]:
+        """Gives what is left at the end: the last line, if it has no ending."""
+        yield from self._split(self._unpacking.end())
+        rest, self._rest = self._rest, b""
+        if rest:
+            yield self._line(rest)
+
+    def _restart(self) -> None:
+        self._unpacking, self._rest = Unpacking(self.name, self._asked), b""
+
+    def _split(self, data: bytes) -> Iterator[Line]:
         pieces = (self._rest + data).splitlines(keepends=True)
         # A carriage return at the very end may be the first half of a line ending.
         whole = not pieces or pieces[-1].endswith(b"\n") or len(pieces[-1]) > LONGEST
         self._rest = b"" if whole else pieces.pop()
         return map(self._line, pieces)
-
-    def rest(self) -> Iterator[Line]:
-        """Gives the last line, if it has no ending."""
-        rest, self._rest = self._rest, b""
-        return map(self._line, [rest] if rest else [])
 
     def _line(self, data: bytes) -> Line:
         self._number += 1
@@ -60,35 +151,24 @@ class Text:
         return Line(data, self._number, self._offset)
 
 
-class TextFile(Text):
+class BookmarkedFile(Text):
     """An open file that gives bookmarks, and is read from its start or from one of them.
 
     A bookmark fits if the file is the same (by inode) and the line before the bookmark is still
     there. Where it does not fit, the file was replaced: it is read from its start, with a warning.
     """
 
-    def __init__(self, path: Path, bookmark: dict[str, Any] | None = None) -> None:
+    def __init__(self, path: Path, encoding: str = "utf-8") -> None:
+        super().__init__(str(path), encoding)
         self._path = path
         self._file = path.open("rb")
         self.inode = os.fstat(self._file.fileno()).st_ino
-        fits = bookmark is not None and self._fits(bookmark)
-        offset, number = (bookmark["offset"], bookmark["line"]) if bookmark and fits else (0, 0)
-        super().__init__(str(path), offset, number)
         #: Where reading began.
-        self.began = self._file.seek(offset)
-        if bookmark is not None and not fits:
-            log.warning("%s was replaced: reading it from the start", path)
+        self.began = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
+    @abstractmethod
     def lines(self) -> Iterator[Line]:
         """Gives the complete lines from here to the present end."""
-        while data := self._file.read(_CHUNK):
-            yield from self.feed(data)
 
     def position(self, line: Line) -> dict[str, Any]:
         """Gives the bookmark after this line."""
@@ -99,6 +179,42 @@ class TextFile(Text):
             "line": line.number,
             "last": [len(line.data), zlib.crc32(line.data)],
         }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _go_to(self, bookmark: dict[str, Any]) -> None:
+        if bookmark["inode"] == self.inode and self._finds(bookmark):
+            self.began = self._offset = bookmark["offset"]
+            self._number = bookmark["line"]
+        else:
+            log.warning("%s was replaced: reading it from the start", self._path)
+            self._file.seek(0)
+            self._restart()
+
+    @abstractmethod
+    def _finds(self, bookmark: dict[str, Any]) -> bool:
+        """Goes to the place of a bookmark; says whether the line before it is still there."""
+
+
+class TextFile(BookmarkedFile):
+    """A file of text, which may grow."""
+
+    def __init__(
+        self, path: Path, bookmark: dict[str, Any] | None = None, encoding: str = "utf-8"
+    ) -> None:
+        super().__init__(path, encoding)
+        if bookmark is not None:
+            self._go_to(bookmark)
+
+    def lines(self) -> Iterator[Line]:
+        """Gives the complete lines from here to the present end."""
+        yield from self._split(b"")
+        while data := self._file.read(_CHUNK):
+            yield from self.feed(data)
 
     @property
     def read(self) -> int:
@@ -121,10 +237,26 @@ class TextFile(Text):
         except FileNotFoundError:
             return False
 
-    def _fits(self, bookmark: dict[str, Any]) -> bool:
-        if bookmark["inode"] != self.inode:
-            return False
+    def _finds(self, bookmark: dict[str, Any]) -> bool:
         length, checksum = bookmark["last"]
-        self._file.seek(bookmark["offset"] - length)
-        data = self._file.read(length)
-        return (len(data), zlib.crc32(data)) == (length, checksum)
+        before = bookmark["offset"] - length
+        self._unpacking.feed(self._file.read(2))
+        self._file.seek(0)
+        if self._unpacking.changes:
+            # There is no other way to a place in a packed text than through all before it.
+            self._restart()
+            found = self._passed(before, length)
+        else:
+            self._file.seek(before)
+            found = self._file.read(length)
+        return (len(found), zlib.crc32(found)) == (length, checksum)
+
+    def _passed(self, before: int, length: int) -> bytes:
+        """Reads past so many bytes of an unpacked text, and gives those after them."""
+        held = b""
+        while len(held) < before + length and (data := self._file.read(_CHUNK)):
+            held += self._unpacking.feed(data)
+            past = min(before, len(held))
+            held, before = held[past:], before - past
+        self._rest = held[length:]
+        return held[:length]

@@ -1,43 +1,77 @@
-"""Lines of text as rows of numbers, over one file after another."""
+"""Lines of text, and rows of tables, as rows of numbers, over one file after another."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from elmgrove.device.sources.lines import Line
+from elmgrove.device.sources.lines import Line, Text
 from elmgrove.errors import BadInput
-from elmgrove.reading import NOT_TEXT, Layout, LineReader, WrongColumns
+from elmgrove.reading import (
+    NOT_TEXT,
+    NPY,
+    PARQUET,
+    Blocks,
+    Categories,
+    Layout,
+    LineReader,
+    Record,
+    WrongColumns,
+    format_of,
+    found_words,
+    words_in,
+)
+
+log = logging.getLogger("elmgrove.device")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Bad(NamedTuple):
-    """A row that can't be used, and why."""
+    """A row, or a ``whole`` file, that can't be used, and why."""
 
     where: str
     reason: str
+    whole: bool = False
 
 
 class Records:
-    """Reads lines by the rules of ``elmgrove.reading``; what is no text is bad, too."""
+    """Reads lines by the rules of ``elmgrove.reading``, and logs what there is to tell of them.
+
+    A new device that has ``categories`` finds their words in its ``first_rows`` rows, or in its
+    first file if that has fewer: until then, lines are held back.
+    """
 
     def __init__(
         self,
+        layout: Layout,
         features: Sequence[str] | None,
-        drop: Sequence[str],
+        categories: Categories | None,
         bookmark: dict[str, Any] | None,
+        first_rows: int,
     ) -> None:
-        self._lines = LineReader(Layout(drop=tuple(drop)), features, bookmark=bookmark)
+        self._layout = layout
+        self._first_rows = first_rows
+        self._held_back: list[Line] | None = [] if layout.categories and not categories else None
+        #: The words of columns of words.
+        self.categories = categories
+        self._lines = LineReader(layout, features, categories, bookmark)
         self._at_start = True
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns' names in the order of the row; None where no file has names."""
+        """The names of the values in a row; None where no file has names."""
         return self._lines.names
 
     @property
     def width(self) -> int | None:
         """How many numbers a row has; None before the first line."""
         return self._lines.width
+
+    @property
+    def held(self) -> int:
+        """How many missing values were filled with the last ones."""
+        return self._lines.held
 
     @property
     def bookmark(self) -> dict[str, Any]:
@@ -49,23 +83,80 @@ class Records:
         self._at_start = at_start
         self._lines.begin(at_start)
 
-    def row(self, where: str, line: Line) -> list[float] | Bad | None:
-        """Gives the line's numbers, why it is bad, or None where it is blank or holds names.
+    def begin_table(self, table: Blocks) -> None:
+        """Tells that the next line is a row of this table."""
+        if self._held_back is not None:
+            self._learn_words(found_words(table, self._layout))
+        self._lines.begin_table(table.header)
+        self._tell()
+
+    def ready(self, text: Text, lines: Iterable[Line]) -> Iterator[Line]:
+        """Gives lines on, and holds the first ones back where they tell the words."""
+        for line in lines:
+            if self._held_back is None or line.cells is not None:
+                yield line
+            else:
+                self._held_back.append(line)
+                # One line more than rows, for the names.
+                if len(self._held_back) > self._first_rows:
+                    yield from self.held_back(text)
+
+    def held_back(self, text: Text) -> list[Line]:
+        """Gives the lines that were held back: there are enough, or no more."""
+        lines, self._held_back = self._held_back, None
+        if not lines:
+            # A file without a line tells no words: the next one does.
+            self._held_back = lines
+            return []
+        layout = replace(self._layout, encoding=text.encoding)
+        self._learn_words(words_in(text.name, [line.data for line in lines], layout))
+        return lines
+
+    def record(self, where: str, line: Line, encoding: str) -> Record | Bad | None:
+        """Gives what a line says, why it is bad, or None where it is blank or holds names.
 
         Raises ``BadInput`` when the names are not those that are wanted.
         """
-        at_start = self._at_start
         try:
-            data = line.data.removeprefix(_BYTE_ORDER_MARK) if line.number == 1 else line.data
-            text = data.decode()
-            self._at_start = at_start and not text.strip()
-            record = self._lines.read(where, text)
-        except UnicodeDecodeError as error:
-            if at_start:
-                raise BadInput(f"{where}: {NOT_TEXT}") from error
-            return Bad(where, "not text in UTF-8")
+            record = self._read(where, line, encoding)
         except WrongColumns:
             raise
         except BadInput as error:
             return Bad(where, str(error).removeprefix(where).lstrip(":, "))
-        return None if record is None else record.values
+        if self._lines.notes:
+            self._tell()
+        return record
+
+    def _read(self, where: str, line: Line, encoding: str) -> Record | None:
+        if line.cells is not None:
+            return self._lines.read_cells(where, line.cells)
+        data = line.data.removeprefix(_BYTE_ORDER_MARK) if line.number == 1 else line.data
+        if self._at_start:
+            _require_text(where, data, encoding)
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            if self._at_start:
+                raise WrongColumns(f"{where}: {NOT_TEXT}") from error
+            raise BadInput(f"{where}: not text in {encoding.upper()}") from error
+        self._at_start = self._at_start and not text.strip()
+        return self._lines.read(where, text)
+
+    def _learn_words(self, categories: Categories) -> None:
+        self._held_back, self.categories = None, categories
+        self._lines = LineReader(self._layout, None, categories)
+
+    def _tell(self) -> None:
+        for note in self._lines.notes:
+            log.warning("%s", note)
+        self._lines.notes.clear()
+
+
+def _require_text(where: str, first: bytes, encoding: str) -> None:
+    """Raises ``WrongColumns`` with its name where a first line is none of a text."""
+    try:
+        form = format_of(where, first, encoding)
+    except BadInput as error:
+        raise WrongColumns(str(error)) from error
+    if form in (NPY, PARQUET):
+        raise WrongColumns(f"{where}: this is {form}, which is read as a file that is complete")

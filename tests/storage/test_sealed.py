@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from elmgrove import BadFile
-from elmgrove.federation.sealed import VERSION, format_of, seal, unseal
+from elmgrove.storage.sealed import VERSION, format_of, seal, unseal
 from support.places import GOLDEN
 
 FIELDS = {"name": "Lüfter", "small": 1e-05, "count": 3, "none": None, "list": [1, [2.5, "x"]]}

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from elmgrove.algebra import Array
 from elmgrove.errors import BadFile, BadInput
+
+Array = NDArray[Any]
 
 #: The version written; newer ones are refused by name, and so is what came before 0.2.
 VERSION = 2

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from elmgrove.device.peer_server import Listener
+from elmgrove.device.doors import Said
+from elmgrove.device.listening import Listener
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized, Unreachable
 from elmgrove.exchange.peers import PATH, pull
@@ -89,7 +90,8 @@ def test_there_is_nothing_else(listener: Listener, member: Member) -> None:
     listener.tell(member)
     assert httpx.get(listener.url + "/").status_code == 404
     assert httpx.get(f"{listener.url}{PATH}/../x").status_code == 404
-    assert httpx.post(listener.url + PATH).status_code == 501
+    assert httpx.post(listener.url + PATH).status_code == 405
+    assert httpx.get(listener.url + "/v1/status").status_code == 404
     answer = httpx.get(listener.url + PATH)
     assert [entry_from_bytes(blob) for blob in unbundle(answer.content)] == member.ledger.entries
 
@@ -119,3 +121,51 @@ def test_a_place_that_is_taken_is_named(listener: Listener) -> None:
     taken = listener.url.removeprefix("http://")
     with pytest.raises(BadInput, match=f"listen: {taken}: Address already in use"):
         Listener(taken, "")
+
+
+# Control
+
+
+@pytest.fixture
+def controlled() -> Iterator[Listener]:
+    """One that repeats what it is told, to those who may tell it."""
+    made = Listener("127.0.0.1:0", "peers", lambda call: Said(b"{}"), "sesame")
+    yield made
+    made.close()
+
+
+def call(listener: Listener, token: str | None = "sesame", **headers: str) -> httpx.Response:
+    secret = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{listener.url}/v1/status", headers=secret | headers)
+
+
+def test_control_is_for_those_with_its_token(controlled: Listener) -> None:
+    assert call(controlled).status_code == 200
+    for token in (None, "peers", "sesam", "sesames", "Sesame"):
+        answer = call(controlled, token)
+        assert answer.status_code == 401, token
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    with pytest.raises(Unauthorized):
+        pull(controlled.url, token="sesame")
+
+
+def test_pages_elsewhere_are_refused_even_with_the_token(controlled: Listener) -> None:
+    """Of a browser: those that say so, and those whose name was led here."""
+    for origin in ("http://evil.example", "null", controlled.url):
+        answer = call(controlled, Origin=origin)
+        assert answer.status_code == 403
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    for host in ("evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "[", ""):
+        assert call(controlled, Host=host).status_code == 403, host
+    port = controlled.url.rpartition(":")[2]
+    for host in ("localhost", f"LOCALHOST:{port}", "[::1]:80", "10.0.0.7", socket.gethostname()):
+        assert call(controlled, Host=host).status_code == 200, host
+
+
+def test_where_a_server_moves_evidence_nobody_pulls() -> None:
+    made = Listener("127.0.0.1:0", "", lambda call: Said(b"{}"), "sesame", pulled=False)
+    try:
+        assert call(made).status_code == 200
+        assert httpx.get(made.url + PATH).status_code == 401
+    finally:
+        made.close()

@@ -1,0 +1,90 @@
+"""``elmgrove accept`` and ``elmgrove reject``: what a person says of strange rows."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from elmgrove.cli.moments import moment
+from elmgrove.cli.options import notes
+from elmgrove.cli.reading_options import read_for
+from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
+from elmgrove.device import FROM, TO
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.reading import Layout, time_told
+from elmgrove.storage import load
+
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="Rows from this time on: 2026-05-01T14:20, 14:20 (today, UTC), -2h, or seconds.",
+    ),
+]
+To = Annotated[str | None, typer.Option("--to", help="Rows before this time.")]
+
+
+def accept(
+    state: StateOrAgent = None,
+    begin: From = None,
+    end: To = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(help="Learn the rows of this file.", exists=True, dir_okay=False),
+    ] = None,
+    instead: Annotated[
+        bool, typer.Option("--instead", help="In the place of all that was learned before.")
+    ] = False,
+    dry_run: DryRun = False,
+    agent: AgentUrl = None,
+    token: ControlToken = None,
+) -> None:
+    """That was fine: learn strange rows as a new normal, now.
+
+    Those that wait in quarantine (elmgrove quarantine lists them), or those of a time span, or the
+    rows of a file. A running agent does it between two rows; it need not be stopped.
+
+    Example: [bold]elmgrove accept fan-1.elm --from 14:20[/]
+    """
+    device, span = Device(state, agent, token), _span(begin, end)
+    given = {} if rows is None else _given(device, rows)
+    device.change("accept", dry_run, **span, **given, **({"instead": True} if instead else {}))
+
+
+def reject(
+    state: StateOrAgent = None,
+    begin: From = None,
+    end: To = None,
+    dry_run: DryRun = False,
+    agent: AgentUrl = None,
+    token: ControlToken = None,
+) -> None:
+    """That was not fine: drop strange rows, and take out what was learned in a time span.
+
+    Without a span what waits in quarantine is dropped. With one, what was learned in it is taken
+    out as well, as if it had never been learned; the others follow at the next sync.
+
+    Example: [bold]elmgrove reject fan-1.elm --from 14:20 --to 15:00[/]
+    """
+    Device(state, agent, token).change("reject", dry_run, **_span(begin, end))
+
+
+def _span(begin: str | None, end: str | None) -> dict[str, Any]:
+    """Reads the times, and says which they are: what somebody wrote may be another day's."""
+    given = {FROM: begin, TO: end}
+    span = {word: moment(text) for word, text in given.items() if text is not None}
+    if span:
+        told = " ".join(f"{word} {time_told(time)}" for word, time in span.items())
+        notes.print(f"Rows {told} (UTC).")
+    return span
+
+
+def _given(device: Device, rows: Path) -> dict[str, Any]:
+    """Reads the rows of a file as the device's state says they are."""
+    if device.state is None:
+        raise BadInput("--rows: name the state, which says how rows are read, not --agent")
+    member = load(device.state, Member.from_bytes)
+    table = read_for(member, rows, Layout(), skip_bad=False)
+    times = {} if table.times is None else {"times": table.times.tolist()}
+    return {"rows": table.rows[:].tolist(), **times}

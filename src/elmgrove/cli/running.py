@@ -1,0 +1,160 @@
+"""Asking something of a device: of its state file, or of the running agent that has it."""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+
+from elmgrove.device import ACTIONS, CONTROL_ROOT, DRY_RUN, PREFIX, perform, socket_places
+from elmgrove.errors import BadInput
+from elmgrove.exchange import Unreachable
+from elmgrove.federation import Member
+from elmgrove.storage import InUse, load, locked, save
+
+#: Seconds for which a command waits while another has the state, or its agent begins or ends.
+PATIENCE = 10.0
+#: Seconds that an agent may take to answer; it says itself before that its turn did not come.
+_ANSWER = 60.0
+
+StateOrAgent = Annotated[
+    Path | None,
+    typer.Argument(help="The device's state file; its agent may be running.", metavar="STATE"),
+]
+AgentUrl = Annotated[
+    str | None, typer.Option("--agent", help="A running agent elsewhere: http://10.0.0.7:8471.")
+]
+ControlToken = Annotated[
+    str | None, typer.Option(help="Its control_token.", envvar=f"{PREFIX}CONTROL_TOKEN")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
+
+
+class Device(NamedTuple):
+    """The device that a command is about: a state file, or an agent elsewhere with its token."""
+
+    state: Path | None
+    agent: str | None = None
+    token: str | None = None
+
+    def ask(self, action: str, **asked: Any) -> tuple[dict[str, Any], bool]:
+        """Asks, and gives what was said and whether a running agent said it.
+
+        An agent that has the state is asked through its socket. Else the state is loaded, and
+        what changes it is saved under the lock before anything is said.
+        """
+        if (self.state is None) == (self.agent is None):
+            raise BadInput("name either a state file or, with --agent, a running agent")
+        if self.agent is not None:
+            return _asked_elsewhere(self.agent, self.token, action, asked), True
+        assert self.state is not None
+        until = time.monotonic() + PATIENCE
+        while True:
+            said = _asked_locally(self.state, action, asked)
+            if said is not None:
+                return said, True
+            try:
+                return _done(self.state, action, asked), False
+            except InUse:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def change(self, action: str, dry_run: bool, **asked: Any) -> None:
+        """Asks for a change, and prints what it did, or what it would do."""
+        said, live = self.ask(action, **asked, **{DRY_RUN: dry_run})
+        console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+        for line in said["said"]:
+            console.print(line)
+        done = "The agent has saved it." if live else f"Saved {self.state}."
+        console.print("Nothing was changed: --dry-run." if dry_run else done)
+
+
+def _done(state: Path, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Does it to the state file."""
+    if not ACTIONS[action].changes or asked.get(DRY_RUN):
+        # Files are replaced whole: what is there is a state, even while it changes.
+        return perform(load(state, Member.from_bytes), action, asked)
+    with locked(state):
+        member = load(state, Member.from_bytes)
+        said = perform(member, action, asked)
+        save(state, member)
+    return said
+
+
+def _asked_locally(state: Path, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Asks the agent that has the state; None if there is none."""
+    for place in socket_places(state):
+        if not _is_of(state, place) or not _somebody_listens(place):
+            continue
+        # Here, since it takes a while to load, and most states have no agent.
+        import httpx
+
+        through = httpx.HTTPTransport(uds=str(place))
+        with httpx.Client(transport=through, base_url="http://agent", timeout=_ANSWER) as opened:
+            try:
+                return _answer(opened, action, asked)
+            except Unreachable:
+                # An agent that ends or was killed has left its state behind, which tells as much.
+                if ACTIONS[action].changes or not state.exists():
+                    raise
+    return None
+
+
+def _is_of(state: Path, place: Path) -> bool:
+    """Whether a socket belongs to the owner of the state: anybody can put one into a folder."""
+    try:
+        owner = state.stat().st_uid if state.exists() else os.getuid()
+        return place.is_socket() and place.stat().st_uid == owner
+    except FileNotFoundError:
+        return False
+
+
+def _somebody_listens(place: Path) -> bool:
+    """Whether an agent is behind a socket; one that was killed has left it there."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(str(place))
+        except OSError:
+            return False
+    return True
+
+
+def _asked_elsewhere(
+    url: str, token: str | None, action: str, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    from elmgrove.exchange import client
+
+    with client(url, token, timeout=_ANSWER, root="") as opened:
+        return _answer(opened, action, asked)
+
+
+def _answer(opened: Any, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    from elmgrove.exchange import request
+
+    path = CONTROL_ROOT + action
+    if not ACTIONS[action].changes:
+        answer = request(opened, "GET", path)
+    else:
+        try:
+            answer = request(opened, "POST", path, json=asked)
+        except Unreachable as error:
+            raise _in_doubt(error, action) from error.__cause__
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def _in_doubt(error: Unreachable, action: str) -> Unreachable:
+    """Says what to do where the question arrived and the answer did not."""
+    import httpx
+
+    if isinstance(error.__cause__, httpx.ReadError | httpx.RemoteProtocolError | httpx.ReadTimeout):
+        return Unreachable(
+            f"the agent went away before it answered ({error}); elmgrove status and elmgrove "
+            f"quarantine tell whether {action} was done"
+        )
+    return error

@@ -1,0 +1,221 @@
+"""The watch over drift: tells a spike, a lasting change and a slow drift apart, once for each."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from elmgrove.algebra import Array, Packed
+from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.drift_report import described
+from elmgrove.detector.gate import Gate
+from elmgrove.detector.model import Model
+from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarities, rarity
+from elmgrove.detector.progress import CHANGING, LEARNING
+from elmgrove.detector.since import History, Since
+from elmgrove.detector.verdict import Verdict
+
+# The mean rarity that is allowed: of normal rows it is 1. More than the first is drift, and more
+# than the second a change at one moment, which only the second dates right.
+ALLOWED, SUDDEN = 1.65, 3.0
+# Rows that are rarer by so much in sum are no chance; where counting has shown that more are
+# strange than stated, so much less will do.
+HEIGHT, SURE = 25.0, 12.0
+# Of a sudden change the second test has at least such a share of the first one's height.
+SHARE = 0.35
+# Less than this in the mean is normal again, and no chance where it is less by so much in sum.
+_NORMAL, _RELIEF = 2.0, 10.0
+# Fewer rows than this, and two windows, are a few: they may be a spike.
+_LASTING = 40
+# So many of the last rows, and a window, must be at least half as rare as all since the change.
+_LATEST = 16
+# So many strange rows that come together, and a window, are a spike.
+_SPIKE = 2
+# The least share of strange rows: where fewer are, somebody need not be told.
+LEAST_STRANGE = 0.05
+# Without so many scores nothing is rare.
+_LEAST_SCORES = 30
+
+
+class Watched(Protocol):
+    """A detector, as far as its watch needs it."""
+
+    gate: Gate
+    model: Model
+    drift: "DriftWatch | None"
+
+
+class DriftWatch:
+    """Follows the verdicts of a detector, and finds out what changed and since when.
+
+    Page-Hinkley's test on the rarity of rows rings, and its minimum was the row before the change.
+    What came since then is compared with what was learned, by sums. A change is told when it has
+    lasted: fewer rows, that are followed by normal ones, are a spike. Where the means of blocks
+    before and since are a ramp rather than a step, it is a slow drift, which began where the ramp
+    did. Rows that others excuse say nothing, nor do those of a detector that is still learning.
+    """
+
+    def __init__(self, gate: Gate, model: Callable[[], Model]) -> None:
+        self._gate, self._model = gate, model
+        basis = model().basis
+        self._window, self._columns = basis.window, basis.layer.inputs
+        self._neighbours = neighbours_of(gate, model())
+        self._slow = Suspicion(ALLOWED, self._columns)
+        self._sudden = Suspicion(SUDDEN, self._columns)
+        self._relief = PageHinkley(-_NORMAL)
+        self._history = History(self._columns)
+        self._lasting = lasting(self._window)
+        self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
+        self._now: float | None = None
+        #: Whether a change was found that is not over.
+        self.found = False
+
+    @classmethod
+    def of(cls, detector: "Watched") -> "DriftWatch":
+        """Gives the watch of a detector, made if there is none yet."""
+        if detector.drift is None:
+            detector.drift = cls(detector.gate, lambda: detector.model)
+        return detector.drift
+
+    def follow(self, verdict: Verdict) -> Drift | None:
+        """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
+        if not (verdict.learned or verdict.anomalous):
+            return None
+        if verdict.state == LEARNING or not self._ready:
+            self.restart()
+            return None
+        x, self._now = verdict.row[-self._columns :], verdict.time
+        rare = rarity(verdict.score, self._gate.recent)
+        self._latest.append(rare)
+        self._history.add(x, verdict.time)
+        if self._slow.test.height < SURE:
+            self._neighbours.add(rare)
+        length = self._neighbours.length
+        # Before the sums begin anew.
+        before = self._slow.since
+        strange, rows, time = before.strange, before.rows, before.time
+        low = self._slow.add(x, rare, length, verdict)
+        self._sudden.add(x, rare, length, verdict)
+        if self.found:
+            self._relief.add(-rare, length)
+            if self._relief.height >= _RELIEF and verdict.state != CHANGING:
+                self.restart()
+            return None
+        if low:
+            few = _SPIKE + self._window <= strange < self._lasting
+            return Drift(SPIKE, time, self._now, rows, strange / rows) if few else None
+        self.found = self._lasts(verdict.state)
+        return self.report
+
+    def restart(self) -> None:
+        """Begins anew: what came before is no longer compared with what comes."""
+        for one in (self._slow, self._sudden, self._relief, self._history):
+            one.begin()
+        self.found = False
+
+    @property
+    def report(self) -> Drift | None:
+        """What is known by now of the change that is not over; None where there is none."""
+        if not self.found:
+            return None
+        sudden = self._sudden.test.height >= SHARE * self._slow.test.height
+        since = (self._sudden if sudden else self._slow).since
+        blocks, recent = self._history.blocks, self._gate.recent.rows
+        return described(self._model(), recent, since, blocks, sudden, self._now)
+
+    @property
+    def _ready(self) -> bool:
+        return len(self._gate.recent) >= _LEAST_SCORES
+
+    def _lasts(self, state: str) -> bool:
+        """Whether rows since the minimum are no chance, many, and the last of them no better."""
+        test, since = self._slow.test, self._slow.since
+        if test.height < (SURE if state == CHANGING else HEIGHT) or test.rows < self._lasting:
+            return False
+        if since.strange < LEAST_STRANGE * since.rows:
+            return False
+        last = sum(self._latest) / len(self._latest)
+        return last - 1.0 >= (test.mean - 1.0) / 2.0
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Packs all that it knows of the rows before."""
+        slow, slow_sums = self._slow.pack("slow")
+        sudden, sudden_sums = self._sudden.pack("sudden")
+        fields = {
+            "found": self.found,
+            "relief": self._relief.fields,
+            "neighbours": self._neighbours.fields,
+            "latest": list(self._latest),
+            "now": self._now,
+            **slow,
+            **sudden,
+        }
+        return {"drift": fields}, {**slow_sums, **sudden_sums, **self._history.arrays}
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed."""
+        known = fields["drift"]
+        self.found, self._now = bool(known["found"]), known["now"]
+        self._relief.restore(known["relief"])
+        self._neighbours.restore(known["neighbours"])
+        self._latest.extend(map(float, known["latest"]))
+        self._slow.restore("slow", known, arrays)
+        self._sudden.restore("sudden", known, arrays)
+        self._history.restore(arrays)
+
+
+def lasting(window: int) -> int:
+    """Counts the rows from which on a change has lasted."""
+    return _LASTING + 2 * window
+
+
+def neighbours_of(gate: Gate, model: Model) -> Neighbours:
+    """Finds what the last rows that were accepted say of neighbours."""
+    found, recent = Neighbours(model.basis.window), gate.recent
+    if len(recent) >= _LEAST_SCORES:
+        rare = rarities(model.scores(recent.rows), recent)
+        # A model knows the rows that it learned: they are less rare than others, all of them.
+        for one in (rare - rare.mean() + 1.0).tolist():
+            found.add(one)
+    return found
+
+
+class Suspicion:
+    """A test on the rarity of rows, with the sums over those since its minimum."""
+
+    def __init__(self, allowed: float, columns: int) -> None:
+        self.test, self.since = PageHinkley(allowed), Since(columns)
+
+    def add(self, x: Array, rare: float, length: float, verdict: Verdict) -> bool:
+        """Takes in a row; says whether it is a new minimum."""
+        low = self.test.add(rare, length)
+        if low:
+            self.since.begin()
+        else:
+            self.since.add(x, verdict.strange, verdict.time)
+        return low
+
+    def begin(self) -> None:
+        """Lets the next row be the first after a minimum."""
+        self.test.begin()
+        self.since.begin()
+
+    # On disk
+
+    def pack(self, name: str) -> Packed:
+        """Packs it under a name."""
+        since, sums = self.since.pack()
+        kept = {f"drift_{name}_{key}": value for key, value in sums.items()}
+        return {name: {"test": self.test.fields, "since": since}}, kept
+
+    def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed under a name."""
+        self.test.restore(fields[name]["test"])
+        prefix = f"drift_{name}_"
+        kept = {
+            key.removeprefix(prefix): value
+            for key, value in arrays.items()
+            if key.startswith(prefix)
+        }
+        self.since.restore(fields[name]["since"], kept)

@@ -1,0 +1,226 @@
+"""Increments: what a detector learned, hour by hour, so that an hour can be taken out again."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra import Array, Evidence, Packed, numbers_in
+from elmgrove.detector.model import Model, Part
+from elmgrove.detector.pieces import Increment, Piece, Times
+from elmgrove.errors import BadInput, require_whole
+
+#: Seconds that an increment covers, unless stated.
+HOUR = 3600.0
+#: The most increments that are kept, and the most bytes that they have together.
+MOST, MOST_BYTES = 48, 4_000_000
+# About so many of the youngest are told apart where many more are learned at once.
+_FINE = 16.0
+
+
+class Increments:
+    """All that a detector learned, cut by the clock: each ``seconds`` an increment of its own.
+
+    Under one number a part's evidence only ever grows, so what it grew by since the last cut is the
+    evidence of the rows in between: no model need learn differently. With windows, the inputs that
+    have rows on both sides of a boundary are increments of their own as well (seams), so that
+    without an hour and its seams all is as if there had been a gap. Rows whose time is not known
+    are together.
+
+    There are never more than ``MOST``, nor more bytes than ``MOST_BYTES``: older ones are folded
+    together, the coarser the older. With ``seconds`` 0 nothing is cut by the clock.
+    """
+
+    def __init__(self, model: Model, seconds: float = HOUR) -> None:
+        if not 0.0 <= seconds < math.inf:
+            raise BadInput(f"increment: seconds from 0 on (0 = none), not {seconds!r}")
+        self.seconds = float(seconds)
+        self._model = model
+        #: Those that were cut, in the order in which they were learned.
+        self.kept: list[Increment] = []
+        # Rows learned up to the last cut: in all, and in each part.
+        self._cut_at, self._cut_parts = 0, dict[int, int]()
+        # What was learned since the last cut: its times, but for the last input's while they go
+        # on in order; where it belongs, and the periods that belong there at first sight.
+        self._times, self._since, self._last = Times(), math.nan, math.nan
+        self._opened: tuple[float, float] | None = None
+        self._begin, self._end = math.inf, -math.inf
+
+    # As rows come
+
+    def note(self, since: float, time: float) -> None:
+        """Takes note of the period of an input that is about to be learned; cuts before it."""
+        if self._begin <= since and self._last <= time < self._end:
+            self._since, self._last = since, time
+        else:
+            self._turn(since, time, Times(since, since, time, time))
+
+    def note_many(self, periods: Array) -> None:
+        """Takes note of inputs that are about to be learned and are not cut."""
+        since, time = periods[0].tolist()
+        self._turn(since, time, Times.of(periods))
+
+    def boundaries(self, periods: Array) -> list[int]:
+        """Finds the places before which these inputs are cut; the first is 0, the last their end.
+
+        Of many hours, those that are old compared with the last are not cut one by one.
+        """
+        if not self.seconds or not np.isfinite(periods).any():
+            return [0, len(periods)]
+        hours = np.floor(periods / self.seconds)
+        change = np.flatnonzero((np.diff(hours, axis=0) != 0.0).any(axis=1)) + 1
+        if len(change) > MOST:
+            age = np.fmax.reduce(hours[:, 1]) - hours[:, 1]
+            level = np.floor(_FINE * np.log2(1.0 + age / _FINE))
+            begun = np.flatnonzero(np.diff(level) != 0.0) + 1
+            change = change[np.isin(hours[change, 1], hours[begun, 1])]
+        return [0, *change.tolist(), len(periods)]
+
+    def cut(self) -> None:
+        """Makes what was learned since the last cut an increment."""
+        parts = self._model.parts
+        if not {piece.number for one in self.kept for piece in one.pieces} <= {
+            part.number for part in parts
+        }:
+            self._begin_again()
+        grown = tuple(self._grown(part) for part in parts if self._new(part))
+        if grown:
+            new = Increment(self._noted, self._cut_at, self._model.learned, grown)
+            if self.kept and not (self.kept[-1].times.known or new.times.known):
+                new = self.kept.pop().then(new, self._model.forgetting)
+            self.kept.append(new)
+            self._fold()
+        self._cut_at = self._model.learned
+        self._cut_parts = {part.number: part.learned for part in parts}
+        self._open(Times())
+
+    def _turn(self, since: float, time: float, times: Times) -> None:
+        place = self._place(since, time)
+        if place != self._opened:
+            self.cut()
+            self._open(times)
+        elif times.known:
+            self._open(self._noted.then(times))
+
+    @property
+    def _noted(self) -> Times:
+        """The times of all that was learned since the last cut."""
+        times = self._times
+        return times._replace(began=self._since, last=self._last) if times.known else times
+
+    def _place(self, since: float, time: float) -> tuple[float, float] | None:
+        """Where a period belongs: to the hours of its oldest and of its newest row."""
+        if not self.seconds or not math.isfinite(since + time):
+            return None
+        return since // self.seconds, time // self.seconds
+
+    def _open(self, times: Times) -> None:
+        self._times, self._since, self._last = times, times.began, times.last
+        self._opened = place = self._place(times.first, times.last)
+        self._begin, self._end = math.inf, -math.inf
+        if place is not None and place[0] == place[1]:
+            self._begin, self._end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
+
+    def _begin_again(self) -> None:
+        """Puts all into one increment: what was one part is several now, of the same rows."""
+        self._open(reduce(Times.then, (*(one.times for one in self.kept), self._noted)))
+        self.kept, self._cut_at, self._cut_parts = [], 0, {}
+
+    def _new(self, part: Part) -> int:
+        return part.learned - self._cut_parts.get(part.number, 0)
+
+    def _grown(self, part: Part) -> Piece:
+        """What a part grew by since the last cut."""
+        rows = self._new(part)
+        evidence, total = part.evidence, part.total
+        if any(piece.number == part.number for one in self.kept for piece in one.pieces):
+            before = self.rest(part, later=rows)
+            evidence = evidence - before.evidence
+            if total is not None and before.total is not None:
+                total = total - before.total
+        return Piece(part.number, part.learned - rows, part.learned, rows, evidence, total)
+
+    # What is left
+
+    def rest(self, part: Part, later: int = 0) -> Part:
+        """Adds up what is kept of a part, as it is so many rows later."""
+        faded = list[Piece]()
+        for one in reversed(self.kept):
+            for piece in one.pieces:
+                if piece.number == part.number:
+                    faded.insert(0, piece.faded(self._model.forgetting**later))
+                    later += piece.rows
+        total = None
+        if part.total is not None:
+            totals = [piece.total for piece in faded if piece.total is not None]
+            total = np.sum([np.zeros_like(part.total), *totals], axis=0)
+        if not faded:
+            return replace(part, evidence=part.evidence.weighted(0.0), total=total)
+        return replace(part, evidence=Evidence.sum(p.evidence for p in faded), total=total)
+
+    def rows_after(self, part: Part, learned: int) -> int:
+        """Counts the rows, at least, that are left of those learned in a part after so many."""
+        held = [piece for one in self.kept for piece in one.pieces if piece.number == part.number]
+        cut = self._cut_parts.get(part.number, 0)
+        return max(part.learned - max(cut, learned), 0) + sum(
+            piece.left_after(learned) for piece in held
+        )
+
+    # Bounded
+
+    def _fold(self) -> None:
+        """Folds neighbours together while there are too many: what is short compared with its age.
+
+        Those whose times are not known stay apart from the others as long as they can.
+        """
+        most = MOST_BYTES // (8 * numbers_in(self._model.basis))
+        while len(self.kept) > 1 and (
+            len(self.kept) > MOST or sum(len(one.pieces) for one in self.kept) > most
+        ):
+            now = float(np.fmax.reduce([one.times.last for one in self.kept]))
+            costs = [_cost(*pair, now + (self.seconds or HOUR)) for pair in pairwise(self.kept)]
+            place = costs.index(min(costs))
+            one, later = self.kept[place : place + 2]
+            self.kept[place : place + 2] = [one.then(later, self._model.forgetting)]
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Packs all increments, and the times of what was learned since; nothing of nothing."""
+        packed = [one.pack(f"increment.{index}") for index, one in enumerate(self.kept)]
+        fields: dict[str, Any] = {} if self.seconds == HOUR else {"increment": self.seconds}
+        opened = self._noted.fields
+        if packed or opened or self._cut_at:
+            fields["increments"] = {
+                "kept": [numbers for numbers, _ in packed],
+                "cut_at": self._cut_at,
+                "cut_parts": sorted(map(list, self._cut_parts.items())),
+                "open": opened,
+            }
+        return fields, {name: array for _, more in packed for name, array in more.items()}
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed; how long an increment is was given when it was made."""
+        known = fields.get("increments")
+        if known is None:
+            return
+        basis = self._model.basis
+        self.kept = [
+            Increment.unpack(basis, f"increment.{index}", one, arrays)
+            for index, one in enumerate(known["kept"])
+        ]
+        self._cut_at = require_whole("cut_at", known["cut_at"], 0)
+        self._cut_parts = dict(known["cut_parts"])
+        self._open(Times.from_fields(known["open"]))
+
+
+def _cost(one: Increment, later: Increment, now: float) -> float:
+    """How much is lost by making two increments one: how long it lasts, compared with its age."""
+    if not one.times.known or not later.times.known:
+        return math.inf if one.times.known or later.times.known else 0.0
+    times = one.times.then(later.times)
+    return (times.last - times.first) / (now - times.last)

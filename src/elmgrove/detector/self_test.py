@@ -1,0 +1,141 @@
+"""A self-test: how large an error of each sensor a detector would notice, given the others."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from elmgrove.algebra import OWN, Array, Levels, Moments
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.progress import LEARNING
+
+# The rows that errors are tried on, evenly chosen among the last ones, and the share of them that
+# must be strange before an error counts as noticed.
+_ROWS, _NOTICED = 64, 0.9
+# The largest error that is tried, in units of the column, and how often and in how many steps
+# smaller ones are half of those before.
+_LARGEST, _HALVES, _STEPS = 32.0, 16, 8
+# An error that is seen no sooner than at so many deviations is seen by the sensor's own range.
+_OWN_RANGE = 3.0
+#: Sensors that are named in words, at most.
+_MOST = 12
+
+
+class Noticed(NamedTuple):
+    """The smallest error of a sensor that would be noticed, in the data's units; None if none.
+
+    ``usual`` is how far the sensor moves by itself: its deviation, 0 where it never moved.
+    """
+
+    feature: str
+    size: float | None
+    usual: float
+
+    @property
+    def hardly(self) -> bool:
+        """Whether an error must leave the sensor's own range first: more than three deviations."""
+        return self.size is None or 0.0 < _OWN_RANGE * self.usual < self.size
+
+
+def smallest_errors(detector: Detector) -> list[Noticed]:
+    """Finds how large an error of each sensor must be, given the others, to be noticed.
+
+    That is tried on the last rows learned: an error, up or down, that lasts as long as a window is
+    noticed where nine of ten such rows are above the threshold. Errors up to 32 deviations of the
+    sensor are tried, each about a tenth larger than the one before. Nothing while there is no
+    threshold, nor where rows are samples: a sensor is many columns there.
+    """
+    rows = detector.gate.recent.rows
+    if detector.state == LEARNING or detector.basis.spectrum is not None or not len(rows):
+        return []
+    rows = rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)]
+    scale, levels = _scale(detector), _levels(detector)
+    found = []
+    for column, name in enumerate(detector.basis.names):
+        size = _smallest(detector, rows, column, float(levels.unit[column]))
+        size = None if size is None else size * float(scale[column])
+        found.append(Noticed(name, size, float(levels.deviation[column] * scale[column])))
+    return found
+
+
+def errors_in_words(noticed: Sequence[Noticed]) -> str:
+    """Says what a self-test found, of many sensors the best and the worst; '' if it found nothing.
+
+    >>> print(errors_in_words([Noticed("temp", 1.84, 7.0), Noticed("volt", 4.7, 1.0)]))
+    It would notice an error of temp ± 1.8. Hardly one of volt (± 4.7): nothing else tells it.
+    """
+    ranked = sorted(noticed, key=_reach)
+    seen = [f"{one.feature} ± {_rounded(one.size)}" for one in ranked if not one.hardly]
+    hardly = [
+        f"{one.feature} ({'not at all' if one.size is None else f'± {_rounded(one.size)}'})"
+        for one in reversed(ranked)
+        if one.hardly
+    ]
+    room = _MOST - min(len(hardly), _MOST // 2)
+    said = []
+    if seen:
+        said.append(f"It would notice an error of {_listed(seen, room)}.")
+    if hardly:
+        few = _listed(hardly, _MOST - min(len(seen), room))
+        one = "Hardly one" if seen else "It would hardly notice an error"
+        said.append(f"{one} of {few}: nothing else tells {'it' if len(hardly) == 1 else 'them'}.")
+    return " ".join(said)
+
+
+def _smallest(detector: Detector, rows: Array, column: int, unit: float) -> float | None:
+    """The smallest error that is noticed, as the model's inputs are scaled; None if none is."""
+    block = column + detector.basis.layer.inputs * np.arange(detector.basis.window)
+    limit = detector.threshold
+
+    def is_noticed(size: float) -> bool:
+        faulty = np.concatenate([rows, rows])
+        faulty[: len(rows), block] += size
+        faulty[len(rows) :, block] -= size
+        # Written so that a score that is no number would be strange.
+        return bool(np.mean(~(detector.model.scores(faulty) <= limit)) >= _NOTICED)
+
+    sizes = unit * _LARGEST * 2.0 ** (-np.arange(_HALVES * _STEPS) / _STEPS)
+    # The first ones are noticed, the rest are not.
+    known, unknown = -1, len(sizes)
+    while unknown - known > 1:
+        middle = (known + unknown) // 2
+        known, unknown = (middle, unknown) if is_noticed(sizes[middle]) else (known, middle)
+    return None if known < 0 else float(sizes[known])
+
+
+def _levels(detector: Detector) -> Levels:
+    """Where the columns lie and how far they move, as the model's inputs are scaled."""
+    evidence, scaling = detector.evidence, detector.basis.scaling
+    if not isinstance(evidence, Moments):
+        return Levels.of_rows(detector.gate.recent.rows.reshape(-1, detector.basis.layer.inputs))
+    levels = evidence.levels
+    if scaling.kind in ("none", OWN):
+        return levels
+    scale = _scale(detector)
+    return Levels(levels.count, (levels.mean - scaling.shift) / scale, levels.variance / scale**2)
+
+
+def _scale(detector: Detector) -> Array:
+    scaling = detector.basis.scaling
+    return np.array(scaling.scale) if scaling.scale else np.ones(detector.basis.layer.inputs)
+
+
+def _reach(one: Noticed) -> float:
+    """How many of its own deviations an error must have; a sensor that never moved needs none."""
+    if one.size is None:
+        return math.inf
+    return one.size / one.usual if one.usual else 0.0
+
+
+def _rounded(size: float | None) -> str:
+    """Two digits are enough."""
+    if not size:
+        return "0"
+    return f"{round(size, 1 - math.floor(math.log10(size))):g}"
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} others"]
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,0 +1,144 @@
+"""What can be asked of a device: each action, on its state or on the agent that has it."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from elmgrove.detector import TUNABLE, Feedback, Span, accept, json_when, listed, reject, tune
+from elmgrove.device.status import mark_state, status_of, told
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.reading import Clock
+
+#: Asks what an action would do: it is done to a copy.
+DRY_RUN = "dry_run"
+#: The words that say when, each a time in ISO 8601 or in seconds since 1970.
+FROM, TO = "from", "to"
+#: Rows of the quarantine that are listed, the newest: to explain each takes a while.
+LISTED = 50
+
+Asked = Mapping[str, Any]
+
+
+class Action(NamedTuple):
+    """Something that can be asked: what is done, by which words, and whether a state changes."""
+
+    do: Callable[[Member, Asked], dict[str, Any]]
+    words: frozenset[str] = frozenset()
+    changes: bool = False
+
+
+def perform(member: Member, action: str, asked: Asked) -> dict[str, Any]:
+    """Does what is asked of a member, and gives what there is to say, for JSON.
+
+    Raises ``BadInput`` if it can't, and has changed nothing then. A change says what it did in
+    lines (``said``), and how the device is doing after it. To save it is the caller's.
+    """
+    known, given = ACTIONS[action], dict(asked)
+    trial = given.pop(DRY_RUN, False) if known.changes else False
+    if not isinstance(trial, bool):
+        raise BadInput(f"{DRY_RUN} is true or false, not {trial!r:.40}")
+    strange = sorted(given.keys() - known.words)
+    if strange:
+        words = ", ".join(sorted(known.words)) or "nothing"
+        raise BadInput(f"{action} takes {words}, not {strange[0]!r:.40}")
+    if trial:
+        member = Member.from_bytes(member.to_bytes())
+    said = known.do(member, given)
+    if known.changes:
+        mark_state(member)
+        said |= {DRY_RUN: trial, "status": status_of(member)}
+    return said
+
+
+def _status(member: Member, asked: Asked) -> dict[str, Any]:
+    return status_of(member)
+
+
+def _quarantine(member: Member, asked: Asked) -> dict[str, Any]:
+    detector = member.detector
+    rows = [
+        {**one, "time": None if one["time"] is None else json_when(one["time"])}
+        for one in listed(detector, last=LISTED)
+    ]
+    limit = detector.threshold
+    return {
+        "name": member.name,
+        "threshold": limit if math.isfinite(limit) else None,
+        "waiting": len(detector.quarantine),
+        "rows": rows,
+    }
+
+
+def _events(member: Member, asked: Asked) -> dict[str, Any]:
+    events = member.detector.events
+    return {
+        "name": member.name,
+        "open": told(events.open),
+        "closed": [told(event) for event in events.closed],
+    }
+
+
+def _accept(member: Member, asked: Asked) -> dict[str, Any]:
+    rows, instead = asked.get("rows"), asked.get("instead", False)
+    if not isinstance(instead, bool):
+        raise BadInput(f"instead is true or false, not {instead!r:.40}")
+    if rows is None:
+        return _fed_back(accept(member.detector, _span(asked), instead=instead))
+    if FROM in asked or TO in asked:
+        raise BadInput("rows, or from and to: name what is normal in one way")
+    times = _times(asked.get("times"))
+    return _fed_back(accept(member.detector, rows=rows, times=times, instead=instead))
+
+
+def _reject(member: Member, asked: Asked) -> dict[str, Any]:
+    return _fed_back(reject(member.detector, _span(asked)))
+
+
+def _tune(member: Member, asked: Asked) -> dict[str, Any]:
+    return {"said": tune(member.detector, **asked) or ["nothing: all of that is as it was"]}
+
+
+def _fed_back(feedback: Feedback) -> dict[str, Any]:
+    return {"said": [str(feedback)], "feedback": feedback.fields}
+
+
+def _span(asked: Asked) -> Span | None:
+    """The time that is meant; None where none is named."""
+    if FROM not in asked and TO not in asked:
+        return None
+    begin, end = asked.get(FROM), asked.get(TO)
+    return Span(
+        -math.inf if begin is None else _time(FROM, begin),
+        math.inf if end is None else _time(TO, end),
+    )
+
+
+def _times(given: Any) -> list[float] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise BadInput(f"times are a list with one for each row, not {given!r:.40}")
+    return [_time("times", one) for one in given]
+
+
+def _time(word: str, given: Any) -> float:
+    try:
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise TypeError
+        return Clock()(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(
+            f"{word}: {given!r:.60} is no time; write ISO 8601 or seconds since 1970"
+        ) from error
+
+
+#: All actions, by name.
+ACTIONS = {
+    "status": Action(_status),
+    "quarantine": Action(_quarantine),
+    "events": Action(_events),
+    "accept": Action(_accept, frozenset({FROM, TO, "rows", "times", "instead"}), changes=True),
+    "reject": Action(_reject, frozenset({FROM, TO}), changes=True),
+    "tune": Action(_tune, frozenset(TUNABLE), changes=True),
+}

@@ -1,0 +1,122 @@
+"""The control of a running agent: what is asked of it from outside, done by its own thread."""
+
+import logging
+import os
+import queue
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Any, Self
+
+from elmgrove.detector import json_when
+from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
+from elmgrove.device.doors import Call, Refusal, Said
+from elmgrove.device.listening import Listener, LocalSocket
+from elmgrove.device.settings import Settings
+from elmgrove.errors import ElmgroveError
+from elmgrove.federation import Member
+
+log = logging.getLogger("elmgrove.device")
+
+#: What the path of each action begins with.
+CONTROL_ROOT = "/v1/"
+#: Seconds that a caller waits for its turn: an agent answers between two rows.
+TURN = 30.0
+
+
+class Control:
+    """Answers what is asked of an agent: its status at any time, all else between two rows.
+
+    Callers come through doors, each in a thread of its own, and wait here for the agent's thread
+    to ``step``. What changes the state is saved before it is answered: what was acknowledged
+    survives whatever happens next.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._asked: queue.SimpleQueue[tuple[Future[Any], str, Mapping[str, Any]]]
+        self._asked = queue.SimpleQueue()
+        since = json_when(float(round(time.time())))
+        self._agent = {"pid": os.getpid(), "since": since, "source": settings.source}
+        #: What the agent waits for before it can begin; None once it has begun.
+        self.waits_for: str | None = "its first rows"
+        self._ended = False
+        self._listener = Listener.of(settings, self.answer) if settings.listen else None
+        self._local = LocalSocket(settings.path, self.answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        if self._listener is not None:
+            self._listener.close()
+        self._local.close()
+
+    def tell(self, member: Member) -> None:
+        """Gives other agents that pull what the member may tell them from now on."""
+        if self._listener is not None:
+            self._listener.tell(member)
+
+    def answer(self, call: Call) -> Said:
+        """Answers a caller, in the caller's thread; raises ``Refusal``."""
+        name = call.path.removeprefix(CONTROL_ROOT)
+        if not call.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
+            raise Refusal("not-found", f"{CONTROL_ROOT} has {', '.join(ACTIONS)}")
+        method = "POST" if ACTIONS[name].changes else "GET"
+        if call.method != method:
+            raise Refusal("method-not-allowed", f"{method} it")
+        asked = call.json() if ACTIONS[name].changes else {}
+        if self.waits_for is None:
+            return Said.fields(self._answered(name, asked))
+        if name != "status":
+            raise Refusal("busy", f"the agent has not begun: it waits for {self.waits_for}")
+        return Said.fields({"agent": {**self._agent, "waits_for": self.waits_for}})
+
+    def step(
+        self, member: Member, save: Callable[[Member], None], live: Callable[[], dict[str, Any]]
+    ) -> None:
+        """Does what callers wait for, in the agent's thread; quick if there is nothing.
+
+        ``live`` notes in the member what its status shows, and gives what only an agent knows.
+        """
+        while not self._asked.empty():
+            future, name, asked = self._asked.get()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                known = live()
+                said = perform(member, name, asked)
+                if ACTIONS[name].changes and not said[DRY_RUN]:
+                    save(member)
+                    log.info("%s: %s", name, " ".join(said["said"]))
+                if name == "status":
+                    said["agent"] = {**self._agent, **known}
+            except ElmgroveError as error:
+                future.set_exception(Refusal("refused", str(error)))
+            except BaseException as error:
+                # Not known how far it came: the agent ends, and the state is what it was before.
+                future.set_exception(error)
+                raise
+            else:
+                future.set_result(said)
+
+    def end(self) -> None:
+        """Tells callers from now on that the agent ends, and those who wait as well."""
+        self._ended = True
+        while not self._asked.empty():
+            self._asked.get()[0].cancel()
+
+    def _answered(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        future: Future[dict[str, Any]] = Future()
+        self._asked.put((future, name, asked))
+        if self._ended:
+            future.cancel()
+        try:
+            return future.result(TURN)
+        except CancelledError:
+            raise Refusal("busy", "the agent ends") from None
+        except TimeoutError:
+            if future.cancel():
+                raise Refusal("busy", f"its turn did not come within {TURN:g} s") from None
+            # It is under way: hanging up now would leave the caller in the dark.
+            return future.result()

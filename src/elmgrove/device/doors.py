@@ -1,0 +1,268 @@
+"""A door of a running agent: HTTP for a few callers, at a port or a local socket, in threads."""
+
+import io
+import json
+import logging
+import selectors
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from email.message import Message
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, NamedTuple
+
+log = logging.getLogger("elmgrove.device")
+
+#: The most bytes that a request may bring, and the seconds in which all of it must have come.
+MOST_BYTES, SECONDS = 1 << 22, 10.0
+#: Callers that are heard at once; more are hung up on.
+MOST_CALLERS = 32
+#: Each kind of refusal: its status and its title. The key ends the document's ``type``.
+REFUSALS = {
+    "malformed": (400, "The request can't be read"),
+    "unauthorized": (401, "A valid token is needed"),
+    "forbidden": (403, "Pages of a browser may not do that"),
+    "not-found": (404, "Not found"),
+    "method-not-allowed": (405, "Method not allowed"),
+    "slow": (408, "The request took too long to arrive"),
+    "length-required": (411, "The request must state its length"),
+    "too-large": (413, "The request is too large"),
+    "not-json": (415, "The request must be JSON"),
+    "refused": (422, "Not done"),
+    "internal": (500, "The agent failed; nothing was changed"),
+    "busy": (503, "The agent can't answer now; nothing was changed"),
+}
+_KINDS = {status: kind for kind, (status, _) in REFUSALS.items()}
+_JSON = "application/json"
+
+
+class Refusal(Exception):
+    """A request that is not fulfilled: answered with a problem document (RFC 9457)."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+    def document(self, instance: str) -> dict[str, Any]:
+        """Makes the problem document for the path ``instance``."""
+        status, title = REFUSALS[self.kind]
+        return {
+            "type": f"urn:elmgrove:problem:{self.kind}",
+            "title": title,
+            "status": status,
+            "detail": str(self),
+            "instance": instance,
+        }
+
+
+class Call(NamedTuple):
+    """A request as it came; ``read`` gives its body, which is not waited for before."""
+
+    method: str
+    path: str
+    headers: Message
+    read: Callable[[], bytes]
+
+    def json(self) -> dict[str, Any]:
+        """Reads the body as an object of JSON.
+
+        Only if it says that it is JSON: a page elsewhere can make a browser send other types here
+        without asking first.
+        """
+        if self.headers.get("Content-Type", "").partition(";")[0].strip().lower() != _JSON:
+            raise Refusal("not-json", f"the Content-Type must be {_JSON}")
+        try:
+            found = json.loads(self.read() or b"{}", parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise Refusal("malformed", f"this is not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise Refusal("malformed", "the body must be an object: {...}")
+        return found
+
+
+class Said(NamedTuple):
+    """What is answered to a call that is fulfilled."""
+
+    content: bytes
+    media: str = _JSON
+
+    @classmethod
+    def fields(cls, fields: Mapping[str, Any]) -> "Said":
+        """Says an object of JSON."""
+        return cls(json.dumps(fields, ensure_ascii=False, allow_nan=False).encode())
+
+
+class Door:
+    """Answers calls at ``address``, a path for a local socket or host and port, until closed.
+
+    ``answer`` is called in the caller's own thread, and raises ``Refusal``. A caller that is slow,
+    sends too much or hangs up costs a thread for a few seconds, and nothing else.
+    """
+
+    def __init__(self, address: Path | tuple[str, int], answer: Callable[[Call], Said]) -> None:
+        self._server = _Server(address, answer)
+        self._awake, self._wake = socket.socketpair()
+        self._thread = threading.Thread(target=self._serve, name="elmgrove-door", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> Any:
+        """Where it listens: host and port, or the path of a local socket."""
+        return self._server.server_address
+
+    def close(self) -> None:
+        """Stops listening, at once."""
+        self._wake.close()
+        self._thread.join()
+        self._awake.close()
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        """Hands calls on until ``close`` closes the other end; waits without waking up in vain."""
+        with selectors.DefaultSelector() as either:
+            either.register(self._server, selectors.EVENT_READ)
+            either.register(self._awake, selectors.EVENT_READ)
+            while all(key.fileobj is self._server for key, _ in either.select()):
+                self._server.handle_request()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    # For ``handle_request``: it is called when there is a request, or was one.
+    timeout = 0
+
+    def __init__(self, address: Path | tuple[str, int], answer: Callable[[Call], Said]) -> None:
+        self.answer = answer
+        self._callers = threading.Semaphore(MOST_CALLERS)
+        if isinstance(address, Path):
+            self.address_family = socket.AF_UNIX
+        elif ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        where: Any = str(address) if isinstance(address, Path) else address
+        super().__init__(where, _Handler, bind_and_activate=False)
+        try:
+            self.server_bind()
+            if isinstance(address, Path):
+                # Nobody can connect before the next step: there is no moment for others.
+                address.chmod(0o600)
+            self.server_activate()
+        except BaseException:
+            self.server_close()
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._callers.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._callers.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: callers may hang up at any time."""
+        log.debug("a caller was lost", exc_info=True)
+
+
+class _Arriving(io.RawIOBase):
+    """What a caller sends, up to a point in time: one byte every few seconds is not a request."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until = time.monotonic() + SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._until - time.monotonic()
+        if left <= 0.0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    unread = 0
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Arriving(self.connection))
+
+    def do_GET(self) -> None:
+        try:
+            self.unread = _length(self.headers.get("Content-Length", "0"))
+            call = Call(self.command, self.path.partition("?")[0], self.headers, self._read)
+            said = self.server.answer(call)
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except Exception:
+            log.exception("%s %s failed", self.command, self.path)
+            self._refuse(Refusal("internal", "the agent's log says more"))
+        else:
+            self._send(200, *said)
+
+    do_POST = do_GET
+
+    def _read(self) -> bytes:
+        if "Content-Length" not in self.headers:
+            raise Refusal("length-required", "chunks are not taken: state a Content-Length")
+        if self.unread > MOST_BYTES:
+            raise Refusal("too-large", f"{MOST_BYTES:,} bytes at most")
+        try:
+            content = self.rfile.read(self.unread)
+        except TimeoutError as error:
+            raise Refusal("slow", f"all of it must come within {SECONDS:g} s") from error
+        self.unread = 0
+        return content
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuses what the base class can't read or does not know."""
+        kind = "method-not-allowed" if code == 501 else _KINDS.get(code, "malformed")
+        self._refuse(Refusal(kind, message or self.responses[code][0]))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        # What could not be read as a request has no path.
+        content = json.dumps(refusal.document(getattr(self, "path", ""))).encode()
+        self._send(REFUSALS[refusal.kind][0], content, "application/problem+json")
+
+    def _send(self, status: int, content: bytes, media: str) -> None:
+        self.connection.settimeout(SECONDS)
+        self.close_connection = True
+        self.send_response(status)
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(content)
+        self._hear_out()
+
+    def _hear_out(self) -> None:
+        """Reads on for a while: hanging up on a caller that sends takes the answer from it."""
+        if self.unread:
+            self.connection.shutdown(socket.SHUT_WR)
+            while self.rfile.read1(1 << 16):
+                pass
+
+    def log_message(self, *_: Any) -> None:
+        """Logs nothing: standard error is the agent's log."""
+
+
+def _length(stated: str) -> int:
+    if not (stated.isascii() and stated.isdecimal()):
+        raise Refusal("malformed", f"a Content-Length of {stated!r}")
+    return int(stated)
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")

@@ -1,0 +1,114 @@
+"""Whether the agent can use what it is given: it never goes deaf without a word."""
+
+import logging
+import time
+from collections import deque
+from typing import Any
+
+from elmgrove.device.sources import Gap
+from elmgrove.errors import BadInput
+
+log = logging.getLogger("elmgrove.device")
+
+#: The last rows that are judged, and how many there must be at least.
+WINDOW, LEAST = 200, 20
+#: Seconds between two times that the same is said.
+AGAIN = 3600.0
+#: Seconds after a gap was told in which others are only counted.
+QUIET = 60.0
+#: Bad rows that are logged one by one; the rest are only counted.
+LOGGED = 10
+
+
+class Hearing:
+    """Counts the rows that could be used, and says it when of the last ones most could not.
+
+    Gaps in time between rows are told as well.
+
+    A whole file that was refused weighs as much as ``LEAST`` rows: one is no reason to call
+    a device deaf that used the rows before it, several in a row are.
+    """
+
+    def __init__(self) -> None:
+        self.used = self.left_out = 0
+        #: Why the last row that was left out was.
+        self.reason = ""
+        #: How many missing values were filled with the last ones, and gaps in time there were.
+        self.held = self.gaps = 0
+        self._gaps_told, self._gap_told_at = 0, -QUIET
+        self._last: deque[bool] = deque(maxlen=WINDOW)
+        self._heard = 0
+        self._told_at: float | None = None
+        self._told = False
+
+    @property
+    def deaf(self) -> bool:
+        """Whether less than half of the last rows could be used."""
+        return len(self._last) >= LEAST and self._mostly_left_out(self._heard, len(self._last))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a status shows: since the start, rows used and left out, why, and if it is deaf."""
+        counts = {"used": self.used, "left_out": self.left_out}
+        some = {name: getattr(self, name) for name in ("held", "gaps") if getattr(self, name)}
+        return counts | some | ({"reason": self.reason, "deaf": self.deaf} if self.reason else {})
+
+    def use(self) -> None:
+        """Counts a row that was used."""
+        self.used += 1
+        self._remember(True)
+        if self._told and not self.deaf:
+            self._told = False
+            log.info("rows can be used again: %d of the last %d", self._heard, len(self._last))
+
+    def leave_out(self, where: str, reason: str, *, whole: bool = False) -> None:
+        """Counts a row, or a ``whole`` file, that could not be used; tells the first ones."""
+        self.left_out += 1
+        self.reason = reason
+        if whole or self.left_out <= LOGGED:
+            log.warning("%s is left out: %s", where, reason)
+        for _ in range(LEAST if whole else 1):
+            self._remember(False)
+        if self.deaf:
+            self._say(f"{self._heard or 'none'} of the last {len(self._last)} rows could be used")
+
+    def notice(self, gap: Gap) -> None:
+        """Counts a gap in time, and tells it; of many within a minute, the first."""
+        self.gaps += 1
+        now = time.monotonic()
+        if now - self._gap_told_at >= QUIET:
+            unsaid = self.gaps - self._gaps_told - 1
+            log.warning("gap: %s%s", gap, f", and {unsaid} before it" if unsaid else "")
+            self._gaps_told, self._gap_told_at = self.gaps, now
+
+    def end(self) -> None:
+        """Tells what was left out and filled in, at the end of all."""
+        if self.gaps > self._gaps_told:
+            log.warning("%d gaps in time, all together", self.gaps)
+        if self.held:
+            log.info("%d missing values were filled with the last ones", self.held)
+        if self.left_out:
+            log.warning("%d bad rows were left out", self.left_out)
+
+    def require_heard(self) -> None:
+        """Raises ``BadInput`` if less than half of all rows could be used."""
+        rows = self.used + self.left_out
+        if self._mostly_left_out(self.used, rows):
+            raise BadInput(
+                f"{self.used or 'none'} of {rows} rows could be used; the last: {self.reason}"
+            )
+
+    def _mostly_left_out(self, used: int, rows: int) -> bool:
+        return 2 * used < rows
+
+    def _remember(self, used: bool) -> None:
+        if len(self._last) == WINDOW:
+            self._heard -= self._last[0]
+        self._last.append(used)
+        self._heard += used
+
+    def _say(self, what: str) -> None:
+        now = time.monotonic()
+        if self._told_at is None or now - self._told_at >= AGAIN:
+            log.error("%s; the last: %s", what, self.reason)
+            self._told_at, self._told = now, True

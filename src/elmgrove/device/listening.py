@@ -1,0 +1,166 @@
+"""Where an agent listens: at a local socket, and if it is told to at a port for others."""
+
+import hashlib
+import hmac
+import ipaddress
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from elmgrove.device.doors import Call, Door, Refusal, Said
+from elmgrove.device.settings import Settings
+from elmgrove.errors import BadInput
+from elmgrove.exchange import PATH
+from elmgrove.federation import Member, bundle
+
+log = logging.getLogger("elmgrove.device")
+
+
+class Listener:
+    """Gives other agents what a member published and what it received, as of the last ``tell``.
+
+    What the member learned since then stays on the device: the upload guard holds for peers as
+    well. The connection is not encrypted; across networks that are not yours, use a tunnel.
+    Callers that have the ``control_token`` are answered by ``control`` as well, if there is one;
+    unless ``pulled``, by nothing else.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None,
+        control: Callable[[Call], Said] | None = None,
+        control_token: str = "",
+        *,
+        pulled: bool = True,
+    ) -> None:
+        self._content = b""
+        self._token = token
+        self._control = control
+        self._control_token = control_token
+        self._pulled = pulled
+        host, _, port = address.rpartition(":")
+        self._names = {"localhost", host.lower(), socket.gethostname().lower()}
+        try:
+            self._door = Door((host.strip("[]"), int(port)), self._answer)
+        except OSError as error:
+            raise BadInput(
+                f"listen: {address}: {error.strerror}; choose another address"
+            ) from error
+
+    @classmethod
+    def of(cls, settings: Settings, control: Callable[[Call], Said]) -> "Listener":
+        """Listens as the settings say: in a federation with a server nobody pulls."""
+        return cls(
+            settings.listen,
+            settings.peer_token,
+            control if settings.control_token else None,
+            settings.control_token,
+            pulled=not settings.exchange,
+        )
+
+    @property
+    def url(self) -> str:
+        """The listener's address on this machine."""
+        host, port = self._door.address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    def tell(self, member: Member) -> None:
+        """Takes what the member may tell others, and gives it to agents that ask from now on."""
+        own = [] if member.shared is None else [member.shared]
+        self._content = bundle(entry.to_bytes() for entry in [*own, *member.ledger.entries])
+
+    def close(self) -> None:
+        """Stops listening."""
+        self._door.close()
+
+    def _answer(self, call: Call) -> Said:
+        if call.path != PATH or not self._pulled:
+            return self._controlled(call)
+        if call.method != "GET":
+            raise Refusal("method-not-allowed", "GET it")
+        if self._token:
+            _require_token(call, self._token)
+        return Said(self._content, "application/octet-stream")
+
+    def _controlled(self, call: Call) -> Said:
+        if self._control is None:
+            raise Refusal("not-found", f"there is {PATH} alone")
+        self._require_no_page(call)
+        _require_token(call, self._control_token)
+        return self._control(call)
+
+    def _require_no_page(self, call: Call) -> None:
+        """Refuses pages of a browser: those that say so, and those that come by a foreign name.
+
+        The owner of a name can let it lead here: then a page of theirs is at home with the agent.
+        """
+        if "Origin" in call.headers:
+            raise Refusal("forbidden", "requests of pages (with an Origin) are not answered")
+        name = _name(call.headers.get("Host", ""))
+        if name not in self._names and not _is_number(name):
+            raise Refusal("forbidden", f"this agent is not called {name!r:.80}: use its number")
+
+
+class LocalSocket:
+    """The socket for commands on this machine: only the owner of the state may use it.
+
+    Where there can be none, the agent goes on without.
+    """
+
+    def __init__(self, state: Path, control: Callable[[Call], Said]) -> None:
+        self._door: Door | None = None
+        troubles = list[str]()
+        for place in socket_places(state) if hasattr(socket, "AF_UNIX") else ():
+            try:
+                # The state is locked, so no agent is behind a socket that is there.
+                place.unlink(missing_ok=True)
+                self._door = Door(place, control)
+                return
+            except OSError as error:
+                troubles.append(str(error))
+        log.info("no local socket, so no commands while it runs. %s", "; ".join(troubles))
+
+    def close(self) -> None:
+        """Stops listening, and removes the socket."""
+        if self._door is not None:
+            Path(self._door.address).unlink(missing_ok=True)
+            self._door.close()
+
+
+def socket_places(state: Path) -> list[Path]:
+    """Names where the socket of the agent that has this state may be, the best place first.
+
+    Beside the state, as the lock is; in the system's folder for temporary files where that path is
+    too long for a socket, or the disk has none.
+    """
+    folder = Path(os.path.realpath(state.parent))
+    beside = folder / f".{state.name}.sock"
+    digest = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
+    return [beside, Path(tempfile.gettempdir()) / f"elmgrove-{digest}.sock"]
+
+
+def _require_token(call: Call, token: str) -> None:
+    given, wanted = call.headers.get("Authorization", ""), f"Bearer {token}"
+    if not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise Refusal("unauthorized", "send it as Authorization: Bearer ...")
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without port and brackets."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,96 @@
+"""What an agent does by itself when rows are others for good, if it was told to."""
+
+import logging
+
+from elmgrove.detector import SPIKE, Drift, DriftWatch, Feedback, Span, accept, fade
+from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+
+log = logging.getLogger("elmgrove.device")
+
+#: The member's note of what is still left to forget, while it adapts.
+ADAPTING = "adapting"
+# Rows of a new normal that are waited for, at least, and so many times the inputs of the model.
+_ENOUGH, _TIMES = 64, 2
+# Rows after which what was learned counts half, at least; where it counts less than this share of
+# them it is forgotten.
+_HALF_AFTER, _FORGOTTEN = 64, 0.05
+
+
+class Reaction:
+    """Reacts to a lasting change or a slow drift once there are enough rows of it.
+
+    ``tell`` does nothing: a person is asked. ``relearn`` takes out all that was learned before, and
+    begins with the rows since the change. ``pattern`` makes them one more pattern. ``adapt`` learns
+    them, and halves what was learned before again and again, until next to nothing of it is left;
+    meanwhile it is learning, and raises no alarms. None of them can tell a new normal from a fault
+    that stays, so none is the default.
+    """
+
+    def __init__(self, on_change: str, member: Member) -> None:
+        self._on_change, self._member = on_change, member
+        patterns = member.detector.patterns
+        if on_change == PATTERN and patterns is None:
+            raise BadInput(
+                "on_change = pattern: this device has one model for all that is normal; make a "
+                "new one with patterns = auto, or choose tell, adapt or relearn"
+            )
+        if on_change == ADAPT and patterns is not None:
+            raise BadInput(
+                "on_change = adapt: a device with patterns would forget those that are not at "
+                "work; choose pattern, tell or relearn"
+            )
+        inputs = member.detector.basis.inputs
+        self._enough = min(max(_ENOUGH, _TIMES * inputs), member.detector.quarantine.capacity)
+        self._half_after = max(_HALF_AFTER, inputs // 2)
+        report = None if member.detector.drift is None else member.detector.drift.report
+        self._since = None if report is None else report.since
+
+    def follow(self, drift: Drift | None) -> None:
+        """Takes in what was found out with a row, mostly nothing, and reacts if it is time."""
+        if self._on_change == TELL:
+            return
+        if ADAPTING in self._member.notes:
+            self._adapt()
+        if drift is not None and drift.kind != SPIKE:
+            self._since = drift.since
+        if self._since is not None:
+            self._react(self._since)
+
+    def _react(self, since: float) -> None:
+        detector = self._member.detector
+        watch, waiting = DriftWatch.of(detector), detector.quarantine.waiting
+        if not watch.found:
+            # It went away by itself, or a person has answered.
+            self._since = None
+            return
+        if sum(one.time is not None and one.time >= since for one in waiting) < self._enough:
+            return
+        self._since = None
+        watch.restart()
+        known = detector.evidence.count
+        told = accept(detector, Span(since), instead=self._on_change == RELEARN)
+        if self._on_change == ADAPT:
+            self._member.notes[ADAPTING] = {"left": known, "rows": 0}
+            self._forget()
+        log.warning("on_change = %s: %s", self._on_change, self._said(told))
+
+    def _said(self, told: Feedback) -> str:
+        more = " What was learned before is forgotten step by step." * (self._on_change == ADAPT)
+        return f"{told}{more}"
+
+    def _adapt(self) -> None:
+        noted = self._member.notes[ADAPTING]
+        noted["rows"] += 1
+        if noted["rows"] >= self._half_after:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Halves what was learned; once little is left of what was learned before, no more."""
+        noted = self._member.notes[ADAPTING]
+        fade(self._member.detector, 0.5)
+        noted["left"], noted["rows"] = noted["left"] / 2.0, 0
+        if noted["left"] < _FORGOTTEN * self._half_after:
+            del self._member.notes[ADAPTING]
+            log.info("what was learned before the change is forgotten")

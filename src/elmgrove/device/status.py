@@ -1,0 +1,82 @@
+"""How a device is doing, as fields for JSON: what a state tells, and what its agent notes in it."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from elmgrove.detector import Drift, Event, json_when
+from elmgrove.federation import Member, borrowed_by
+
+#: The member's notes that an agent keeps for its status: the state and since when it is that; how
+#: many rows could be used; what the last sync said.
+STATE, HEARING, SYNC = "state", "hearing", "sync"
+#: Events that ended and are shown.
+LAST = 3
+
+
+def mark_state(member: Member, now: float | None = None) -> None:
+    """Notes since when the device's state is what it is, if it is another than before."""
+    state, noted = member.detector.state, member.notes.get(STATE)
+    if noted is None or noted["state"] != state:
+        since = time.time() if now is None else now
+        member.notes[STATE] = {"state": state, "since": since}
+
+
+def status_of(member: Member) -> dict[str, Any]:
+    """Gathers how a device is doing; what is not known is None, as is a threshold while learning.
+
+    Times are in ISO 8601, UTC.
+    """
+    detector, merged = member.detector, member.merged
+    seen, events = detector.progress.seen, detector.events
+    return {
+        "name": member.name,
+        "learned": detector.learned,
+        "counted": detector.basis.counted,
+        "state": detector.state,
+        "since": _since(member.notes.get(STATE), detector.state),
+        "rows_missing": detector.rows_missing,
+        "threshold": detector.threshold if math.isfinite(detector.threshold) else None,
+        "rate": detector.progress.rate,
+        "flagged": {
+            "rows": seen.rows,
+            "flagged": seen.flagged,
+            "share": seen.share if seen.rows else None,
+            "band": list(seen.band),
+        },
+        "quarantine": len(detector.quarantine),
+        "event": told(events.open),
+        "last_events": [told(event) for event in events.closed[-LAST:]],
+        "drift": told(None if detector.drift is None else detector.drift.report),
+        "alarm": member.policy,
+        "others": len(member.ledger) if merged is None else merged.devices,
+        "groups": None if merged is None else len(merged.labels),
+        "federation": None if merged is None else merged.federation,
+        "borrows": asdict(borrowed_by(member)),
+        "shared": None if member.published is None else member.published.learned,
+        "rows": member.notes.get(HEARING),
+        "sync": _timed(member.notes.get(SYNC)),
+    }
+
+
+def told(found: Event | Drift | None) -> dict[str, Any] | None:
+    """What there is to tell of an event or a drift, and the same in words."""
+    return None if found is None else {**found.fields, "text": str(found)}
+
+
+def _since(noted: Mapping[str, Any] | None, state: str) -> str | None:
+    """When the state became what it is; None if it was another when that was last noted."""
+    return _iso(noted["since"]) if noted is not None and noted["state"] == state else None
+
+
+def _timed(sync: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if sync is None:
+        return None
+    return {**sync, "time": _iso(sync["time"]), "next": _iso(sync["next"])}
+
+
+def _iso(seconds: float | None) -> str | None:
+    # In whole seconds, which is how precisely anybody looks.
+    return None if seconds is None else str(json_when(float(round(seconds))))

@@ -1,0 +1,172 @@
+"""``elmgrove accept`` and ``elmgrove reject``: on a state file, and on the agent that has it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove.cli.running import Device
+from elmgrove.federation import Member
+from elmgrove.storage import load
+from support.agents import Start, append_rows, verdicts, write_rows
+from support.commands import Elmgrove, one_clear_line
+
+NAMES = ["time", "rpm", "temp", "volt", "amp"]
+#: 2026-05-01, 12:00 UTC.
+NOON = 1777636800.0
+STATE = Path("pump.elm")
+
+
+def pump(seed: int, count: int, begin: float, hotter: float = 0.0) -> np.ndarray:
+    """Rows of a pump, one a second: one load behind all but volt; the first column is the time."""
+    rng = np.random.default_rng(seed)
+    load_ = rng.normal(size=count)
+    return np.column_stack(
+        [
+            begin + np.arange(count),
+            1500.0 + 100.0 * load_ + 5.0 * rng.normal(size=count),
+            60.0 + 6.0 * load_ + 0.5 * rng.normal(size=count) + hotter,
+            230.0 + rng.normal(size=count),
+            8.0 + 0.8 * load_ + 0.05 * rng.normal(size=count),
+        ]
+    )
+
+
+@pytest.fixture(autouse=True)
+def strange_rows(elmgrove: Elmgrove) -> None:
+    """A pump that learned 2,000 rows up to noon, and found 100 strange ones after that."""
+    write_rows(Path("normal.csv"), pump(1, 2000, NOON - 2000), NAMES)
+    write_rows(Path("hot.csv"), pump(2, 100, NOON, hotter=15.0), NAMES)
+    ran = elmgrove("learn", "normal.csv", "--state", STATE, "--time", "time")
+    assert ran.code == 0, ran.err
+    ran = elmgrove("device", "run", "--state", STATE, "--source", "hot.csv", "--verdicts", "")
+    assert ran.code == 0, ran.err
+    assert waiting() == 100
+
+
+def detector() -> Any:
+    return load(STATE, Member.from_bytes).detector
+
+
+def waiting() -> int:
+    return len(detector().quarantine)
+
+
+def strange(elmgrove: Elmgrove, rows: np.ndarray) -> int:
+    """How many rows of these the state finds strange."""
+    write_rows(Path("trial.csv"), rows, NAMES)
+    return int((detector().score_many(rows[:, 1:]) > detector().threshold).sum())
+
+
+def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> None:
+    before, later = detector().learned, pump(3, 100, NOON + 100, hotter=15.0)
+    assert strange(elmgrove, later) == 100
+    ran = elmgrove("accept", STATE, "--dry-run")
+    assert "100 rows were learned as a new normal" in ran.out
+    assert "Nothing was changed: --dry-run." in ran.out
+    assert (waiting(), detector().learned) == (100, before)
+    ran = elmgrove("accept", STATE)
+    assert ran.code == 0, ran.err
+    assert "100 rows were learned as a new normal" in ran.out
+    assert "Now watching, strange above" in ran.out
+    assert "Saved pump.elm." in ran.out
+    assert (waiting(), detector().learned) == (0, before + 100)
+    assert strange(elmgrove, later) <= 5
+    assert "No row waited" in elmgrove("accept", STATE).out
+
+
+def test_of_a_time_span_only_its_rows_are_learned(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("accept", STATE, "--from", "2026-05-01T12:00:20", "--to", str(NOON + 50))
+    assert ran.code == 0, ran.err
+    assert "30 rows were learned" in ran.out
+    assert "from 2026-05-01 12:00:20 to 2026-05-01 12:00:50 (UTC)" in ran.err
+    assert waiting() == 70
+
+
+def test_rows_of_a_file_are_learned(elmgrove: Elmgrove) -> None:
+    before = detector().learned
+    write_rows(Path("given.csv"), pump(4, 60, NOON + 500, hotter=15.0), NAMES)
+    ran = elmgrove("accept", STATE, "--rows", "given.csv")
+    assert ran.code == 0, ran.err
+    assert "60 rows were learned as a new normal" in ran.out
+    assert (waiting(), detector().learned) == (100, before + 60)
+
+
+def test_instead_of_what_was_learned_before(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("accept", STATE, "--instead")
+    assert "all 2,000 rows learned before were taken out" in ran.out
+    assert detector().evidence.count == pytest.approx(100.0)
+
+
+def test_what_is_rejected_is_dropped_and_taken_out(elmgrove: Elmgrove) -> None:
+    count = detector().evidence.count
+    ran = elmgrove("reject", STATE)
+    assert "100 rows were dropped, never to be learned" in ran.out
+    assert (waiting(), detector().evidence.count) == (0, count)
+    ran = elmgrove("reject", STATE, "--from", NOON - 500, "--dry-run")
+    assert "taken out" in ran.out
+    assert detector().evidence.count == count
+    ran = elmgrove("reject", STATE, "--from", NOON - 500)
+    assert detector().evidence.count < count
+
+
+def test_what_is_no_time_and_no_span_is_said(elmgrove: Elmgrove) -> None:
+    assert "'soon' is no time" in one_clear_line(elmgrove("accept", STATE, "--from", "soon"))
+    backwards = elmgrove("reject", STATE, "--from", "2026-05-02", "--to", "2026-05-01")
+    assert "ends after it begins" in backwards.err
+    both = elmgrove("accept", STATE, "--rows", "hot.csv", "--from", "2026-05-02")
+    assert "in one way" in both.err
+    assert "name the state" in one_clear_line(
+        elmgrove("accept", "--agent", "http://127.0.0.1:1", "--rows", "hot.csv")
+    )
+    assert waiting() == 100
+
+
+def test_the_quarantine_is_listed_newest_last(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("quarantine", STATE)
+    lines = [line for line in ran.out.splitlines() if "2026-05-01" in line]
+    assert len(lines) == 15
+    assert "12:01:25" in lines[0]
+    assert "12:01:39" in lines[-1]
+    assert "temp" in lines[-1]
+    assert "(not " in lines[-1]
+    assert "pump: 100 waiting. These are the newest; 85 more wait." in ran.err
+    assert max(map(len, ran.out.splitlines())) <= 200
+    elmgrove("reject", STATE)
+    ran = elmgrove("quarantine", STATE)
+    assert (ran.out, ran.err) == ("", "pump: no strange row waits.\n")
+
+
+def test_a_lasting_change_is_one_event_until_somebody_says_that_it_is_fine(
+    elmgrove: Elmgrove, start: Start
+) -> None:
+    """Newcomer's 4: +15 °C for ever was 2,400 alarms in 2,400 rows."""
+    write_rows(Path("live.csv"), pump(5, 200, NOON + 1000), NAMES)
+    words = ("--source", "live.csv", "--follow", "--verdicts", "live.jsonl")
+    agent = start("device", "run", "--state", STATE, *words)
+
+    def judged() -> list[dict[str, Any]]:
+        return [one for one in verdicts(Path("live.jsonl")) if "score" in one]
+
+    def seen(number: int) -> None:
+        agent.until(lambda: len(judged()) >= number)
+
+    seen(200)
+    append_rows(Path("live.csv"), pump(6, 2400, NOON + 1200, hotter=15.0))
+    seen(2600)
+    found = Device(STATE).ask("status")[0]
+    assert found["state"] == "changing"
+    assert found["event"] is not None
+    opened = [one for one in verdicts(Path("live.jsonl")) if one.get("kind") == "opened"]
+    assert len(opened) <= 3, "events, not rows"
+
+    ran = elmgrove("accept", STATE)
+    assert ran.code == 0, ran.err
+    assert "The agent has saved it." in ran.out
+    append_rows(Path("live.csv"), pump(7, 1000, NOON + 3600, hotter=15.0))
+    seen(3600)
+    found = Device(STATE).ask("status")[0]
+    assert (found["state"], found["event"]) == ("watching", None)
+    assert sum(one["strange"] for one in judged()[-500:]) <= 25, "the new level is normal"
+    assert agent.stop() == 0

@@ -1,0 +1,182 @@
+"""One question for a state file, for the agent that has it, and for an agent elsewhere."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmgrove.cli import running
+from elmgrove.cli.running import Device
+from elmgrove.device import socket_places
+from elmgrove.errors import BadInput
+from elmgrove.exchange import Unauthorized, Unreachable
+from elmgrove.federation import Member, Refused
+from elmgrove.storage import InUse, load, locked
+from support.agents import Running, Start
+from support.commands import Elmgrove, one_clear_line
+from support.fans import rows, write
+from support.ports import reserved_port
+
+SECRET = "elm-control-of-the-tests"
+
+
+@contextmanager
+def agent_of(start: Start, state: Path, **settings: Any) -> Iterator[Running]:
+    """The agent of a device, with rows that wait for more."""
+    write("more.csv", rows(7, 30))
+    flags = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    words = ("device", "run", "--state", state, "--source", "more.csv", "--follow")
+    running = start(*words, "--verdicts", "", *flags)
+    running.until(lambda: _rows_of(state) == 30)
+    yield running
+    assert running.stop() == 0, running.log
+
+
+def _rows_of(state: Path) -> int | None:
+    """How many rows its agent has read; None before there is one."""
+    found: int | None = Device(state).ask("status")[0].get("agent", {}).get("rows")
+    return found
+
+
+def rate(state: Path) -> float | None:
+    return load(state, Member.from_bytes).detector.progress.rate
+
+
+def test_of_a_state_file_it_is_done_and_saved(fan_1: Path) -> None:
+    said, live = Device(fan_1).ask("tune", rate=0.02)
+    assert (live, said["said"][0], rate(fan_1)) == (False, "rate: 0.02, before 0.01", 0.02)
+    said, live = Device(fan_1).ask("tune", rate=0.03, dry_run=True)
+    assert (said["said"][0], rate(fan_1)) == ("rate: 0.03, before 0.02", 0.02)
+    assert Device(fan_1).ask("status")[0]["rate"] == 0.02
+
+
+def test_of_a_running_agent_it_is_asked_of_the_agent(fan_1: Path, start: Start) -> None:
+    before = load(fan_1, Member.from_bytes).detector.learned
+    with agent_of(start, fan_1):
+        found, live = Device(fan_1).ask("status")
+        assert live
+        assert found["learned"] > before, "what it learned since it was saved"
+        assert Device(fan_1).ask("tune", rate=0.02)[1]
+        assert rate(fan_1) == 0.02
+        with pytest.raises(Refused, match="rate"):
+            Device(fan_1).ask("tune", rate=7)
+    assert rate(fan_1) == 0.02
+    assert Device(fan_1).ask("status")[1] is False
+
+
+def test_of_an_agent_elsewhere_it_is_asked_over_the_network(fan_1: Path, start: Start) -> None:
+    with reserved_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        settings = {"listen": f"127.0.0.1:{port}", "peer-token": "peers", "control-token": SECRET}
+        with agent_of(start, fan_1, **settings):
+            elsewhere = Device(None, url, SECRET)
+            assert elsewhere.ask("status")[0]["name"] == "fan-1"
+            assert elsewhere.ask("tune", rate=0.02)[0]["status"]["rate"] == 0.02
+            for token in (None, "peers", "guess"):
+                with pytest.raises(Unauthorized, match="A valid token is needed"):
+                    Device(None, url, token).ask("tune", rate=0.5)
+            assert rate(fan_1) == 0.02
+        with pytest.raises(Unreachable):
+            elsewhere.ask("status")
+
+
+def test_a_state_and_an_agent_are_two_ways_to_say_it(elmgrove: Elmgrove, fan_1: Path) -> None:
+    for words in ([], [fan_1, "--agent", "http://127.0.0.1:1"]):
+        assert "either a state file or, with --agent," in one_clear_line(elmgrove("status", *words))
+    assert "not the URL" in one_clear_line(elmgrove("status", "--agent", "10.0.0.7:8471"))
+
+
+def test_what_is_not_there_is_named(elmgrove: Elmgrove) -> None:
+    for command in ("status", "quarantine", "accept", "reject"):
+        assert "gone.elm: No such file" in one_clear_line(elmgrove(command, "gone.elm"))
+
+
+def test_a_state_that_another_command_has_is_waited_for(
+    fan_1: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with locked(fan_1):
+            held.set()
+            release.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(60)
+    try:
+        assert Device(fan_1).ask("status")[1] is False, "to look at it needs no lock"
+        monkeypatch.setattr(running, "PATIENCE", 0.2)
+        with pytest.raises(InUse, match="in use by another process"):
+            Device(fan_1).ask("tune", rate=0.02)
+        monkeypatch.setattr(running, "PATIENCE", 60.0)
+        threading.Timer(0.3, release.set).start()
+        assert Device(fan_1).ask("tune", rate=0.02)[0]["status"]["rate"] == 0.02
+    finally:
+        release.set()
+        other.join()
+
+
+@pytest.mark.parametrize("alive", [False, True])
+def test_two_commands_at_once_are_done_one_after_another(
+    fan_1: Path, start: Start, alive: bool
+) -> None:
+    def tell() -> list[Running]:
+        words = [("--rate", 0.02), ("--alarm-k", 2), ("--alarm-cooldown", 7)]
+        return [start("tune", fan_1, *one) for one in words]
+
+    if alive:
+        with agent_of(start, fan_1):
+            commands = tell()
+            assert [command.end() for command in commands] == [0, 0, 0]
+    else:
+        commands = tell()
+        assert [command.end() for command in commands] == [0, 0, 0]
+    detector = load(fan_1, Member.from_bytes).detector
+    rule = detector.events.rule
+    assert (detector.progress.rate, rule.k, rule.cooldown) == (0.02, 2, 7), "none undid another"
+
+
+def test_a_socket_that_a_killed_agent_left_is_nobody(fan_1: Path, start: Start) -> None:
+    write("more.csv", rows(7, 30))
+    killed = start("device", "run", "--state", fan_1, "--source", "more.csv", "--follow")
+    killed.until(lambda: _rows_of(fan_1) == 30)
+    killed.kill()
+    assert Path(f".{fan_1}.sock").is_socket()
+    assert Device(fan_1).ask("status")[1] is False
+    Device(fan_1).ask("tune", rate=0.02)
+    assert rate(fan_1) == 0.02
+    with agent_of(start, fan_1):
+        assert Device(fan_1).ask("status")[1] is True
+
+
+def test_a_socket_of_somebody_else_is_not_spoken_to(
+    fan_1: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with agent_of(start, fan_1):
+        monkeypatch.setattr(running, "_is_of", lambda state, place: False)
+        assert Device(fan_1).ask("status")[1] is False
+    assert [place.parent.exists() for place in socket_places(fan_1)] == [True, True]
+
+
+def test_what_is_asked_of_a_file_and_of_its_agent_has_the_same_form(
+    elmgrove: Elmgrove, fan_1: Path, start: Start
+) -> None:
+    def forms() -> list[set[str]]:
+        asked = (("status",), ("quarantine",))
+        return [set(json.loads(elmgrove(*one, fan_1, "--json").out)) for one in asked]
+
+    saved = forms()
+    with agent_of(start, fan_1):
+        assert [form - {"agent"} for form in forms()] == saved
+
+
+def test_an_agent_that_can_not_be_asked_is_an_error_of_its_own(fan_1: Path) -> None:
+    with reserved_port() as port, pytest.raises(Unreachable):
+        Device(None, f"http://127.0.0.1:{port}", "t").ask("status")
+    with pytest.raises(BadInput, match="not the URL"):
+        Device(None, "ftp://10.0.0.7", "t").ask("status")

@@ -1,0 +1,158 @@
+"""``elmgrove tune``: another threshold or alarm rule, on a state or on the agent that has it."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from elmgrove.detector import AlarmRule, Detector, FixedThreshold
+from elmgrove.federation import Member
+from elmgrove.storage import load
+from support.agents import Start, append_rows, write_rows
+from support.commands import Elmgrove, one_clear_line
+from support.fans import rows, write
+
+#: Runs the command in processes of their own, without loading all modules each time.
+NURSERY = """
+import os, sys
+import elmgrove.cli.tune
+from elmgrove.cli import main
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        sys.argv = ["elmgrove", *line.split()]
+        main()
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+KILLS = int(os.environ.get("ELMGROVE_TEST_AGENT_KILLS", "10"))
+
+
+def saved(path: str = "fan.elm") -> Detector:
+    return load(Path(path), Member.from_bytes).detector
+
+
+@pytest.fixture(name="fan")
+def fan_fixture(elmgrove: Elmgrove) -> Detector:
+    elmgrove("learn", write("a.csv", rows(1, 1000)), "--state", "fan.elm")
+    return saved()
+
+
+def test_tune_says_what_changed_and_saves_it(elmgrove: Elmgrove, fan: Detector) -> None:
+    ran = elmgrove("tune", "fan.elm", "--rate", 0.005, "--alarm-k", 1, "--alarm-cooldown", 5)
+    after = saved()
+    assert (ran.code, ran.err) == (0, "")
+    said = ran.out.splitlines()
+    assert said[:3] == [
+        "rate: 0.005, before 0.01",
+        "alarm_k: 1, before 3",
+        "alarm_cooldown: 5, before 60",
+    ]
+    assert said[3].startswith(f"scores above {after.threshold:.4g} are strange, ")
+    assert said[4:] == ["Saved fan.elm."]
+    assert after.threshold > fan.threshold
+    assert after.events.rule == AlarmRule(1, 5, 5)
+    assert after.learned == fan.learned
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(elmgrove: Elmgrove, fan: Detector) -> None:
+    untouched = Path("fan.elm").read_bytes()
+    tried = elmgrove("tune", "fan.elm", "--rate", 0.05, "--dry-run")
+    assert Path("fan.elm").read_bytes() == untouched
+    done = elmgrove("tune", "fan.elm", "--rate", 0.05)
+    assert tried.out.splitlines()[:-1] == done.out.splitlines()[:-1]
+    assert tried.out.splitlines()[-1] == "Nothing was changed: --dry-run."
+    # What would have been flagged of the rows before, by the old threshold and by the new one.
+    kept = fan.gate.recent.ordered
+    above = [sum(score > limit for score in kept) for limit in (saved().threshold, fan.threshold)]
+    before = f"before: {fan.threshold:.4g}, {above[1]}"
+    assert f"{above[0]} of the {len(kept)} kept; {before}" in done.out
+
+
+def test_fixed_thresholds_and_deviations(elmgrove: Elmgrove, fan: Detector) -> None:
+    elmgrove("tune", "fan.elm", "--threshold", 2.5)
+    assert saved().gate.policy == FixedThreshold(2.5)
+    ran = elmgrove("tune", "fan.elm", "--sigma", 3)
+    assert "threshold: none, before 2.5\nsigma: 3, before none\n" in ran.out
+
+
+def test_too_few_scores(elmgrove: Elmgrove, fan: Detector) -> None:
+    ran = elmgrove("tune", "fan.elm", "--rate", 0.0001)
+    assert f"learning: {saved().rows_missing:,} more rows without a strange one" in ran.out
+
+
+def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:
+    assert "as it was" in elmgrove("tune", "fan.elm", "--rate", 0.01).out
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "nothing to change: give some of --rate, --confidence, --threshold"),
+        (("--rate", 2), "between 0 and 1"),
+        (("--rate", 0.1, "--sigma", 3), "ways to the same thing"),
+        (("--retire-after", 5), "tells no patterns apart"),
+        (("--promote-after", 1), "at least 2"),
+    ],
+)
+def test_what_can_not_be_is_one_clear_line(
+    elmgrove: Elmgrove, fan: Detector, options: tuple[object, ...], reason: str
+) -> None:
+    before = Path("fan.elm").read_bytes()
+    assert reason in one_clear_line(elmgrove("tune", "fan.elm", *options))
+    assert Path("fan.elm").read_bytes() == before
+
+
+def test_a_running_agent_is_told_and_goes_on(
+    elmgrove: Elmgrove, device: Start, tmp_path: Path
+) -> None:
+    write_rows(tmp_path / "fan.csv", rows(1, 600))
+    agent = device("fan", follow=True, save_rows=600, alarm_k=3, alarm_n=5)
+    agent.until(lambda: Path("fan.elm").exists())
+    ran = elmgrove("tune", "fan.elm", "--alarm-k", 1, "--alarm-n", 1, "--rate", 0.02)
+    assert ran.out.splitlines()[-1] == "The agent has saved it."
+    agent.logs("tune: rate: 0.02, before 0.01 alarm_k: 1, before 3")
+    # Saved before it was said, so a power cut loses nothing.
+    agent.kill()
+    assert saved().events.rule.k == 1
+    again = device("fan", follow=True)
+    append_rows(tmp_path / "fan.csv", rows(2, 1) + 50.0)
+    again.until(lambda: '"alarm": true' in Path("fan.jsonl").read_text())
+    assert again.stop() == 0
+
+
+def test_a_tune_that_is_killed_leaves_the_state_before_or_after(
+    elmgrove: Elmgrove, fan: Detector
+) -> None:
+    rates, chance = [0.01], random.Random(0)
+    with subprocess.Popen(
+        [sys.executable, "-c", NURSERY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as nursery:
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        for attempt in range(KILLS):
+            wanted = 0.011 + attempt / 1000.0
+            nursery.stdin.write(f"tune fan.elm --rate {wanted}\n")
+            nursery.stdin.flush()
+            line = nursery.stdout.readline()
+            while not line.strip().isdecimal():
+                line = nursery.stdout.readline()
+            time.sleep(chance.uniform(0.0, 0.1))
+            os.kill(int(line), 9)
+            while not nursery.stdout.readline().strip().isdecimal():
+                pass
+            held = saved().gate.policy.rate
+            assert held in (rates[-1], pytest.approx(wanted))
+            rates.append(held)
+        nursery.stdin.close()
+    # And nothing is in the way of the next one.
+    assert elmgrove("tune", "fan.elm", "--rate", 0.05).code == 0
+    assert saved().gate.policy.rate == 0.05

@@ -1,0 +1,203 @@
+"""A spike, a lasting change and a slow drift are told apart, once, with sensor and onset."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from elmgrove import Detector, PatternRule
+from elmgrove.detector import (
+    CHANGE,
+    SLOW,
+    SPIKE,
+    Drift,
+    DriftWatch,
+    Other,
+    pack_detector,
+    unpack_detector,
+)
+from support.contributions import DISTANT, cloud
+from support.moments import moments_of
+from support.pumps import START, STEP, TEMP, pump, pump_detector, told
+
+SEEDS = range(5)
+WINDOWS = (1, 10)
+ONSET = 600
+
+
+def changed(seed: int, by: np.ndarray | float, column: int = TEMP) -> np.ndarray:
+    """Rows of a pump of which one column is off from row 600 on."""
+    X = pump(3000, seed + 50)
+    X[ONSET:, column] += by
+    return X
+
+
+def lasting(found: list[tuple[int, Drift]]) -> list[tuple[int, Drift]]:
+    return [(row, drift) for row, drift in found if drift.kind != SPIKE]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
+    seed: int, window: int
+) -> None:
+    """Not 2,400 times."""
+    detector = pump_detector(seed, window=window)
+    [(row, drift)] = lasting(told(detector, changed(seed, 15.0)))
+    assert drift.kind == CHANGE
+    assert drift.since is not None
+    assert abs((drift.since - START) / STEP - ONSET) <= 3
+    assert row < ONSET + 150
+    [temp] = drift.sensors
+    assert temp.sensor == "temp"
+    assert temp.percent is not None
+    # The pump's load moves: it is off from what the others say, not from the mean.
+    assert abs(temp.after - temp.before - 15.0) < 0.5
+    assert drift.strange > 0.95
+    assert not drift.relations
+    watch = DriftWatch.of(detector)
+    assert watch.found
+    assert watch.report is not None
+    assert watch.report.rows > 2000
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_slow_drift_is_told_with_its_pace(seed: int, window: int) -> None:
+    found = told(pump_detector(seed, window=window), changed(seed, 0.01 * np.arange(2400)))
+    [(_, drift)] = lasting(found)
+    assert drift.kind == SLOW
+    assert drift.since is not None
+    assert abs((drift.since - START) / STEP - ONSET) <= 100
+    temp = drift.sensors[0]
+    assert temp.sensor == "temp"
+    assert temp.per_hour is not None
+    # 0.01 a minute.
+    assert 0.3 < temp.per_hour < 0.9
+    assert "temp has been rising since" in str(drift)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("length", [3, 8, 15])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_spike_is_no_change(seed: int, length: int, window: int) -> None:
+    by = np.where(np.arange(2400) < length, 15.0, 0.0)
+    found = told(pump_detector(seed, window=window), changed(seed, by))
+    assert not lasting(found)
+    # Told when it is over, the first after it began; few others come with it.
+    row, spike = next(one for one in found if one[0] > ONSET)
+    strange = round(spike.strange * spike.rows)
+    assert length <= strange <= length + window + 5
+    assert row > ONSET + length
+    assert "then normal again" in str(spike)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e9])
+def test_one_huge_row_is_nothing(size: float) -> None:
+    found = told(pump_detector(0, window=1), changed(0, np.where(np.arange(2400) < 1, size, 0.0)))
+    assert not [one for one in found if ONSET <= one[0] < ONSET + 100]
+
+
+@pytest.mark.parametrize(
+    ("memory", "window"), [(0.0, 1), (0.0, 10), (0.9, 1), (0.9, 10), (0.98, 10)]
+)
+def test_rows_that_remember_the_last_one_are_no_drift(memory: float, window: int) -> None:
+    """All that is learned of such rows is less than it seems; neighbours say one thing."""
+    rng = np.random.default_rng(7)
+    root = np.sqrt(1 - memory**2)
+    states = lfilter([root], [1, -memory], rng.normal(size=(24_000, 4)), axis=0)
+    X = states @ rng.normal(size=(4, 4)) + 10
+    detector = Detector.for_data(X[:4000], window=window)
+    detector.learn_many(X[:4000])
+    assert not lasting(told(detector, X[4000:]))
+
+
+def test_a_sensor_that_is_stuck_follows_no_other() -> None:
+    X = pump(3000, 50)
+    X[ONSET:, TEMP] = 50.0
+    [(_, drift)] = lasting(told(pump_detector(0, window=1), X))
+    assert "temp hardly varies" in str(drift)
+    assert "temp no longer follows amp" in str(drift)
+
+
+def test_noise_is_told_as_noise() -> None:
+    by = 5.0 * np.random.default_rng(0).normal(size=2400)
+    [(_, drift)] = lasting(told(pump_detector(0, window=1), changed(0, by, column=2)))
+    [volt] = drift.sensors
+    assert volt.sensor == "volt"
+    assert volt.by_spread
+    assert 4.0 < volt.varies < 6.0
+    assert "volt varies" in str(drift)
+
+
+def test_another_regime_names_all_that_changed() -> None:
+    X = pump(500, 50)
+    X[:, [0, 1, 3]] -= [600, 30, 5]
+    [(_, drift)] = lasting(told(pump_detector(0, window=1), X))
+    assert {shift.sensor for shift in drift.sensors} == {"rpm", "temp", "amp"}
+    rpm = next(shift for shift in drift.sensors if shift.sensor == "rpm")
+    assert rpm.before == pytest.approx(1490, abs=30)
+    assert rpm.after < 1100
+
+
+def test_a_second_change_is_told_when_the_first_is_over() -> None:
+    by = np.where((np.arange(2400) < 400) | (np.arange(2400) >= 1600), 15.0, 0.0)
+    first, second = lasting(told(pump_detector(0, window=1), changed(0, by)))
+    assert second[1].since is not None
+    assert abs((second[1].since - START) / STEP - (ONSET + 1600)) <= 3
+    assert first[0] < second[0]
+
+
+@pytest.mark.parametrize("cut", [ONSET + 20, ONSET + 500])
+def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
+    """In the middle of a change that is not told yet, and of one that is."""
+    X, whole = changed(0, 15.0), pump_detector(0, window=10)
+    expected = told(whole, X)
+    detector = pump_detector(0, window=10)
+    before = told(detector, X[:cut])
+    again = unpack_detector(*pack_detector(detector))
+    found = before + told(again, X[cut:], cut)
+    assert [(row, drift.kind, drift.since) for row, drift in found] == [
+        (row, drift.kind, drift.since) for row, drift in expected
+    ]
+    assert DriftWatch.of(again).report is not None
+    [mine], [its] = (DriftWatch.of(one).report.sensors for one in (again, whole))  # type: ignore[union-attr]
+    assert mine.after == pytest.approx(its.after, rel=1e-9)
+
+
+def test_what_is_known_elsewhere_is_no_drift() -> None:
+    """It would ask whether rows that others excuse are a fault."""
+    detector = Detector.for_basis(DISTANT)
+    detector.learn_many(cloud(0, 1))
+    detector.learn_many(cloud(0, 2))
+    detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
+    watch, middle = DriftWatch.of(detector), cloud(1, 1).mean(axis=0)
+    for _ in range(200):
+        verdict = detector.observe(middle)
+        assert verdict.strange
+        assert not verdict.anomalous
+        assert watch.follow(verdict) is None
+    assert not watch.found
+    detector.consult([])
+    assert any(watch.follow(detector.observe(middle)) is not None for _ in range(200))
+
+
+def test_a_loss_is_watched_as_well() -> None:
+    detector = pump_detector(0, score="loss", window=1)
+    [(row, drift)] = lasting(told(detector, changed(0, 15.0)))
+    assert drift.kind == CHANGE
+    assert drift.sensors[0].sensor == "temp"
+    assert row < ONSET + 150
+
+
+def test_patterns_are_watched_as_well() -> None:
+    rng = np.random.default_rng(0)
+    mixing = rng.normal(size=(2, 6))
+    idle, busy = (rng.normal(size=(900, 2)) @ mixing + 12 * k for k in (0, 1))
+    X = np.vstack([idle, busy]) + 0.2 * rng.normal(size=(1800, 6))
+    detector = Detector.for_data(X, window=1, patterns=PatternRule())
+    detector.learn_many(rng.permutation(X))
+    later = rng.permutation(X)
+    later[300:, 3] += 4.0
+    [(row, drift)] = lasting(told(detector, later))
+    assert 300 < row < 400
+    assert drift.sensors[0].sensor == "column 3"

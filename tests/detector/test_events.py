@@ -1,0 +1,331 @@
+"""Strange rows that belong together are one event: it opens once, lasts, and ends."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmgrove import AlarmRule, Detector, FalseAlarmRate
+from elmgrove.detector import CHANGING, WATCHING, Cause, Event, Events, News, json_when, when_text
+from elmgrove.detector.events import CLOSED, STRONGEST
+from elmgrove.detector.progress import Flagged
+from elmgrove.detector.verdict import Verdict
+
+RULE = AlarmRule(k=2, n=3, cooldown=4)
+FLOW = Cause("flow", 0.75, 22.0, 31.0)
+
+
+def verdict(
+    strange: bool, score: float = 3.0, time: float | None = None, before: str = WATCHING
+) -> Verdict:
+    nothing: Any = None
+    judged = (strange, (), strange, not strange, False)
+    return Verdict(
+        score, 1.5, *judged, before, 0, 0, Flagged(1, 0, 0, 1), nothing, nothing, nothing, time
+    )
+
+
+def flow(verdict: Verdict, k: int) -> list[Cause]:
+    return [FLOW]
+
+
+def feed(
+    events: Events, strange: str, state: str = WATCHING, before: str = WATCHING, **more: Any
+) -> list[Verdict]:
+    """Rows as a drawing: # for a strange one; the state of the detector after and before them."""
+    given = []
+    for row in strange:
+        events.row += 1
+        given.append(verdict(row == "#", before=before, **more))
+        if row == "#" or events.running is not None:
+            events.follow(given[-1], state, flow)
+    return given
+
+
+def spans(events: Events) -> list[tuple[Any, Any, int]]:
+    return [(event.begin, event.end, event.rows) for event in events.closed]
+
+
+# Opening, lasting and ending
+
+
+def test_one_alarm_opens_an_event_that_began_with_the_first_strange_row() -> None:
+    events = Events(RULE)
+    given = feed(events, "..#.#")
+    assert [one.alarm for one in given] == [False, False, False, False, True]
+    assert [one.event for one in given] == [None, None, None, None, 1]
+    assert events.open == Event(1, 3, None, 3.0, 3, 1.5, 2, (FLOW,))
+    assert [one.kind for one in events.take_news()] == ["opened"]
+
+
+def test_while_it_is_open_there_is_no_other_alarm() -> None:
+    events = Events(RULE)
+    given = feed(events, "##" + 30 * "#" + "...#.##...##")
+    assert [place for place, one in enumerate(given) if one.alarm] == [1]
+    assert {one.event for one in given[1:]} == {1, None}
+    assert len(events.take_news()) == 1
+
+
+def test_it_ends_with_its_last_strange_row_once_the_cool_down_has_gone_by() -> None:
+    events = Events(RULE)
+    feed(events, "##...")
+    assert events.open is not None
+    feed(events, ".")
+    assert events.open is None
+    assert spans(events) == [(1, 2, 2)]
+    assert [one.kind for one in events.take_news()] == ["opened", "ended"]
+
+
+def test_what_comes_back_within_the_cool_down_is_the_same_event() -> None:
+    events = Events(RULE)
+    feed(events, "##...##....")
+    assert spans(events) == [(1, 7, 4)]
+    assert [one.kind for one in events.take_news()] == ["opened", "ended"]
+
+
+def test_a_single_strange_row_prolongs_nothing_and_counts_only_if_more_follow() -> None:
+    events = Events(RULE)
+    feed(events, "##..#..")
+    assert events.open is not None, "it may be the first of more"
+    feed(events, ".")
+    assert spans(events) == [(1, 2, 2)]
+    again = Events(RULE)
+    feed(again, "##..##" + "....")
+    assert spans(again) == [(1, 6, 4)]
+
+
+def test_after_its_end_another_opens_with_a_number_of_its_own() -> None:
+    events = Events(RULE)
+    given = feed(events, "##....##....")
+    assert [one.event for one in given if one.alarm] == [1, 2]
+    assert spans(events) == [(1, 2, 2), (7, 8, 2)]
+
+
+def test_without_a_cool_down_it_ends_after_n_normal_rows() -> None:
+    events = Events(AlarmRule(k=1, n=2, cooldown=0))
+    feed(events, "##.##..#..")
+    assert spans(events) == [(1, 5, 4), (8, 8, 1)]
+
+
+@given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 9), st.lists(st.booleans()))
+def test_events_are_alarms_less_than_a_cool_down_apart(
+    k: int, more: int, cooldown: int, strange: list[bool]
+) -> None:
+    """Said once more, by looking at the whole stream."""
+    rule = AlarmRule(k, k + more, cooldown)
+    events = Events(rule)
+    feed(events, "".join("#" if one else "." for one in strange))
+    found = [
+        i
+        for i, now in enumerate(strange, 1)
+        if now and sum(strange[max(0, i - rule.n) : i]) >= rule.k
+    ]
+    groups: list[list[int]] = []
+    for i in found:
+        calm = range(groups[-1][-1] + rule.calm, i) if groups else ()
+        if groups and all(any(strange[max(0, j - rule.n) : j]) for j in calm):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    known = [*events.closed, *([] if events.open is None else [events.open])][-CLOSED:]
+    ends = [event.end for event in known if event.end is not None]
+    assert ends == [group[-1] for group in groups][-CLOSED:][: len(ends)]
+    assert len(known) == min(len(groups), CLOSED)
+    for event, group in zip(known, groups[-CLOSED:], strict=True):
+        assert strange[event.begin - 1]
+        assert event.rows == sum(strange[event.begin - 1 : group[-1]])
+
+
+# A change that stays
+
+
+def test_while_changing_it_stays_open_and_there_is_one_question() -> None:
+    events = Events(RULE)
+    feed(events, "##")
+    given = [*feed(events, "#", state=CHANGING), *feed(events, "#..#....", CHANGING, CHANGING)]
+    assert [place for place, one in enumerate(given) if one.alarm] == [0]
+    assert [one.kind for one in events.take_news()] == ["opened", CHANGING]
+    assert events.open is not None
+    assert events.open.changing
+    feed(events, ".")
+    assert spans(events) == [(1, 7, 5)]
+    assert events.closed[0].changing
+
+
+def test_while_changing_it_takes_four_cool_downs_to_end_and_the_next_asks_nothing() -> None:
+    events = Events(RULE)
+    feed(events, "##", state=CHANGING)
+    feed(events, 15 * ".", CHANGING, CHANGING)
+    assert events.open is not None
+    feed(events, ".#.##", CHANGING, CHANGING)
+    assert spans(events) == [(1, 2, 2)]
+    assert [one.kind for one in events.take_news()] == [CHANGING, "ended", "opened"]
+
+
+def test_a_change_of_scattered_rows_is_an_event_too() -> None:
+    events = Events(RULE)
+    feed(events, "#....#....")
+    assert events.open is None
+    [found] = feed(events, "#", state=CHANGING)
+    assert (found.alarm, found.event) == (True, 1)
+    assert [one.kind for one in events.take_news()] == [CHANGING]
+
+
+# What is known of it
+
+
+def test_the_peak_is_the_strongest_row_and_when_it_was() -> None:
+    events = Events(RULE)
+    for time, score in enumerate((3.0, 9.0, 4.0)):
+        feed(events, "#", score=score, time=1714573200.0 + 60 * time)
+    event = events.open
+    assert event is not None
+    assert (event.begin, event.peak, event.peak_at) == (1714573200.0, 9.0, 1714573260.0)
+
+
+def test_causes_are_those_of_its_strongest_rows_in_order() -> None:
+    def causes(verdict: Verdict, k: int) -> list[Cause]:
+        if verdict.score > 8.0:
+            return [Cause("a", 0.6, 1.0, 0.0), Cause("b", 0.4, 2.0, 0.0)]
+        return [Cause("b", 0.9, 7.0, 0.0), Cause("c", 0.1, 3.0, 0.0)]
+
+    events = Events(AlarmRule(k=1, n=1))
+    for score in (2.0, 9.0, 2.0):
+        events.row += 1
+        events.follow(verdict(True, score), WATCHING, causes)
+    assert events.open is not None
+    told = events.open.causes
+    assert [cause.feature for cause in told] == ["b", "a", "c"]
+    assert [cause.seen for cause in told] == [2.0, 1.0, 3.0], "of the peak, where it has them"
+    assert told[0].share == pytest.approx((0.9 + 0.4 + 0.9) / 3)
+
+
+def test_of_many_rows_only_the_strongest_are_explained() -> None:
+    asked: list[float] = []
+
+    def causes(verdict: Verdict, k: int) -> list[Cause]:
+        asked.append(verdict.score)
+        return [FLOW]
+
+    events = Events(AlarmRule(k=1, n=1))
+    for score in [*range(20, 2, -1)] * 20:
+        events.row += 1
+        events.follow(verdict(True, float(score)), WATCHING, causes)
+    assert len(asked) < 3 * STRONGEST
+    assert events.open is not None
+    assert (events.open.peak, events.open.rows) == (20.0, 360)
+
+
+@pytest.mark.parametrize("score", [float("inf"), float("nan"), 1e308])
+def test_a_score_beyond_all_numbers_is_a_peak_that_json_can_hold(score: float) -> None:
+    events = Events(AlarmRule(k=1, n=1))
+    feed(events, "#", score=score)
+    assert events.open is not None
+    json.dumps(events.open.fields, allow_nan=False)
+    assert events.open.peak >= 1e308
+
+
+def test_only_the_last_ones_are_remembered() -> None:
+    events = Events(AlarmRule(k=1, n=1, cooldown=0))
+    feed(events, "#." * 50)
+    assert [event.number for event in events.closed] == list(range(31, 51))
+
+
+# In words
+
+
+def test_in_words() -> None:
+    causes = (FLOW, Cause("rpm", 0.2, 1480.6, 1502.0))
+    open_ = Event(3, 1714573200.0, None, 12.15, 1714573260.5, 1.5, 1, causes)
+    ended = Event(3, 1714573200.0, 1714575120.0, 12.15, 1714573260.5, 1.5, 31, causes, True)
+    why = "flow 22 (not 31), rpm 1481 (not 1502)"
+    assert str(open_) == (
+        f"event 3: since 2024-05-01T14:20:00Z, 1 row strange, peak 8.1 × threshold; {why}"
+    )
+    assert str(News("opened", open_)) == (
+        f"event 3 opened at 2024-05-01T14:20:00Z: 1 row strange, peak 8.1 × threshold; {why}"
+    )
+    assert str(News("changing", open_)) == (
+        "event 3 lasts, since 2024-05-01T14:20:00Z: 1 row strange, peak 8.1 × threshold; "
+        f"{why}; a new normal or a fault? accept or reject"
+    )
+    assert str(News("ended", ended)) == (
+        "event 3 ended: 2024-05-01T14:20:00Z to 2024-05-01T14:52:00Z, 31 rows strange, "
+        f"peak 8.1 × threshold; {why}"
+    )
+    assert ended.fields["peak_at"] == "2024-05-01T14:21:00.500Z"
+
+
+def test_where_no_time_was_told_rows_are_numbered() -> None:
+    assert str(Event(1, 7, 9, 3.0, 8, 1.5, 2, ())) == (
+        "event 1: row 7 to row 9, 2 rows strange, peak 2 × threshold"
+    )
+    assert (json_when(7), when_text(7), when_text(0.0)) == (7, "row 7", "1970-01-01T00:00:00Z")
+
+
+def test_a_time_that_no_calendar_has_is_told_all_the_same() -> None:
+    assert when_text(1e18) == "1000000000000000000 s after 1970"
+
+
+# Another rule, and the disk
+
+
+def test_another_rule_holds_from_the_next_row_on() -> None:
+    events = Events(AlarmRule(k=3, n=5))
+    feed(events, "##")
+    events.rule = AlarmRule(k=2, n=5, cooldown=2)
+    assert [one.alarm for one in feed(events, "#")] == [True]
+    assert events.open is not None
+    assert events.open.begin == 2
+
+
+@given(st.text("#.", max_size=60), st.text("#.", max_size=60))
+def test_restored_at_any_row_it_goes_on_as_the_saved_one(before: str, after: str) -> None:
+    saved = Events(RULE)
+    feed(saved, before, time=1.5)
+    fields = json.loads(json.dumps(saved.fields))
+    again = Events(RULE)
+    again.restore(fields)
+    assert json.loads(json.dumps(again.fields)) == fields
+    assert (again.open, again.closed) == (saved.open, saved.closed)
+    told = [[(one.alarm, one.event) for one in feed(each, after)] for each in (saved, again)]
+    assert told[0] == told[1]
+    assert spans(again) == spans(saved)
+
+
+# In a detector
+
+
+def machine(rng: np.random.Generator, rows: int) -> np.ndarray:
+    load = rng.normal(size=(rows, 1))
+    return load * [1.0, 2.0, -1.0] + 0.1 * rng.normal(size=(rows, 3))
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one by one", "together"])
+def test_a_fault_of_a_machine_is_one_event_that_names_its_sensor(many: bool) -> None:
+    rng = np.random.default_rng(0)
+    detector = Detector.for_data(machine(rng, 100), threshold=FalseAlarmRate(0.002))
+    detector.learn_many(machine(rng, 2000))
+    rows, times = machine(rng, 400), 1714573200.0 + 60.0 * np.arange(400)
+    rows[100:130, 1] += 3.0
+    told = (
+        detector.observe_many(rows, times)
+        if many
+        else [detector.observe(row, time) for row, time in zip(rows, times.tolist(), strict=True)]
+    )
+    [event] = detector.events.closed
+    assert (event.begin, event.end, event.rows) == (times[100], times[129], 30)
+    assert event.causes[0].feature == "column 1"
+    assert [place for place, one in enumerate(told) if one.event] == list(range(102, 130))
+    assert detector.events.row == 400
+
+
+def test_rows_before_a_window_is_full_are_counted() -> None:
+    detector = Detector.for_data(np.random.default_rng(0).normal(size=(50, 2)), window=4)
+    detector.observe_many(np.zeros((5, 2)))
+    detector.interrupt()
+    detector.observe(np.zeros(2))
+    assert detector.events.row == 6

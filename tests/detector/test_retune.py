@@ -1,0 +1,262 @@
+"""Tuning: another threshold or alarm rule, without learning again."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove.detector import (
+    LEARNING,
+    WATCHING,
+    AlarmRule,
+    Detector,
+    FalseAlarmRate,
+    FixedThreshold,
+    MeanSigma,
+    PatternRule,
+    pack_detector,
+    tune,
+    unpack_detector,
+)
+from elmgrove.errors import BadInput
+
+COLUMNS = 6
+
+
+def rows_of(count: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, COLUMNS))
+
+
+def taught(count: int = 4000, **settings: Any) -> Detector:
+    detector = Detector.for_data(rows_of(count), window=1, **settings)
+    detector.learn_many(rows_of(count))
+    return detector
+
+
+def again(detector: Detector) -> Detector:
+    return unpack_detector(*pack_detector(detector))
+
+
+# The threshold
+
+
+def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
+    detector = taught()
+    before = detector.threshold
+    said = tune(detector, rate=0.002)
+    assert detector.state == WATCHING
+    assert detector.threshold > before
+    assert said == [
+        "rate: 0.002, before 0.01",
+        f"scores above {detector.threshold:.4g} are strange, 3 of the 2,000 kept; "
+        f"before: {before:.4g}, 19",
+    ]
+    # As if it had been stated from the start.
+    assert detector.threshold == taught(threshold=FalseAlarmRate(0.002)).threshold
+
+
+def test_counting_begins_again_with_another_rate_and_not_with_another_confidence() -> None:
+    detector = taught()
+    counted = detector.progress.seen
+    assert counted.rows
+    tune(detector, confidence=0.99)
+    assert detector.progress.seen == counted
+    assert detector.state == WATCHING
+    tune(detector, rate=0.02)
+    assert detector.progress.seen.rows == 0
+    assert detector.state == WATCHING
+    detector.observe_many(rows_of(100, 1))
+    assert detector.progress.seen.rows == 100
+
+
+def test_the_rate_that_was_tuned_in_a_stream_is_the_rate_that_is_seen() -> None:
+    # Of a stream, rows above the threshold were refused: their scores must not be lost.
+    detector = taught()
+    detector.observe_many(rows_of(20_000, 1))
+    assert detector.state == WATCHING
+    tune(detector, rate=0.001)
+    kept = again(detector)
+    verdicts = detector.observe_many(rows_of(50_000, 2))
+    share = np.mean([verdict.strange for verdict in verdicts])
+    assert 0.0005 < share < 0.002
+    # And the state that was saved in between goes on in the same way.
+    assert kept.observe_many(rows_of(50, 2)) == verdicts[:50]
+
+
+def test_a_higher_rate_after_a_lower_one_is_the_threshold_of_before() -> None:
+    detector = taught()
+    before = detector.threshold
+    tune(detector, rate=0.001)
+    tune(detector, rate=0.01)
+    assert detector.threshold == before
+
+
+def test_too_few_scores_for_a_rate_is_learning_with_what_is_missing() -> None:
+    detector = taught(2000)
+    said = tune(detector, rate=0.0005)
+    assert detector.state == LEARNING
+    assert detector.threshold == np.inf
+    missing = detector.rows_missing
+    # Scores, and then counting.
+    assert missing == 2 * 1999 - 1 - 2000 + detector.progress.missing > 1997
+    without = "more rows without a strange one until there are alarms"
+    assert said[-1] == f"learning: {missing:,} {without}"
+    assert missing < taught(10, threshold=FalseAlarmRate(0.0005)).rows_missing
+    detector.observe_many(rows_of(1000, 3))
+    assert detector.rows_missing < missing
+    assert not detector.observe(np.full(6, 99.0)).strange
+    # Back at the old rate what was kept is enough, and the rate is to be shown again.
+    tune(detector, rate=0.01)
+    assert detector.rows_missing < 100
+
+
+def test_scores_that_are_too_far_between_cost_no_more_rows_than_a_new_detector_needs() -> None:
+    detector = taught(300, threshold=FalseAlarmRate(0.01))
+    detector.learn_many(rows_of(60_000, 4))
+    assert detector.gate.recent.stride > 1
+    tune(detector, rate=0.0001)
+    new = Detector.for_data(rows_of(300), window=1, threshold=FalseAlarmRate(0.0001))
+    assert detector.state == LEARNING
+    assert 0 < detector.rows_missing <= new.rows_missing
+    detector.learn_many(rows_of(detector.rows_missing + 20_000, 5))
+    assert detector.state == WATCHING
+    top = np.quantile(detector.score_many(rows_of(200_000, 6)), 0.9999)
+    assert 0.75 * top < detector.threshold < 1.5 * top
+
+
+def test_more_refused_rows_than_chance_explains_do_not_count() -> None:
+    detector = taught()
+    recent = detector.gate.recent
+    for _ in range(300):
+        recent.clock += 100
+        recent.refuse(1.2 * detector.threshold, detector.threshold)
+    tune(detector, rate=0.002)
+    assert len(recent.strays) == 300
+    assert detector.threshold == recent.ordered[-1]
+
+
+def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -> None:
+    detector = taught()
+    assert tune(detector, threshold=2.5)[:3] == [
+        "rate: none, before 0.01",
+        "confidence: none, before 0.95",
+        "threshold: 2.5, before none",
+    ]
+    assert detector.gate.policy == FixedThreshold(2.5)
+    assert detector.threshold == 2.5
+    tune(detector, sigma=4)
+    assert detector.gate.policy == MeanSigma(4.0)
+    assert detector.state == WATCHING
+    # Nothing had to be shown up to now.
+    said = tune(detector, rate=0.01)
+    assert detector.gate.policy == FalseAlarmRate(0.01)
+    assert detector.state == LEARNING
+    assert "learning:" in said[-1]
+    said = tune(detector, confidence=0)
+    assert detector.state == WATCHING
+    assert said[-1].endswith("before: none (learning)")
+
+
+def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
+    detector = taught()
+    detector.observe_many(rows_of(400, 8) + 4.0)
+    assert detector.state == "changing"
+    tune(detector, threshold=2.0)
+    assert detector.state == WATCHING
+
+
+# The alarm rule, the quarantine and the patterns
+
+
+def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
+    detector = taught(alarm=AlarmRule(3, 5, 60))
+    strange, normal = np.full(COLUMNS, 6.0), np.zeros(COLUMNS)
+    threshold = detector.threshold
+    assert not detector.observe(strange).alarm
+    assert tune(detector, alarm_k=2, alarm_cooldown=8) == [
+        "alarm_k: 2, before 3",
+        "alarm_cooldown: 8, before 60",
+    ]
+    assert detector.threshold == threshold
+    assert detector.state == WATCHING
+    # The row before counts.
+    assert detector.observe(strange).alarm
+    for _ in range(8):
+        detector.observe(normal)
+    assert detector.events.open is None
+    assert not detector.observe(strange).alarm
+    tune(detector, alarm_k=1, alarm_n=1)
+    assert detector.observe(strange).alarm
+
+
+def test_promotion_is_switched_on_and_off() -> None:
+    detector = taught()
+    assert tune(detector, promote_after=32) == ["promote_after: 32, before 0"]
+    assert any(verdict.promoted for verdict in detector.observe_many(rows_of(64, 9) + 9.0))
+    assert tune(detector, promote_after=0) == ["promote_after: 0, before 32"]
+    assert not any(verdict.promoted for verdict in detector.observe_many(rows_of(64, 9) - 9.0))
+
+
+def test_patterns_are_put_aside_after_so_many_rows() -> None:
+    detector = Detector.for_data(rows_of(300), window=1, patterns=PatternRule("auto"))
+    near, far = rows_of(300), rows_of(300, 1) + 12.0
+    detector.learn_many(np.random.default_rng(2).permutation(np.vstack([near, far])))
+    assert len(detector.model.models) == 2
+    tune(detector, retire_after=200)
+    assert again(detector).patterns == detector.patterns == PatternRule("auto", retire_after=200)
+    detector.learn_many(rows_of(1000, 3))
+    assert len(detector.model.models) == 1
+
+
+# What is refused, and what is kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"rate": 2.0}, "between 0 and 1"),
+        ({"rate": "0.1"}, "must be a number"),
+        ({"rate": True}, "must be a number"),
+        ({"rate": 0.1, "sigma": 3.0}, "rate and sigma are ways to the same thing"),
+        ({"window": 3}, "'window' can't be tuned; these can: rate"),
+        ({"alarm_k": 30}, "k = 30"),
+        ({"alarm_n": 1.5}, "whole number"),
+        ({"promote_after": 100_000}, "more than the 256 kept"),
+        ({"retire_after": 10}, "tells no patterns apart"),
+        ({"threshold": -1.0}, "at least 0"),
+    ],
+)
+def test_what_can_not_be_is_refused_and_changes_nothing(
+    changes: dict[str, Any], reason: str
+) -> None:
+    detector = taught()
+    # Whose limit is computed when somebody asks.
+    assert detector.threshold
+    before = pack_detector(detector)[0]
+    with pytest.raises(BadInput, match=reason):
+        tune(detector, **{"confidence": 0.5, **changes})
+    assert pack_detector(detector)[0] == before
+
+
+def test_confidence_alone_needs_a_rate() -> None:
+    detector = taught(threshold=FixedThreshold(2.0))
+    with pytest.raises(BadInput, match="give the rate as well"):
+        tune(detector, confidence=0.9)
+
+
+def test_what_is_so_already_is_no_change() -> None:
+    detector = taught()
+    assert tune(detector) == []
+    same = {"rate": 0.01, "confidence": 0.95, "promote_after": 0, "alarm_k": None}
+    assert tune(detector, **same) == []
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.05, 0.001, 0.0001])
+def test_a_tuned_detector_is_saved_and_goes_on(rate: float) -> None:
+    detector = taught(1000)
+    tune(detector, rate=rate, alarm_k=2, alarm_n=2, alarm_cooldown=7)
+    kept = again(detector)
+    rows = rows_of(300, 10)
+    rows[50:60] += 7.0
+    assert kept.observe_many(rows) == detector.observe_many(rows)
+    assert pack_detector(kept)[0] == pack_detector(detector)[0]

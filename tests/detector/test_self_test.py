@@ -1,0 +1,120 @@
+"""A self-test: how large an error of each sensor a detector would notice, given the others."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Spectrum
+from elmgrove.detector import (
+    Detector,
+    FixedThreshold,
+    Noticed,
+    PatternRule,
+    errors_in_words,
+    smallest_errors,
+)
+from support.pump import pump
+
+
+def taught(rows: Any, **settings: Any) -> Detector:
+    detector = Detector.for_data(rows, **settings)
+    detector.learn_many(rows)
+    return detector
+
+
+def found(detector: Detector) -> dict[str, Noticed]:
+    return {one.feature: one for one in smallest_errors(detector)}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "score"),
+    [("standard", "loss"), *((kind, "distance") for kind in ("standard", "minmax", "own", "none"))],
+)
+def test_an_error_of_that_size_is_flagged_and_a_smaller_one_is_not(
+    scaling: str, score: str
+) -> None:
+    detector = taught(pump(2000, 0), scaling=scaling, score=score, window=1)
+    later = pump(500, 1)
+    for column, one in enumerate(smallest_errors(detector)):
+        assert one.size is not None
+        for sign in (-1.0, 1.0):
+            large, small = later.copy(), later.copy()
+            large[:, column] += sign * 1.3 * one.size
+            small[:, column] += sign * 0.4 * one.size
+            assert np.mean(detector.score_many(large) > detector.threshold) > 0.8
+            assert np.mean(detector.score_many(small) > detector.threshold) < 0.6
+
+
+def test_what_nothing_else_tells_must_leave_its_own_range() -> None:
+    errors = smallest_errors(taught(pump(2000, 0)))
+    assert [one.hardly for one in errors] == [False, False, True, False]
+    # What the load explains of these is known from the others.
+    assert errors[1].size is not None
+    assert errors[1].size < errors[1].usual
+
+
+def test_a_window_sees_an_error_that_lasts() -> None:
+    rng = np.random.default_rng(0)
+    slow = np.cumsum(rng.normal(size=(4000, 1)), axis=0) % 40.0
+    rows = np.hstack([np.abs(slow - 20.0), np.abs(slow - 20.0)]) + rng.normal(size=(4000, 2)) / 2
+    alone, together = (found(taught(rows, window=window)) for window in (1, 10))
+    for name, one in together.items():
+        assert one.size is not None
+        assert one.size < 0.8 * (alone[name].size or 0.0)
+
+
+def test_a_sensor_that_never_moved_is_noticed_when_it_does() -> None:
+    rows = pump(2000, 0)
+    rows[:, 2] = 230.0
+    one = smallest_errors(taught(rows))[2]
+    assert one.size is not None
+    assert one.usual == 0.0 < one.size < 0.5
+    assert not one.hardly
+
+
+def test_patterns_and_a_fixed_threshold_have_one_too() -> None:
+    far = pump(1000, 1) + 500.0
+    rows = np.random.default_rng(0).permutation(np.vstack([pump(1000, 0), far]))
+    apart = taught(rows, window=1, patterns=PatternRule(2))
+    temp = smallest_errors(apart)[1]
+    assert temp.size is not None
+    assert temp.size < 20.0
+    fixed = (taught(pump(2000, 0), threshold=FixedThreshold(value)) for value in (3.0, 30.0))
+    low, high = (smallest_errors(detector)[1].size or 0.0 for detector in fixed)
+    assert 2.0 * low < high
+
+
+def test_an_error_that_nothing_shows_has_no_size() -> None:
+    blind = taught(pump(500, 0), threshold=FixedThreshold(1e9))
+    assert [one.size for one in smallest_errors(blind)] == 4 * [None]
+    assert "column 0 (not at all)" in errors_in_words(smallest_errors(blind))
+
+
+def test_nothing_is_said_while_learning_and_of_samples() -> None:
+
+    new = Detector.for_data(pump(500, 0))
+    assert smallest_errors(new) == []
+    new.learn_many(pump(20, 0))
+    assert smallest_errors(new) == []
+    assert smallest_errors(Detector.for_data(pump(500, 0), threshold=FixedThreshold(3.0))) == []
+    samples = np.random.default_rng(0).normal(size=(64 * 400, 1))
+    assert smallest_errors(taught(samples, spectrum=Spectrum(1000.0, 64))) == []
+    assert errors_in_words([]) == ""
+
+
+def test_words_name_the_best_and_the_worst() -> None:
+    seen = [Noticed(f"s{index}", 0.5 + index / 10, 10.0) for index in range(20)]
+    blind = [Noticed(f"b{index}", 123456.0 + index, 10.0) for index in range(20)]
+    assert errors_in_words(seen[:2]) == "It would notice an error of s0 ± 0.5 or s1 ± 0.6."
+    assert errors_in_words(seen).count("±") == 11
+    assert "s10 ± 1.5 or 9 others." in errors_in_words(seen)
+    both = errors_in_words([*blind, *seen])
+    assert both.startswith("It would notice an error of s0 ± 0.5,")
+    assert "s4 ± 0.9 or 15 others. Hardly one of b19 (± 120000)" in both
+    assert both.endswith("or 15 others: nothing else tells them.")
+    few = errors_in_words([*seen[:2], *blind])
+    assert "It would notice an error of s0 ± 0.5 or s1 ± 0.6. Hardly one of b19" in few
+    assert few.endswith("or 11 others: nothing else tells them.")
+    alone = errors_in_words([Noticed("volt", None, 1.0)])
+    assert alone == "It would hardly notice an error of volt (not at all): nothing else tells it."

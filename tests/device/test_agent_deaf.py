@@ -1,0 +1,78 @@
+"""An agent that is given what it can't use says so, and does not end as if all were well."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove.device.agent import HEARING
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.agents import Start, append_rows, verdicts, write_rows
+from support.at_work import learned
+from support.serving import rows
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def text_rows(count: int) -> str:
+    return "hot,cold,hot,cold,hot,cold\n" * count
+
+
+def test_of_a_file_without_a_row_to_use_it_ends_with_an_error(device: Start) -> None:
+    Path("fan.csv").write_text("a,b,c,d,e,f\n" + text_rows(50))
+    fan = device("fan", like="like.evidence")
+    assert fan.end() == 1
+    assert "none of 50 rows could be used; the last: column 1 ('a'): 'hot'" in fan.log
+    assert fan.log.count("ERROR none of the last 20 rows could be used") == 1
+    assert "Traceback" not in fan.log
+
+
+@pytest.mark.parametrize(("good", "code"), [(49, 1), (50, 0)])
+def test_less_than_half_is_an_error_after_all_was_saved(
+    device: Start, good: int, code: int
+) -> None:
+    write_rows(Path("fan.csv"), rows(1, good))
+    with Path("fan.csv").open("a") as file:
+        file.write(text_rows(50))
+    fan = device("fan", like="like.evidence")
+    assert fan.end() == code
+    assert learned(Path("fan.elm")) == len(verdicts(Path("fan.jsonl"))) == good
+    noted = load(Path("fan.elm"), Member.from_bytes).notes[HEARING]
+    assert (noted["used"], noted["left_out"]) == (good, 50)
+    assert "is not a finite number" in noted["reason"]
+
+
+def test_while_it_follows_it_says_so_and_stays(device: Start) -> None:
+    X = rows(1, 300)
+    write_rows(Path("fan.csv"), X[:10])
+    with Path("fan.csv").open("a") as file:
+        file.write(text_rows(60))
+    fan = device("fan", like="like.evidence", follow=True, save_seconds=0.1)
+    fan.logs("ERROR 10 of the last 21 rows could be used")
+    append_rows(Path("fan.csv"), X[10:])
+    fan.logs("INFO rows can be used again")
+    fan.until(lambda: learned(Path("fan.elm")) == 300)
+    assert fan.stop() == 0
+    assert fan.log.count("ERROR") == 1
+
+
+def test_files_that_are_all_refused_make_a_folder_s_agent_speak(device: Start) -> None:
+    Path("inbox").mkdir()
+    (Path("inbox") / "0.csv").write_bytes(b"\xff\xfe\x00")
+    fan = device("fan", like="like.evidence", source="inbox")
+    fan.logs("ERROR none of the last 20 rows could be used")
+    assert f"moved to {Path('inbox/bad/0.csv')}" in fan.log
+    write_rows(Path("inbox/1.csv"), rows(1, 50))
+    fan.logs("rows can be used again")
+    assert fan.stop() == 0
+
+
+def test_a_new_device_counts_its_first_rows_as_used(device: Start) -> None:
+    X = np.round(rows(1, 60), 4)
+    lines = [",".join(map(repr, row)) for row in X.tolist()]
+    Path("fan.csv").write_text("\n".join(f"{line}\nx,x,x,x,x,x" for line in lines) + "\n")
+    fan = device("fan", start_rows=60)
+    assert fan.end() == 0
+    assert "ERROR" not in fan.log
+    assert "60 bad rows were left out" in fan.log

@@ -1,0 +1,174 @@
+"""What a person is told of a machine that goes wrong: an event, a question, an end, and no more."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from support.agents import Start, append_rows, state, verdicts, write_rows
+from support.commands import Elmgrove
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+PUMP = ["rpm", "temp", "volt", "amp"]
+#: Rows of a day, one a minute.
+DAY = 1440
+
+
+def pump(rows: int, seed: int) -> np.ndarray:
+    """One load is behind all but the voltage."""
+    rng = np.random.default_rng([seed, rows])
+    load = rng.uniform(0.2, 1.0, size=rows)
+    levels = [1000.0 + 400.0 * load, 40.0 + 30.0 * load, np.full(rows, 230.0), 2.0 + 8.0 * load]
+    return np.stack(levels, axis=1) + [10.0, 1.0, 1.0, 0.4] * rng.normal(size=(rows, 4))
+
+
+def hotter(X: np.ndarray) -> np.ndarray:
+    return X + np.array([0.0, 15.0, 0.0, 0.0])
+
+
+def kinds(told: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
+    return [(one["number"], one["kind"]) for one in told]
+
+
+def taught(elmgrove: Elmgrove, X: np.ndarray) -> None:
+    write_rows(Path("normal.csv"), X, PUMP)
+    elmgrove("learn", "normal.csv", "--state", "pump.elm")
+
+
+# A change that stays (as newcomers met it)
+
+
+def test_a_change_that_stays_is_one_event_and_one_question(
+    device: Start, elmgrove: Elmgrove
+) -> None:
+    taught(elmgrove, pump(600, 1))
+    write_rows(Path("pump.csv"), hotter(pump(2400, 2)), PUMP)
+    started = device("pump", command="tee -a told.jsonl")
+    assert started.end() == 0, started.log
+    told, rows = verdicts(Path("told.jsonl")), verdicts(Path("pump.jsonl"))
+    assert kinds(told) == [(1, "opened"), (1, "changing")]
+    assert told[0]["where"] == "pump.csv, line 4"
+    assert told[1]["text"].endswith("a new normal or a fault? accept or reject")
+    assert {one["causes"][0]["feature"] for one in told} == {"temp"}
+    assert sum(one["anomalous"] for one in rows) == 2400
+    assert sum(one["alarm"] for one in rows) == 2
+    assert Counter(one["event"] for one in rows) == {None: 2, 1: 2398}
+    assert started.log.count("event 1 opened at ") == started.log.count("event 1 lasts, ") == 1
+    assert started.log.count("accept or reject") == 1
+    event = state(Path(), "pump").detector.events.open
+    assert (event.number, event.rows, event.changing) == (1, 2400, True)
+
+
+def test_a_fault_that_ends_is_one_event_that_ends(device: Start, elmgrove: Elmgrove) -> None:
+    taught(elmgrove, pump(600, 1))
+    X = np.vstack([pump(100, 2), hotter(pump(200, 3)), pump(500, 4)])
+    write_rows(Path("pump.csv"), X, PUMP)
+    started = device("pump", command="tee -a told.jsonl", webhook_format="json")
+    assert started.end() == 0, started.log
+    told, rows = verdicts(Path("told.jsonl")), verdicts(Path("pump.jsonl"))
+    assert kinds(told) == [(1, "opened"), (1, "changing"), (1, "ended")]
+    begun, ended = (datetime.fromisoformat(told[2][name]) for name in ("begin", "end"))
+    times = [datetime.fromisoformat(one["time"]) for one in rows]
+    assert begun == times[100]
+    assert times[299] <= ended <= times[360]
+    assert 200 <= told[2]["rows"] <= 205
+    assert started.log.count("event 1 ended: ") == 1
+    assert state(Path(), "pump").detector.events.open is None
+
+
+def test_a_few_odd_rows_tell_nobody(elmgrove: Elmgrove) -> None:
+    taught(elmgrove, pump(600, 1))
+    X = pump(400, 2)
+    X[50::100] = hotter(X[50::100])
+    X[51::100] = hotter(X[51::100])
+    write_rows(Path("pump.csv"), X, PUMP)
+    given = {"state": "pump.elm", "source": "pump.csv"}
+    Agent(Settings(**given, verdicts="rows.jsonl", only="anomalies")).run()
+    rows = verdicts(Path("rows.jsonl"))
+    assert len(rows) >= 8
+    assert not any(one["alarm"] or one["event"] for one in rows)
+
+
+# Through crashes
+
+
+def test_killed_with_an_open_event_it_goes_on_with_it(device: Start, elmgrove: Elmgrove) -> None:
+    taught(elmgrove, pump(600, 1))
+    write_rows(Path("pump.csv"), np.vstack([pump(50, 2), hotter(pump(6, 3))]), PUMP)
+    given = {"follow": True, "save_rows": 1, "command": "tee -a told.jsonl"}
+    first = device("pump", **given)
+    first.until(lambda: len(verdicts(Path("pump.jsonl"))) == 56)
+    first.until(
+        lambda: (known := state(Path(), "pump")) is not None and known.detector.events.row == 56
+    )
+    first.until(lambda: len(verdicts(Path("told.jsonl"))) == 1)
+    first.kill()
+    opened = state(Path(), "pump").detector.events.open
+    assert (opened.number, opened.rows) == (1, 6)
+
+    append_rows(Path("pump.csv"), np.vstack([hotter(pump(2, 4)), pump(80, 5)]))
+    again = device("pump", **given | {"follow": False})
+    assert again.end() == 0, again.log
+    assert "still open, event 1: since " in again.log
+    assert kinds(verdicts(Path("told.jsonl"))) == [(1, "opened"), (1, "ended")]
+    [event] = state(Path(), "pump").detector.events.closed
+    assert (event.begin, event.rows) == (opened.begin, 8)
+
+
+# A day
+
+
+def day(name: str, X: np.ndarray, normal: np.ndarray, elmgrove: Elmgrove) -> list[dict[str, Any]]:
+    """What an agent at its defaults tells of rows, after it learned normal ones."""
+    names = [f"m{column}" for column in range(X.shape[1])]
+    write_rows(Path(f"{name}-normal.csv"), normal, names)
+    write_rows(Path(f"{name}.csv"), X, names)
+    elmgrove("learn", f"{name}-normal.csv", "--state", f"{name}.elm")
+    given = {"state": f"{name}.elm", "source": f"{name}.csv"}
+    Agent(Settings(**given, verdicts=f"{name}.jsonl", only="events")).run()
+    return verdicts(Path(f"{name}.jsonl"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_simulated_day_with_three_faults_is_three_events(seed: int, elmgrove: Elmgrove) -> None:
+    X = pump(DAY, seed)
+    faults = {200: 1, 600: 3, 1100: 0}
+    size = {0: -150.0, 1: 15.0, 3: 6.0}
+    for begin, column in faults.items():
+        X[begin : begin + 30, column] += size[column]
+    told = day("pump", X, pump(3 * DAY, 10 + seed), elmgrove)
+    opened = [one for one in told if one["kind"] == "opened"]
+    lines = [int(one["where"].rpartition(" ")[2]) - 2 for one in opened]
+    assert [min(faults, key=lambda begin: abs(begin - row)) for row in lines] == list(faults)
+    assert all(0 <= row - begin <= 4 for row, begin in zip(lines, faults, strict=True))
+    assert [one["causes"][0]["feature"] for one in opened] == ["m1", "m3", "m0"]
+    assert len(told) <= 3 * len(faults)
+
+
+@pytest.mark.parametrize("server", ["m1-3", "m1-5", "m2-1"])
+def test_a_day_of_a_real_server_is_events_and_not_rows(server: str, elmgrove: Elmgrove) -> None:
+    """The day of each with most labelled rows; these servers had no part in choosing the rule."""
+    path = Path(os.environ.get("ELMGROVE_DATA", "nowhere")) / "smd_servers.npz"
+    if not path.exists():
+        pytest.skip("ELMGROVE_DATA names no folder with smd_servers.npz")
+    with np.load(path) as archive:
+        parts = ("train", "test", "label")
+        normal, rows, labels = (archive[f"{server}_{part}"] * 1.0 for part in parts)
+    begin = max(range(0, len(rows) - DAY, DAY), key=lambda start: labels[start:][:DAY].sum())
+    X, known = rows[begin : begin + DAY] * 1e-4, labels[begin : begin + DAY] > 0
+    told = day(server, X, normal * 1e-4, elmgrove)
+    opened = [one for one in told if one["kind"] == "opened"]
+    assert 1 <= len(opened) <= 8
+    assert len(told) <= 3 * len(opened) + 1
+    strange = sum(one["rows"] for one in told if one["kind"] == "ended")
+    assert strange > 3 * len(opened), "many rows, few events"
+    found = [int(one["where"].rpartition(" ")[2]) - 2 for one in opened]
+    assert any(known[max(row - 10, 0) : row + 1].any() for row in found)

@@ -1,0 +1,259 @@
+"""A running agent is asked and told: by its own thread, saved before it is answered."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from elmgrove.device import actions, control
+from elmgrove.device.control import Control
+from elmgrove.device.settings import Settings
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.agents import append_rows, verdicts, write_rows
+from support.at_work import LIKE, at_work
+from support.callers import asked, socket_of, told
+from support.ports import reserved_port
+from support.serving import rows, wait_until
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+FAN = LIKE | {"source": "fan.csv", "follow": True}
+STATE = Path("fan.elm")
+
+
+def rate(path: Path = STATE) -> float | None:
+    """The rate that a state states."""
+    return load(path, Member.from_bytes).detector.progress.rate
+
+
+def seen(number: int) -> Callable[[], bool]:
+    return lambda: len(verdicts(Path("fan.jsonl"))) == number
+
+
+def test_it_says_how_the_device_is_doing_now() -> None:
+    write_rows(Path("fan.csv"), rows(1, 30))
+    with at_work(**FAN | {"save_rows": 1000}):
+        wait_until(seen(30))
+        found = asked(STATE, "status")
+        assert (found["name"], found["learned"], found["state"]) == ("fan", 30, "learning")
+        assert found["rows"] == {"used": 30, "left_out": 0}
+        assert found["agent"]["where"] == "fan.csv, line 30"
+        assert found["agent"]["rows"] == 30
+        assert found["agent"]["source"] == "fan.csv"
+        assert not STATE.exists(), "what it says is what it knows, not what it saved"
+        append_rows(Path("fan.csv"), rows(2, 5))
+        wait_until(lambda: asked(STATE, "status")["learned"] == 35)
+
+
+def test_before_its_first_rows_it_says_what_it_waits_for() -> None:
+    settings = {"state": "fan.elm", "verdicts": "", "source": "fan.csv", "follow": True}
+    with at_work(**settings):
+        wait_until(lambda: socket_of(STATE) is not None)
+        assert asked(STATE, "status")["agent"]["waits_for"] == "its first rows"
+        write_rows(Path("fan.csv"), rows(1, 40))
+        wait_until(
+            lambda: asked(STATE, "status")["agent"]["waits_for"] == "its first rows: 40 of 100"
+        )
+        answer = told(STATE, "tune", rate=0.5)
+        assert answer.status_code == 503
+        assert "it waits for its first rows: 40 of 100" in answer.json()["detail"]
+        append_rows(Path("fan.csv"), rows(2, 60))
+        wait_until(lambda: "waits_for" not in asked(STATE, "status")["agent"])
+
+
+def test_before_its_federation_answers_it_says_so() -> None:
+    with reserved_port() as port:
+        url = f"http://127.0.0.1:{port}/fans"
+        settings = {"state": "fan.elm", "verdicts": "", "source": "fan.csv", "exchange": url}
+        with at_work(**settings, token="t", follow=True):
+            found = asked(STATE, "status")
+    assert found["agent"]["waits_for"] == f"its federation, {url}"
+
+
+def test_what_it_acknowledged_is_saved() -> None:
+    write_rows(Path("fan.csv"), rows(1, 30))
+    with at_work(**FAN | {"save_rows": 1000, "save_seconds": 1000.0}):
+        wait_until(seen(30))
+        answer = told(STATE, "tune", rate=0.002)
+        assert answer.status_code == 200, answer.text
+        assert rate() == 0.002, "before it was answered"
+        assert answer.json()["said"][0] == "rate: 0.002, before 0.01"
+        assert answer.json()["status"]["rate"] == 0.002
+        assert asked(STATE, "status")["rate"] == 0.002
+        append_rows(Path("fan.csv"), rows(2, 5))
+        wait_until(seen(35))
+    assert load(STATE, Member.from_bytes).detector.learned == 35
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    write_rows(Path("fan.csv"), rows(1, 30))
+    with at_work(**FAN):
+        wait_until(seen(30))
+        answer = told(STATE, "tune", rate=0.002, dry_run=True)
+        assert answer.json()["dry_run"] is True
+        assert answer.json()["said"][0] == "rate: 0.002, before 0.01"
+        assert asked(STATE, "status")["rate"] == 0.01
+        assert not STATE.exists()
+
+
+@pytest.mark.parametrize(
+    ("action", "words", "said"),
+    [
+        ("tune", {"rate": 7}, "between 0 and 1"),
+        ("tune", {"rate": "much"}, "rate must be a number"),
+        ("tune", {"colour": 1}, "not 'colour'"),
+        ("tune", {"rate": 0.1, "dry_run": "yes"}, "dry_run is true or false"),
+        ("accept", {"from": "yesterday"}, "'yesterday' is no time"),
+        ("accept", {"from": True}, "True is no time"),
+        ("accept", {"from": 2, "to": 1}, "ends after it begins"),
+        ("accept", {"from": 1, "rows": [[1.0] * 6]}, "in one way"),
+        ("accept", {"rows": [[1.0]]}, "columns"),
+        ("accept", {"rows": "all"}, ""),
+        ("accept", {"rows": [[1.0] * 6], "times": ["now"]}, ""),
+        ("accept", {"rows": [{}]}, ""),
+        ("accept", {"instead": 1}, "instead is true or false"),
+        ("reject", {"to": []}, "[] is no time"),
+        ("reject", {"rows": []}, "not 'rows'"),
+    ],
+)
+def test_what_can_not_be_done_is_refused_with_a_reason(
+    action: str, words: dict[str, Any], said: str
+) -> None:
+    write_rows(Path("fan.csv"), rows(1, 10))
+    with at_work(**FAN):
+        wait_until(seen(10))
+        answer = told(STATE, action, **words)
+        assert answer.status_code == 422, answer.text
+        assert said in answer.json()["detail"]
+        append_rows(Path("fan.csv"), rows(2, 5))
+        wait_until(seen(15))
+        assert asked(STATE, "status")["learned"] == 15, "and it goes on as if nothing had been"
+
+
+def test_many_who_tell_at_once_get_their_turns() -> None:
+    write_rows(Path("fan.csv"), rows(1, 30))
+    answers = list[httpx.Response]()
+    with at_work(**FAN):
+        wait_until(seen(30))
+
+        def tell(number: int) -> None:
+            answers.append(told(STATE, "tune", rate=number / 100.0))
+
+        threads = [threading.Thread(target=tell, args=[number]) for number in range(1, 11)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [answer.status_code for answer in answers] == [200] * 10
+        # Each changed what another had left behind, so they came one after another.
+        became = {answer.json()["status"]["rate"] for answer in answers}
+        assert became == {number / 100.0 for number in range(1, 11)}
+        assert asked(STATE, "status")["rate"] == rate()
+
+
+def test_one_whose_turn_does_not_come_is_told_and_nothing_is_done_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control, "TURN", 0.3)
+    with Control(Settings(state="fan.elm")) as made:
+        made.waits_for = None
+        answer = told(STATE, "tune", rate=0.002)
+        assert answer.status_code == 503
+        assert "its turn did not come" in answer.json()["detail"]
+
+        def step(*_: Any) -> dict[str, Any]:
+            raise AssertionError("it was cancelled")
+
+        made.step(None, step, step)  # type: ignore[arg-type]
+
+
+def test_at_the_end_those_who_wait_are_told() -> None:
+    answers = list[httpx.Response]()
+    with Control(Settings(state="fan.elm")) as made:
+        made.waits_for = None
+        waiting = threading.Thread(target=lambda: answers.append(told(STATE, "tune", rate=0.1)))
+        waiting.start()
+        wait_until(lambda: not made._asked.empty())
+        made.end()
+        waiting.join()
+        answers.append(told(STATE, "tune", rate=0.1))
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert all("the agent ends" in answer.json()["detail"] for answer in answers)
+
+
+def test_after_a_fault_the_state_is_what_it_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows how far it came: the agent ends, and begins again from its state."""
+
+    def half(member: Member, asked: Any) -> Any:
+        member.detector.progress.rate = 0.5
+        raise RuntimeError("secret details")
+
+    monkeypatch.setitem(actions.ACTIONS, "tune", actions.Action(half, changes=True))
+    write_rows(Path("fan.csv"), rows(1, 30))
+
+    def work() -> None:
+        with at_work(**FAN | {"save_rows": 10}):
+            wait_until(seen(30))
+            answer = told(STATE, "tune")
+            assert answer.status_code == 500
+            assert "secret" not in answer.text
+
+    with pytest.raises(RuntimeError, match="secret details"):
+        work()
+    assert rate() == 0.01
+
+
+def test_the_socket_is_for_its_owner_and_gone_at_the_end(tmp_path: Path) -> None:
+    place = tmp_path / ".fan.elm.sock"
+    write_rows(Path("fan.csv"), rows(1, 10))
+    place.write_text("left behind by an agent that was killed")
+    with at_work(**FAN):
+        wait_until(seen(10))
+        assert place.is_socket()
+        assert place.stat().st_mode & 0o777 == 0o600
+        assert asked(STATE, "status")["learned"] == 10
+    assert not place.exists()
+
+
+def test_a_path_that_is_too_long_for_a_socket_gets_a_short_one(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    state = folder / "fan.elm"
+    write_rows(Path("fan.csv"), rows(1, 10))
+    with at_work(**FAN | {"state": str(state)}):
+        wait_until(seen(10))
+        place = socket_of(state)
+        assert place is not None
+        assert place.parent != folder
+        assert place.stat().st_mode & 0o777 == 0o600
+        assert asked(state, "status")["learned"] == 10
+    assert not place.exists()
+
+
+def test_where_there_can_be_no_socket_it_works_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr("elmgrove.device.listening.socket_places", lambda state: [Path("a/b")])
+    write_rows(Path("fan.csv"), rows(1, 10))
+    with at_work(**FAN):
+        wait_until(seen(10))
+    assert "no local socket" in caplog.text
+
+
+def test_since_when_the_state_is_what_it_is_is_kept() -> None:
+    write_rows(Path("fan.csv"), rows(1, 30))
+    before = time.time()
+    with at_work(**FAN):
+        wait_until(seen(30))
+    noted = load(STATE, Member.from_bytes).notes["state"]
+    assert noted["state"] == "learning"
+    assert before <= noted["since"] <= time.time()
+    with at_work(**FAN):
+        found = asked(STATE, "status")
+    assert found["since"] is not None
+    assert load(STATE, Member.from_bytes).notes["state"] == noted

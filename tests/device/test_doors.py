@@ -1,0 +1,215 @@
+"""A door: answers who asks properly, and whatever else comes costs a few seconds of a thread."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from elmgrove.device import doors
+from elmgrove.device.doors import MOST_BYTES, Call, Door, Refusal, Said
+
+
+def answer(call: Call) -> Said:
+    """Repeats what it is told; fails for /fault."""
+    if call.path == "/fault":
+        raise RuntimeError("secret details")
+    if call.path == "/refused":
+        raise Refusal("refused", "not today")
+    return Said.fields({"path": call.path} if call.method == "GET" else call.json())
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    made = Door(("127.0.0.1", 0), answer)
+    yield made
+    made.close()
+
+
+def url(door: Door) -> str:
+    return f"http://127.0.0.1:{door.address[1]}"
+
+
+def expect_problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    found: dict[str, Any] = answer.json()
+    assert found["type"] == f"urn:elmgrove:problem:{kind}"
+    assert found["status"] == status
+    assert found.keys() == {"type", "title", "status", "detail", "instance"}
+    return found
+
+
+def test_it_answers_at_a_port_and_at_a_local_socket(door: Door, tmp_path: Path) -> None:
+    assert httpx.get(f"{url(door)}/hello?x=1").json() == {"path": "/hello"}
+    place = tmp_path / "sock"
+    local = Door(place, answer)
+    try:
+        assert place.stat().st_mode & 0o777 == 0o600
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(place))) as client:
+            assert client.post("http://any/", json={"a": [1]}).json() == {"a": [1]}
+    finally:
+        local.close()
+    with socket.socket(socket.AF_UNIX) as caller, pytest.raises(ConnectionRefusedError):
+        caller.connect(str(place))
+
+
+def test_a_refusal_is_a_problem_document(door: Door) -> None:
+    found = expect_problem(httpx.get(f"{url(door)}/refused"), 422, "refused")
+    assert (found["detail"], found["instance"]) == ("not today", "/refused")
+
+
+def test_a_fault_tells_nothing_of_itself(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    answer = httpx.get(f"{url(door)}/fault")
+    expect_problem(answer, 500, "internal")
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert "/fault failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "malformed", 400),
+        (b"[1]", "malformed", 400),
+        (b'{"a": NaN}', "malformed", 400),
+        (b"\xff", "malformed", 400),
+        (b"[" * 100_000, "malformed", 400),
+        (b" " * (MOST_BYTES + 1), "too-large", 413),
+    ],
+)
+def test_what_is_no_object_of_json_is_refused(
+    door: Door, content: bytes, kind: str, status: int
+) -> None:
+    sent = {"Content-Type": "application/json; charset=utf-8"}
+    expect_problem(httpx.post(url(door), content=content, headers=sent), status, kind)
+
+
+def test_what_a_page_could_send_unasked_is_refused(door: Door) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        sent = {"Content-Type": kind} if kind else {}
+        expect_problem(httpx.post(url(door), content=b"{}", headers=sent), 415, "not-json")
+    asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    expect_problem(httpx.options(url(door), headers=asked), 405, "method-not-allowed")
+
+
+def test_without_a_length_nothing_is_read(door: Door) -> None:
+    pieces = iter([b"{", b"}"])
+    sent = {"Content-Type": "application/json"}
+    expect_problem(httpx.post(url(door), content=pieces, headers=sent), 411, "length-required")
+
+
+def raw(door: Door, text: bytes) -> bytes:
+    """What comes back for these very bytes."""
+    with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
+        connection.sendall(text)
+        received = b""
+        while data := connection.recv(1 << 16):
+            received += data
+    return received
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 400),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", 400),
+        (b"BREW / HTTP/1.1\r\n\r\n", 405),
+        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nContent-Length: \xb2\r\n\r\n", 400),
+    ],
+)
+def test_what_is_no_request_is_told_so_in_the_same_words(
+    door: Door, text: bytes, status: int
+) -> None:
+    received = raw(door, text)
+    # One that did not say its version gets no head.
+    body = received[received.index(b"{") :]
+    assert received == body or f" {status} ".encode() in received.splitlines()[0]
+    assert json.loads(body)["status"] == status
+
+
+def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "SECONDS", 1.0)
+    texts = [b"", b"GET", b"POST / HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: application/json"]
+    texts.append(texts[2] + b"\r\n\r\n{")
+    held = [socket.create_connection(("127.0.0.1", door.address[1]), 60) for _ in texts]
+    for connection, text in zip(held, texts, strict=True):
+        connection.sendall(text)
+    assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+    answers = []
+    for connection in held:
+        received = b""
+        while data := connection.recv(1 << 16):
+            received += data
+        answers.append(received)
+        connection.close()
+    assert answers[:3] == [b"", b"", b""]
+    assert b" 408 " in answers[3].splitlines()[0]
+
+
+def test_drop_by_drop_is_slow_as_well(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "SECONDS", 1.0)
+
+    def drip() -> None:
+        """Sends for far longer than it would take if each drop gave it another second."""
+        with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
+            for _ in range(600):
+                connection.sendall(b"x")
+                time.sleep(0.1)
+
+    with pytest.raises(ConnectionError):
+        drip()
+    assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+
+
+def test_more_callers_than_it_hears_are_hung_up_on(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ("127.0.0.1", door.address[1])
+    held = [socket.create_connection(address, 60) for _ in range(doors.MOST_CALLERS)]
+    try:
+        with socket.create_connection(address, 60) as one_more:
+            assert one_more.recv(1) == b""
+    finally:
+        for connection in held:
+            connection.close()
+    until = time.monotonic() + 60
+    while True:
+        try:
+            assert httpx.get(f"{url(door)}/again").json() == {"path": "/again"}
+            return
+        except httpx.TransportError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def test_a_caller_that_hangs_up_is_forgotten(
+    door: Door, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
+    assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert capfd.readouterr().err == ""
+    assert caplog.text == ""
+
+
+def test_closing_takes_no_time_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+    made = Door(("127.0.0.1", 0), answer)
+    began = time.monotonic()
+    made.close()
+    assert time.monotonic() - began < 30
+    assert threading.active_count() == before

@@ -1,0 +1,230 @@
+"""Rows from every format, and the way back to each of them from a bookmark."""
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elmgrove import BadInput
+from elmgrove.device.sources import Bad, Reading, Source, base, open_source
+from elmgrove.reading import Layout
+
+#: Rows that every format holds to the last bit, with a name that is not plain ASCII.
+NAMES = ["Wärme", "b"]
+ROWS = [[n, n / 7] for n in range(300)]
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "POLL", 0.0)
+
+
+def opened(path: Path, *, bookmark: Any = None, follow: bool = False, **layout: Any) -> Source:
+    return open_source(str(path), follow=follow, layout=Layout(**layout), bookmark=bookmark)
+
+
+def now(items: Any) -> list[Any]:
+    """What there is, until nothing new came so often in a row that nothing more will."""
+    found, idle = list[Any](), 0
+    for item in items:
+        idle = idle + 1 if item is None else 0
+        found += [] if item is None else [item]
+        if idle == 5:
+            break
+    return found
+
+
+def rows(items: list[Any]) -> list[list[float]]:
+    return [item.row for item in items if isinstance(item, Reading)]
+
+
+def csv(delimiter: str = ",", decimal: str = ".") -> str:
+    lines = [NAMES, *([repr(value) for value in row] for row in ROWS)]
+    cells = ([cell.replace(".", decimal) for cell in line] for line in lines)
+    return "".join(delimiter.join(line) + "\n" for line in cells)
+
+
+def json_lines() -> str:
+    return "".join(json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in ROWS)
+
+
+def write_npy(path: Path) -> None:
+    np.save(path, np.array(ROWS))
+
+
+def write_parquet(path: Path) -> None:
+    pd.DataFrame(ROWS, columns=NAMES).to_parquet(path, row_group_size=70)
+
+
+def write(text: str, encoding: str = "utf-8") -> Callable[[Path], Any]:
+    return lambda path: path.write_bytes(text.encode(encoding))
+
+
+def write_packed(text: str, encoding: str = "utf-8") -> Callable[[Path], Any]:
+    # Two packed files one after the other are one.
+    half = len(text) // 2
+    parts = (text[:half].encode(encoding), text[half:].encode(encoding))
+    return lambda path: path.write_bytes(b"".join(map(gzip.compress, parts)))
+
+
+FORMATS: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
+    "fan.csv": (write(csv()), {}),
+    "fan.tsv": (write(csv("\t")), {}),
+    "fan.csv.gz": (write_packed(csv()), {}),
+    "fan.jsonl": (write(json_lines()), {}),
+    "fan.jsonl.gz": (write_packed(json_lines()), {}),
+    "comma.csv": (write(csv(";", ",")), {"decimal": ","}),
+    "latin.csv": (write(csv(), "latin-1"), {"encoding": "latin-1"}),
+    "wide.tsv": (write(csv("\t"), "utf-16"), {"encoding": "utf-16"}),
+    "wide.tsv.gz": (write_packed("\ufeff" + csv("\t"), "utf-16-le"), {"encoding": "utf-16-le"}),
+    "fan.npy": (write_npy, {}),
+    "fan.parquet": (write_parquet, {}),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    make, layout = FORMATS[name]
+    make(tmp_path / name)
+    read = opened(tmp_path / name, **layout)
+    assert rows(list(read)) == ROWS
+    assert read.names == (None if name == "fan.npy" else tuple(NAMES))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_bookmark_leads_to_the_row_after_it(tmp_path: Path, name: str) -> None:
+    make, layout = FORMATS[name]
+    make(tmp_path / name)
+    whole = list(opened(tmp_path / name, **layout))
+    for place in (0, 1, 150, 298, 299):
+        bookmark = json.loads(json.dumps(whole[place].bookmark))
+        again = list(opened(tmp_path / name, bookmark=bookmark, **layout))
+        assert again == whole[place + 1 :]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_that_was_replaced_is_read_from_its_start(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, layout = FORMATS[name]
+    make(tmp_path / name)
+    bookmark = list(opened(tmp_path / name, **layout))[150].bookmark
+    assert bookmark is not None
+    bookmark["last"] = [bookmark["last"][0], bookmark["last"][1] + 1]
+    assert rows(list(opened(tmp_path / name, bookmark=bookmark, **layout))) == ROWS
+    assert "was replaced" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["fan.csv", "fan.csv.gz", "fan.jsonl", "wide.tsv"])
+def test_text_can_be_followed_whatever_it_is_packed_in(tmp_path: Path, name: str) -> None:
+    make, layout = FORMATS[name]
+    path = tmp_path / name
+    make(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    path.write_bytes(content[: len(content) // 3])
+    items = iter(opened(path, follow=True, **layout))
+    first = now(items)
+    with path.open("ab") as file:
+        file.write(content[len(content) // 3 :])
+    assert 0 < len(first) < len(ROWS)
+    assert rows(first + now(items)) == ROWS
+    again = opened(path, follow=True, bookmark=first[-1].bookmark, **layout)
+    assert rows(first + now(iter(again))) == ROWS
+
+
+@pytest.mark.parametrize("name", ["fan.csv", "fan.csv.gz", "fan.jsonl.gz", "wide.tsv"])
+def test_standard_input_may_be_packed(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, layout = FORMATS[name]
+    make(tmp_path / name)
+    with (tmp_path / name).open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        items = [item for item in open_source("-", follow=False, layout=Layout(**layout)) if item]
+    assert rows(items) == ROWS
+
+
+def test_of_a_packed_file_that_was_cut_the_rows_before_that_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "fan.csv.gz"
+    path.write_bytes(gzip.compress(csv().encode())[:-200])
+    found: list[Any] = []
+    with pytest.raises(BadInput, match="this is gzip, but damaged or cut short"):
+        found.extend(opened(path))
+    assert rows(found) == ROWS[: len(found)] != []
+    path.write_bytes(b"\x1f\x8b" + bytes(50))
+    with pytest.raises(BadInput, match="this is gzip, but damaged"):
+        list(opened(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PK\x03\x04 xl/ \n", "this is an Excel workbook"),
+        (b"\xfd7zXZ\x00\n", "this is xz"),
+        ("a,b\n1,2\n".encode("utf-16"), "this is text in UTF-16.*--encoding utf-16"),
+        (b"<html>\n", "this is XML or HTML"),
+    ],
+)
+@pytest.mark.parametrize("follow", [True, False])
+def test_what_is_not_read_is_named(tmp_path: Path, content: bytes, said: str, follow: bool) -> None:
+    path = tmp_path / "fan.csv"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=said):
+        now(iter(opened(path, follow=follow)))
+
+
+@pytest.mark.parametrize("make", [write_npy, write_parquet])
+def test_a_table_can_not_be_followed(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    make(tmp_path / "fan.npy")
+    with pytest.raises(BadInput, match=r"this is (\.npy|Parquet), which is read as a file"):
+        now(iter(opened(tmp_path / "fan.npy", follow=True)))
+
+
+def test_a_bad_row_of_a_table_costs_one_row(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS[:5], columns=NAMES)
+    frame.loc[2, "b"] = np.nan
+    frame.to_parquet(tmp_path / "fan.parquet")
+    found = list(opened(tmp_path / "fan.parquet"))
+    assert rows(found) == [row for number, row in enumerate(ROWS[:5]) if number != 2]
+    (bad,) = [item for item in found if isinstance(item, Bad)]
+    assert bad.where == f"{tmp_path / 'fan.parquet'}, row 2"
+    assert [item.follows for item in found if isinstance(item, Reading)] == [
+        False, True, False, True,
+    ]  # fmt: skip
+
+
+def test_a_folder_takes_every_format(tmp_path: Path) -> None:
+    for number, name in enumerate(["fan.csv", "fan.csv.gz", "fan.jsonl", "fan.parquet", "fan.npy"]):
+        FORMATS[name][0](tmp_path / f"{number}.{name}")
+    (tmp_path / "5.csv").write_text("".join(f"{a!r},{b!r}\n" for a, b in ROWS))
+    (tmp_path / "readme.txt").write_text("hello\n")
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))  # written long ago, so not being written now
+    source = open_source(str(tmp_path), follow=False)
+    found = now(iter(source))
+    assert rows(found) == ROWS * 6
+    source.saved(found[-1].bookmark)
+    assert len(list((tmp_path / "done").iterdir())) == 6
+    assert (tmp_path / "readme.txt").exists()
+
+
+def test_a_frame_with_times_gives_them(tmp_path: Path) -> None:
+    times = pd.date_range("2024-05-01", periods=300, freq="min", tz="UTC")
+    frame = pd.DataFrame(ROWS, columns=NAMES)
+    frame.insert(0, "ts", times)
+    frame.to_parquet(tmp_path / "fan.parquet")
+    frame.to_csv(tmp_path / "fan.csv", index=False)
+    frame.to_json(tmp_path / "fan.jsonl", orient="records", lines=True, date_format="iso")
+    for name in ("fan.parquet", "fan.csv", "fan.jsonl"):
+        found = list(opened(tmp_path / name))
+        assert rows(found) == pytest.approx(np.array(ROWS))
+        assert [item.time for item in found if isinstance(item, Reading)] == [
+            time.timestamp() for time in times
+        ]

@@ -1,0 +1,146 @@
+"""Times of rows, and the gaps between them."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmgrove.device.sources import Gap, Reading, base, open_source, timing
+from elmgrove.device.sources.timing import Timing
+from elmgrove.reading import Layout
+
+#: Noon of a day in May.
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "POLL", 0.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "fan.csv"
+
+
+def iso(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat()
+
+
+def write(path: Path, times: list[float]) -> None:
+    path.write_text("ts,a\n" + "".join(f"{iso(time)},{n}\n" for n, time in enumerate(times)))
+
+
+def read(path: Path, **options: Any) -> list[Reading]:
+    found = open_source(str(path), follow=False, **options)
+    return [item for item in found if isinstance(item, Reading)]
+
+
+def test_rows_have_their_times(path: Path) -> None:
+    times = [NOON + 60 * n for n in range(5)]
+    write(path, times)
+    assert [item.time for item in read(path)] == times
+
+
+def test_a_stated_format_is_read(path: Path) -> None:
+    path.write_text("a;when\n1;01.05.2024 12:00\n2;01.05.2024 12:01\n")
+    layout = Layout(time="when=%d.%m.%Y %H:%M")
+    assert [(one.row, one.time) for one in read(path, layout=layout)] == [
+        ([1], NOON), ([2], NOON + 60),
+    ]  # fmt: skip
+
+
+def test_a_gap_is_found_and_the_row_after_it_follows_nothing(path: Path) -> None:
+    times = [NOON + 60 * n for n in range(20)]
+    times += [times[-1] + 3600 + 60 * n for n in range(20)]
+    write(path, times)
+    found = read(path)
+    assert [item.gap for item in found if item.gap] == [Gap(times[19], times[20])]
+    assert [n for n, item in enumerate(found) if not item.follows] == [0, 20]
+    assert str(found[20].gap) == "no rows from 2024-05-01 12:19:00 to 2024-05-01 13:19:00 (60 min)"
+
+
+def test_times_that_go_back_are_a_gap(path: Path) -> None:
+    write(path, [NOON, NOON + 60, NOON - 86400, NOON - 86340])
+    assert str(read(path)[2].gap) == (
+        "times went back from 2024-05-01 12:01:00 to 2024-04-30 12:00:00 (24 h)"
+    )
+
+
+def test_a_restart_finds_the_gaps_that_it_would_have_found(path: Path) -> None:
+    times = [NOON + n * 60 for n in range(12)]
+    times += [times[-1] + 400, times[-1] + 460, times[-1] + 520, times[-1] + 2000]
+    write(path, times)
+    whole = read(path)
+    assert [item.gap is not None for item in whole] == [False] * 12 + [True, False, False, True]
+    for place, item in enumerate(whole):
+        bookmark = json.loads(json.dumps(item.bookmark))
+        assert read(path, bookmark=bookmark) == whole[place + 1 :]
+
+
+def test_rows_of_a_file_without_times_have_no_gaps(path: Path) -> None:
+    path.write_text("a\n1\n2\n")
+    assert [(item.time, item.gap) for item in read(path)] == [(None, None)] * 2
+
+
+# By the wall clock
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The present time, to be changed."""
+    now = [NOON]
+    monkeypatch.setattr(timing.clock, "time", lambda: now[0])
+    return now
+
+
+def arrivals(watched: Timing, clock: list[float], pauses: list[float]) -> list[Gap | None]:
+    """The gaps before rows that arrive after so many seconds each."""
+    found = []
+    for pause in pauses:
+        watched.idle()
+        clock[0] += pause
+        found.append(watched.gap_before(None))
+    return found
+
+
+def test_live_rows_without_times_are_judged_by_their_arrival(clock: list[float]) -> None:
+    gaps = arrivals(Timing(live=True), clock, [60.0] * 20 + [3600.0] + [60.0] * 5)
+    assert [n for n, gap in enumerate(gaps) if gap] == [20]
+    assert gaps[20] == Gap(clock[0] - 3900, clock[0] - 300)
+
+
+def test_bursts_and_short_pauses_are_no_gaps(clock: list[float]) -> None:
+    watched = Timing(live=True)
+    assert not any(arrivals(watched, clock, [0.1] * 50 + [9.0] + [0.1] * 50))
+    assert not any(arrivals(watched, clock, [1.0, 100.0, 1.0, 50.0] * 30)[8:])
+
+
+def test_what_arrives_together_says_nothing_about_pauses(clock: list[float]) -> None:
+    watched = Timing(live=True)
+    for _ in range(1000):
+        assert watched.gap_before(None) is None
+    assert not any(arrivals(watched, clock, [3600.0] * 20))
+
+
+def test_rows_that_are_not_live_are_not_judged_by_the_clock(clock: list[float]) -> None:
+    assert not any(arrivals(Timing(), clock, [1.0] * 50 + [86400.0]))
+
+
+def test_a_followed_file_has_gaps_by_the_clock(path: Path, clock: list[float]) -> None:
+    path.write_text("a\n")
+    items = iter(open_source(str(path), follow=True))
+    found: list[Reading] = []
+    for number in range(30):
+        clock[0] += 7200.0 if number == 25 else 60.0
+        with path.open("a") as file:
+            file.write(f"{number}\n")
+        item = next(item for item in items if item is not None)
+        assert isinstance(item, Reading)
+        found.append(item)
+        assert next(items) is None
+    assert [n for n, item in enumerate(found) if item.gap] == [25]
+    assert not found[25].follows

@@ -1,0 +1,128 @@
+"""Settings of a device that was made with others: applied and said, or refused (newcomer 5)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove.detector import AlarmRule, Detector
+from elmgrove.device import Agent, read_settings
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.storage import load
+from support.agents import Start, append_rows, verdicts, write_rows
+from support.serving import rows
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+ALONE = {"state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
+
+
+def saved() -> Detector:
+    return load(Path("fan.elm"), Member.from_bytes).detector
+
+
+def work(**given: Any) -> None:
+    Agent(read_settings(None, ALONE | given)).run()
+
+
+def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
+    device: Start,
+) -> None:
+    write_rows(Path("fan.csv"), rows(1, 900))
+    assert device("fan", alarm_k=2, alarm_n=2).end() == 0
+    before = saved()
+    assert before.state == "watching"
+    append_rows(Path("fan.csv"), rows(2, 1) + 9.0)
+    changed = device(
+        "fan", alarm_k=1, alarm_n=1, alarm_cooldown=0, rate=0.05, confidence=0.9, window="auto"
+    )
+    assert changed.end() == 0
+    after = saved()
+    for line in (
+        "settings: rate: 0.05, before 0.01",
+        "settings: confidence: 0.9, before 0.95",
+        "settings: alarm_k: 1, before 2",
+        "settings: alarm_n: 1, before 2",
+        "settings: alarm_cooldown: 0, before 60",
+    ):
+        assert f"INFO {line}\n" in changed.log
+    assert f"before: {before.threshold:.4g}" in changed.log
+    assert after.gate.policy.rate == 0.05
+    assert after.threshold < before.threshold
+    assert after.events.rule == AlarmRule(1, 1, 0)
+    assert verdicts(Path("fan.jsonl"))[-1]["alarm"]
+    # What is not said is as it was.
+    again = device("fan")
+    assert again.end() == 0
+    assert "settings:" not in again.log
+    assert saved().events.rule == AlarmRule(1, 1, 0)
+
+
+def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    write_rows(Path("fan.csv"), rows(1, 300))
+    same = {"rate": 0.02, "alarm_k": 1, "window": "3", "seed": 4, "scaling": "minmax"}
+    work(**same)
+    caplog.set_level("INFO")
+    work(**same)
+    assert "settings:" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "held"),
+    [
+        ("scaling", "minmax", "standard"),
+        ("units", 3, "6"),
+        ("window", "5", "1"),
+        ("spectrum", "2000:64", "none"),
+        ("score", "loss", "distance"),
+        ("seed", 7, "0"),
+        ("patterns", "2", "1"),
+        ("forgetting", 0.99, "1.0"),
+    ],
+)
+def test_what_would_need_learning_again_is_refused(setting: str, value: Any, held: str) -> None:
+    write_rows(Path("fan.csv"), rows(1, 60))
+    work(window="1")
+    before = Path("fan.elm").read_bytes()
+    with pytest.raises(BadInput) as refused:
+        work(**{setting: value})
+    assert str(refused.value).startswith(f"{setting}: fan.elm has {held}, not ")
+    assert "leave the setting out, or begin with another state file" in str(refused.value)
+    assert Path("fan.elm").read_bytes() == before
+
+
+def test_as_it_is_is_never_refused() -> None:
+    write_rows(Path("fan.csv"), rows(1, 60))
+    work(window="3", units=4, patterns="2")
+    work(window="auto", units=0, spectrum="", patterns="auto")
+    assert saved().window == 3
+
+
+def test_another_layer_than_the_files_is_refused_at_the_first_start_already() -> None:
+    write_rows(Path("fan.csv"), rows(1, 60))
+    with pytest.raises(BadInput, match=r"scaling: like\.evidence has none, not minmax"):
+        work(like="like.evidence", scaling="minmax")
+
+
+def test_a_change_that_is_refused_leaves_the_state(device: Start) -> None:
+    write_rows(Path("fan.csv"), rows(1, 60))
+    assert device("fan").end() == 0
+    before = Path("fan.elm").read_bytes()
+    wrong = device("fan", alarm_k=9, alarm_n=2)
+    assert wrong.end() == 1
+    assert "an alarm needs 1 ≤ k ≤ n, not k = 9 and n = 2" in wrong.log
+    assert Path("fan.elm").read_bytes() == before
+
+
+def test_a_lower_rate_that_lacks_scores_says_what_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write_rows(Path("fan.csv"), rows(1, 900))
+    work()
+    assert np.isfinite(saved().threshold)
+    caplog.set_level("INFO")
+    work(rate=0.0005)
+    assert "settings: learning: " in caplog.text
+    assert "more rows without a strange one until there are alarms" in caplog.text
+    assert saved().state == "learning"
