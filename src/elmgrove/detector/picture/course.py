@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
 
 
+# Events of before that a picture tells.
+_TOLD = 4
 #: The axis of a course whose rows have times.
 TIME = "time (UTC)"
 
@@ -52,6 +54,8 @@ class Course:
     loss: bool = False
     #: The place from which on rows wait in quarantine; None where all rows came like this.
     waiting: int | None = None
+    #: Events of before, in words.
+    history: Sequence[str] = ()
     peaks: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +144,7 @@ def course_of_state(detector: "Detector", name: str = "") -> Course:
         "" if limit < math.inf else _remark(detector),
         basis.score == "loss",
         len(recent),
+        _history(detector),
     )
 
 
@@ -183,6 +188,13 @@ def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
     if lines is not None:
         return "line", np.asarray(lines, np.float64)[last]
     return "row", last.astype(np.float64)
+
+
+def _history(detector: "Detector") -> list[str]:
+    """The last events that a detector remembers, newest last."""
+    running = detector.events.open
+    known = [*detector.events.closed, *([] if running is None else [running])]
+    return [str(event) for event in known[-_TOLD:]]
 
 
 def _remark(detector: "Detector") -> str:
