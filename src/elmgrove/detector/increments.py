@@ -98,6 +98,14 @@ class Increments:
         self._cut_parts = {part.number: part.learned for part in parts}
         self._open(Times())
 
+    def join(self) -> None:
+        """Puts all up to now into one increment: rows that come will make it fade in another way.
+
+        No span within it can be taken out any more.
+        """
+        self._begin_again()
+        self.cut()
+
     def _turn(self, since: float, time: float, times: Times) -> None:
         if not self.seconds:
             return

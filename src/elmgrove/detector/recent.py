@@ -137,8 +137,6 @@ class Recent:
         self.refused_at, self.burst_at = max(self.refused_at, -apart), max(self.burst_at, -apart)
         if self.missing(scores) > max(2 * scores - 1, 0):
             self.begin()
-        while len(self._scores) > capacity:
-            self._expire()
         return not self.missing(scores)
 
     def settle_strays(self) -> None:
@@ -242,7 +240,7 @@ class Recent:
         """Drops what is too old, and every second score when there are too many."""
         oldest = self.accepted // 2
         while self._scores[0][0] <= oldest:
-            self._drop(self._scores.popleft()[1])
+            del self.ordered[bisect_left(self.ordered, self._scores.popleft()[1])]
         while self._strays and self._strays[0][0] <= oldest:
             self._strays.popleft()
         if len(self._scores) > self.capacity:
@@ -252,9 +250,6 @@ class Recent:
             # Strays count beside scores: as many of them as of those.
             self._strays = deque(list(self._strays)[1::2])
             self.ordered = sorted(score for _, score in kept)
-
-    def _drop(self, score: float) -> None:
-        del self.ordered[bisect_left(self.ordered, score)]
 
     def _reach(self, limit: float) -> float:
         """How far above a limit a row is still refused by a little: as the median lies below."""

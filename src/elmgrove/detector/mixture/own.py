@@ -54,6 +54,12 @@ class OwnPatterns:
         for pattern in [*self.used, *self.retired]:
             pattern.model.borrow(loan)
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it in its pattern count so much less, from now on."""
+        self._settings["forgetting"] = forgetting
+        for pattern in [*self.used, *self.retired]:
+            pattern.forget_by(forgetting)
+
     def foreign(self, evidence: Evidence) -> SingleModel:
         """Makes a model of what others know, which never learns."""
         model = single_model(self.basis, **self._settings)
@@ -125,9 +131,7 @@ class OwnPatterns:
     @property
     def rows_until_change(self) -> int:
         """How many rows there are until the patterns may become others."""
-        if self.first_rows is not None:
-            return self.rows_undecided
-        return TUNE_EVERY - self.rows_seen % TUNE_EVERY
+        return self.rows_undecided or TUNE_EVERY - self.rows_seen % TUNE_EVERY
 
     @property
     def rows_undecided(self) -> int:
