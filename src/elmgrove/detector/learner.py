@@ -17,12 +17,14 @@ from elmgrove.algebra import (
     Scaling,
     Spectrum,
     default_score,
+    features_of,
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
+from elmgrove.detector.frames import Frame
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
 from elmgrove.detector.mixture import Mixture, PatternRule
@@ -117,6 +119,7 @@ class Learner:
         window: int | str = "auto",
         score: str | None = None,
         spectrum: Spectrum | None = None,
+        categories: Sequence[str] = (),
         scaling: str = "standard",
         units: int | None = None,
         seed: int = 0,
@@ -124,20 +127,29 @@ class Learner:
     ) -> Self:
         """Makes a detector for rows like these: columns, scaling, units and window fit them.
 
-        It has learned nothing yet. Rows may be a table with names (pandas). ``settings`` are the
-        constructor's. ``window="auto"`` takes ten rows for one input where the rows are a time
-        series (``choose_window`` says why).
+        It has learned nothing yet. Rows may be a table with names (pandas, Polars), whose columns
+        are then found by name, in whatever order, and whose dates are times; ``categories`` are
+        those of its columns that hold words. ``settings`` are the constructor's.
+        ``window="auto"`` takes ten rows for one input where the rows are a time series
+        (``choose_window`` says why).
         """
-        labels = [name for name in getattr(rows, "columns", ()) if isinstance(name, str)]
+        frame = Frame.of(rows)
+        if frame is None and categories:
+            raise BadInput("categories are columns of a table with names")
+        names, words = None, dict[str, tuple[str, ...]]()
+        if frame is not None:
+            words = frame.words(categories)
+            names = features_of(frame.sensors(), words)
+            rows = frame.rows(names, words)
         X = np.asarray(rows)
         if X.ndim != 2 or not len(X):
             raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
-        X, _ = Rows(X.shape[1], np.float64).many(rows)
-        names = tuple(labels) if len(labels) == X.shape[1] else None
+        X, _ = Rows(X.shape[1], np.float64, names).many(rows)
         size = choose_window(X, spectrum).window if window == "auto" else window
         basis = Basis.fitted(
             X,
             names,
+            categories=words,
             scaling=scaling,
             units=units,
             window=require_whole("window", size, 1),
