@@ -121,8 +121,12 @@ class Recent:
                 self._strays.popleft()
 
     def missing(self, scores: int) -> int:
-        """Counts the rows to accept until the younger half of all has so many scores."""
-        return max(2 * self.stride * scores - 1 - self.accepted, 0)
+        """Counts the rows to accept until the younger half of all has so many scores.
+
+        There are fewer than its rows suggest where some were taken out.
+        """
+        short = (scores - len(self.ordered)) * self.stride
+        return max(2 * self.stride * scores - 1 - self.accepted, short, 0)
 
     def suit(self, scores: int, capacity: int, apart: int) -> bool:
         """Keeps what a threshold needs that counts so many scores at least; says if it has them.
@@ -133,8 +137,6 @@ class Recent:
         self.refused_at, self.burst_at = max(self.refused_at, -apart), max(self.burst_at, -apart)
         if self.missing(scores) > max(2 * scores - 1, 0):
             self.begin()
-        while len(self._scores) > capacity:
-            self._expire()
         return not self.missing(scores)
 
     def settle_strays(self) -> None:
@@ -178,10 +180,12 @@ class Recent:
             self._level = None
         self.ordered = sorted(self._factor * score for _, score in self._scores)
 
-    def take_out(self, gone: Callable[[Array], Array], learned: int) -> None:
+    def take_out(
+        self, gone: Callable[[Array], Array], learned: int, since: int, factor: float
+    ) -> None:
         """Forgets the rows with numbers that are ``gone``, of as many as were ``learned``.
 
-        What is left is as if the rest had come without a gap.
+        Later scores came from a model that knew those rows, and become others by a factor.
         """
         self._settle()
         left = ~gone(self.marks[:, 2])
@@ -190,25 +194,25 @@ class Recent:
         self._marks = deque(compress(self._marks, left), ROWS)
         # What was accepted was learned, so the one number follows from the other.
         before = learned - self.accepted
-        counted = np.arange(1, self.accepted + 1) + before
-        scores, strays = (
-            [score for _, score in compress(kept, ~gone(_numbers(kept) + before))]
+        self._scores, self._strays = (
+            deque(
+                (when, factor * score if when + before > since else score)
+                for when, score in compress(kept, ~gone(_numbers(kept) + before))
+            )
             for kept in (self._scores, self._strays)
         )
-        span = len(scores) * self.stride
-        # As many as they can stand for: the younger half of all has this many scores.
-        self.accepted = max(min(int((~gone(counted)).sum()), 2 * span), span)
-        newest = self.accepted - self.accepted % self.stride
-        times = range(newest - span + self.stride, newest + 1, self.stride)
-        self._scores = deque(zip(times, scores, strict=True))
-        self._strays = deque((self.accepted, score) for score in strays)
-        self.ordered = sorted(scores)
+        self.ordered = sorted(score for _, score in self._scores)
+        if not self.ordered:
+            self.begin()
 
-    def score_again(self, scores: Array) -> None:
+    def score_again(self, scores: Array, learned: int) -> None:
         """Lets these be the scores of the last rows, and all there are."""
         self.begin()
-        for score in scores.tolist():
-            self._note(score)
+        numbers = self.marks[:, 2].astype(np.int64)
+        before = int(numbers[0]) - 1 if numbers.all() else learned - len(numbers)
+        self.accepted = self.clock = learned - before
+        self._scores = deque(zip((numbers - before).tolist(), scores.tolist(), strict=True))
+        self.ordered = sorted(scores.tolist())
 
     def _settle(self) -> None:
         """Makes the scores what they have become: rows that come now are scored like that."""
@@ -236,7 +240,7 @@ class Recent:
         """Drops what is too old, and every second score when there are too many."""
         oldest = self.accepted // 2
         while self._scores[0][0] <= oldest:
-            self._drop(self._scores.popleft()[1])
+            del self.ordered[bisect_left(self.ordered, self._scores.popleft()[1])]
         while self._strays and self._strays[0][0] <= oldest:
             self._strays.popleft()
         if len(self._scores) > self.capacity:
@@ -246,9 +250,6 @@ class Recent:
             # Strays count beside scores: as many of them as of those.
             self._strays = deque(list(self._strays)[1::2])
             self.ordered = sorted(score for _, score in kept)
-
-    def _drop(self, score: float) -> None:
-        del self.ordered[bisect_left(self.ordered, score)]
 
     def _reach(self, limit: float) -> float:
         """How far above a limit a row is still refused by a little: as the median lies below."""

@@ -173,7 +173,7 @@ class Settings:
         ALARMS,
     ] = 0.95
     forgetting: Annotated[
-        float, "New device: weight that a row keeps with each later row; 1 = forget nothing.", NEW
+        float, "The weight that a row keeps with each later row; 1 = forget nothing.", NEW
     ] = 1.0
     alarm: Annotated[
         str,

@@ -160,7 +160,6 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
         "score": (basis.score, settings.score),
         "seed": (basis.layer.seed, settings.seed),
         "patterns": ("1" if rule is None else str(rule.patterns), settings.patterns),
-        "forgetting": (detector.model.forgetting, settings.forgetting),
     }
     for name, (had, wanted) in made.items():
         if name not in settings.given or getattr(settings, name) == _AS_IT_IS.get(name):

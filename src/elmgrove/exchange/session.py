@@ -28,6 +28,8 @@ from elmgrove.federation import (
     Outdated,
     Refused,
     Rule,
+    Version,
+    shrinks,
     within,
 )
 
@@ -140,8 +142,16 @@ class Session:
     # The steps of a sync, for programs that transfer in a thread of its own
 
     def prepare(self) -> Outgoing:
-        """Gathers what to send now; called in the device's own thread."""
+        """Gathers what to send now; called in the device's own thread.
+
+        A device that offers fewer rows than before, since some were taken out, leaves first: else
+        it would be taken for another one under its name.
+        """
+        before = self.member.shared
         offer = offered(self.member, self._guarded, self._save)
+        if offer is not None and before is not None and shrinks(_rows(before), _rows(offer)):
+            self._departures = (self.member.depart(),)
+            offer = self.member.shared
         if self._departures:
             self._save(self.member)
         entries = self._departures + (() if offer is None else (offer,))
@@ -286,6 +296,10 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _rows(offer: Contribution) -> Version:
+    return Version(offer.epoch, offer.evidence.count, "")
 
 
 def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Contribution | None:
