@@ -17,14 +17,24 @@ from elmgrove.reading import LAYOUT, STANDARD_INPUT, Layout, Table, read_table
 #: What decides which columns are learned: a state has them already.
 COLUMN_OPTIONS = ("columns", "drop", "categories")
 
+
+def there(path: Path) -> Path:
+    """Gives the path of a file that exists, or ``-``; a wrong usage otherwise.
+
+    Typer has ``exists`` and ``allow_dash`` for that, but not every release knows both together.
+    """
+    if str(path) != STANDARD_INPUT and not path.exists():
+        raise typer.BadParameter(f"file {str(path)!r} does not exist.")
+    return path
+
+
 Data = Annotated[
     Path,
     typer.Argument(
         help="Rows: CSV or JSON lines (packed with gzip or not), .npy or Parquet; - for standard "
         "input.",
-        exists=True,
         dir_okay=False,
-        allow_dash=True,
+        callback=there,
     ),
 ]
 SkipBad = Annotated[
