@@ -11,7 +11,7 @@ import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.detector import Span, reject
-from elmgrove.device.peer_server import Listener
+from elmgrove.device.listening import Listener
 from elmgrove.exchange import Exchange, MemoryExchange, PeerSession, Session, Unreachable
 from elmgrove.federation import Charter, Contribution, Entry, Member, least_new_rows
 from elmgrove.storage.disk import load, save
