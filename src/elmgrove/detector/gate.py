@@ -8,7 +8,8 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
-from elmgrove.detector.recent import Mark, Recent
+from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent_rows import Mark
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 

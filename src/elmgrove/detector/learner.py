@@ -31,7 +31,7 @@ from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent import Mark
+from elmgrove.detector.recent_rows import Mark
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
 from elmgrove.detector.verdict import Cause, explained
