@@ -52,7 +52,7 @@ def require_whole(name: str, value: Any, least: int) -> int:
 
 
 def require_extra(module: str, name: str) -> Any:
-    """Imports a module of an extra, or raises ``MissingExtra`` with the lines that install it.
+    """Imports a module of an extra, or raises ``MissingExtra`` with the line that installs it.
 
     >>> require_extra("no_such_module", "demo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -7,12 +7,7 @@ from typing import Any
 
 from elmgrove.algebra import Categories, columns_of
 from elmgrove.errors import BadInput
-from elmgrove.reading.columns import (
-    Columns,
-    Header,
-    Held,
-    Record,
-)
+from elmgrove.reading.columns import Columns, Header, Held, Record
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
 from elmgrove.reading.layout import HOLD, Layout
