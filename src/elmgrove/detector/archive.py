@@ -83,7 +83,8 @@ def unpack_detector(
     detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
     if "drift" in fields:
-        DriftWatch.of(detector).restore(fields, arrays)
+        detector.drift = DriftWatch(detector.gate, lambda: detector.model)
+        detector.drift.restore(fields, arrays)
     return detector
 
 

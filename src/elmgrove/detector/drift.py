@@ -2,10 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from elmgrove.detector.news import json_when
+from elmgrove.detector.when import clock, json_when
 
 #: A few rows were strange, and then rows were normal again.
 SPIKE = "spike"
@@ -152,13 +151,6 @@ def percent_of(before: float, after: float, deviation: float) -> float | None:
     if not abs(before) > _FROM_ZERO * deviation:
         return None
     return 100.0 * (after - before) / abs(before)
-
-
-def clock(time: float, now: float | None) -> str:
-    """Says when it was (UTC): the time of the day, with the day where that is another one."""
-    moment = datetime.fromtimestamp(time, UTC)
-    today = now is not None and datetime.fromtimestamp(now, UTC).date() == moment.date()
-    return f"{moment:%H:%M}" if today else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _digits(change: float) -> int:

@@ -58,7 +58,7 @@ class DriftWatch:
         self._gate, self._model = gate, model
         basis = model().basis
         self._window, self._columns = basis.window, basis.layer.inputs
-        self._neighbours = neighbours_of(gate, model())
+        self._neighbours = Neighbours(self._window)
         self._slow = Suspicion(ALLOWED, self._columns)
         self._sudden = Suspicion(SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
@@ -74,6 +74,7 @@ class DriftWatch:
         """Gives the watch of a detector, made if there is none yet."""
         if detector.drift is None:
             detector.drift = cls(detector.gate, lambda: detector.model)
+            detector.drift._neighbours = neighbours_of(detector.gate, detector.model)
         return detector.drift
 
     def follow(self, verdict: Verdict) -> Drift | None:
@@ -90,7 +91,7 @@ class DriftWatch:
         if self._slow.test.height < SURE:
             self._neighbours.add(rare)
         length = self._neighbours.length
-        # Before the sums begin anew.
+        # Before the sums begin again.
         before = self._slow.since
         strange, rows, time = before.strange, before.rows, before.time
         low = self._slow.add(x, rare, length, verdict)
@@ -107,7 +108,7 @@ class DriftWatch:
         return self.report
 
     def restart(self) -> None:
-        """Begins anew: what came before is no longer compared with what comes."""
+        """Begins again: what came before is no longer compared with what comes."""
         for one in (self._slow, self._sudden, self._relief, self._history):
             one.begin()
         self.found = False

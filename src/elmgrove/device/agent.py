@@ -11,6 +11,7 @@ from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
 from elmgrove.device.outlook import Company, Outlook
 from elmgrove.device.output import NobodyReads, Output
+from elmgrove.device.question import Question
 from elmgrove.device.reaction import Reaction
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
@@ -205,7 +206,7 @@ class Work:
         self._updated = False
         self._saved_at = time.monotonic()
         self._output = Output(settings, member)
-        self._reaction = Reaction(settings.on_change, member)
+        self._question = Question(member.detector, Reaction(settings.on_change, member))
         self._outlook, company = Outlook(member.detector), Company(member)
         syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
@@ -239,10 +240,9 @@ class Work:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
-        news = self.member.detector.events.take_news()
-        drift = self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news, drift)
-        self._reaction.follow(drift)
+        news = self._question.follow(verdict, self.member.detector.events.take_news())
+        self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news)
         mark_state(self.member, verdict.time)
 
     def step(self) -> None:
