@@ -39,7 +39,7 @@ def test_what_is_no_time_is_refused_with_ways_to_write_one(text: str) -> None:
 
 
 def test_times_are_shown_without_the_date_where_that_is_today() -> None:
-    assert shown(NOON, now=NOON) == "12:00:00"
-    assert shown("2026-05-01T11:00:00Z", now=NOON) == "11:00:00"
-    assert shown("2026-04-30T11:00:00Z", now=NOON) == "2026-04-30 11:00:00"
+    assert shown(NOON, NOON) == "12:00:00"
+    assert shown("2026-05-01T11:00:00Z", NOON) == "11:00:00"
+    assert shown("2026-04-30T11:00:00Z", NOON) == "2026-04-30 11:00:00"
     assert shown(None) == "?"

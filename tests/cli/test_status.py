@@ -4,8 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Detector
+from elmgrove.federation import Member
+from elmgrove.storage import save
 from support.commands import Elmgrove, one_clear_line
-from support.fans import rows, write
+from support.fans import NAMES, rows, write
 
 
 def facts(elmgrove: Elmgrove, state: object) -> dict[str, Any]:
@@ -27,10 +33,13 @@ def test_a_device_that_watches_says_so_and_that_it_is_alone(
     known = facts(elmgrove, fan_1)
     assert (known["name"], known["learned"], known["state"]) == ("fan-1", 300, "watching")
     assert known["flagged"]["rows"] > 0
+    assert known["since"] is not None
+    assert (known["live"], known["event"], known["drift"], known["sync"]) == (False,) + (None,) * 3
     low, high = known["flagged"]["band"]
     assert low <= known["flagged"]["share"] <= high
     assert (known["others"], known["borrows"]["rows"], known["shared"]) == (0, 0.0, 300)
-    texts = ("300 rows", "watching: scores above ", "none: its own rows alone", "nothing")
+    texts = ("300 rows", "watching since ", ": scores above ", "; stated: 1 %")
+    texts += ("none: its own rows alone", "nothing")
     assert all(text in shown(elmgrove, fan_1) for text in texts)
 
 
@@ -48,7 +57,7 @@ def test_a_young_device_says_what_it_lacks_borrows_and_what_that_changes(
     assert 0.0 < known["borrows"]["width"] < 1.0
     assert known["rows_missing"] > 0
     text = shown(elmgrove, "few.elm")
-    assert "learning: " in text
+    assert "learning since " in text
     assert "asks 1 other; strange rows that they know are excused" in text
     assert "4 rows' worth from 1 device; its normal is 0." in text
 
@@ -75,3 +84,42 @@ def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) 
 def test_what_is_no_state_is_said(elmgrove: Elmgrove, fan_1: Path) -> None:
     elmgrove("share", "--state", fan_1, "-o", "fan-1.evidence")
     assert "elmgrove.state" in one_clear_line(elmgrove("status", "fan-1.evidence"))
+
+
+def busy_state(path: str) -> None:
+    """A device that has seen events, and drifts, with much to tell."""
+    X = rows(3, 3000)
+    detector = Detector.for_basis(Basis.fitted(X[:1000], NAMES, scaling="standard"))
+    detector.learn_many(X[:1000], np.arange(1000.0))
+    detector.watch_drift()
+    shift = np.zeros(6)
+    shift[0] = 5.0
+    for number, row in enumerate(X[1000:2500]):
+        fault = number % 300 < 8 or number >= 1300
+        verdict = detector.observe(row + shift * fault, 2000.0 + number)
+        detector.watch_drift().follow(verdict)
+    member = Member("fan", detector)
+    said = "sums of 1,000 rows sent, uses 3 other devices (updated)"
+    member.notes["sync"] = {"time": 0.0, "said": said, "failed": False, "next": 60.0}
+    member.notes["hearing"] = {"used": 2500, "left_out": 3, "reason": "line 7: no number"}
+    save(Path(path), member)
+
+
+def test_it_fits_on_a_screen_and_tells_of_events_and_drift(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    busy_state("fan.elm")
+    text = shown(elmgrove, "fan.elm")
+    lines = text.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert "4. 1970-01-01 00:48:20 to 00:48:27, 8 rows, " in text
+    assert "5. 1970-01-01 00:53:20, still open, 209 rows, " in text
+    assert "× threshold: heat" in text
+    assert " 1. " not in text, "the last three, and the open one"
+    for told in ("changing: scores", "2,500 used, 3 left out", "1,000 rows sent", "heat is 5.0 h"):
+        assert told in text
+    known = facts(elmgrove, "fan.elm")
+    assert known["drift"]["kind"] == "change"
+    assert known["event"]["number"] == 5

@@ -1,5 +1,6 @@
 """A running agent is asked and told: by its own thread, saved before it is answered."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 from elmgrove.device import actions, control
 from elmgrove.device.control import Control
+from elmgrove.device.doors import MOST_BYTES
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
@@ -257,3 +259,40 @@ def test_since_when_the_state_is_what_it_is_is_kept() -> None:
         found = asked(STATE, "status")
     assert found["since"] is not None
     assert load(STATE, Member.from_bytes).notes["state"] == noted
+
+
+def test_whatever_comes_to_the_listener_the_agent_goes_on() -> None:
+    write_rows(Path("fan.csv"), rows(1, 30))
+    with reserved_port() as port:
+        url, tokens = f"http://127.0.0.1:{port}", {"peer_token": "peers", "control_token": "sesame"}
+        with at_work(**FAN, **tokens, listen=f"127.0.0.1:{port}"):
+            wait_until(seen(30))
+            slow = socket.create_connection(("127.0.0.1", port))
+            slow.sendall(b"POST /v1/tune HTTP/1.1\r\nContent-Le")
+            allowed = {"Authorization": "Bearer sesame"}
+            json = allowed | {"Content-Type": "application/json"}
+            path, body = f"{url}/v1/tune", b'{"rate": 0.5}'
+            codes = [
+                httpx.post(path, json={"rate": 0.5}).status_code,
+                httpx.post(path, content=body, headers=json | {"Authorization": "x"}).status_code,
+                httpx.post(
+                    path, content=body, headers=json | {"Authorization": "Bearer peers"}
+                ).status_code,
+                httpx.post(
+                    path, content=body, headers=json | {"Origin": "http://evil.example"}
+                ).status_code,
+                httpx.post(path, content=body, headers=json | {"Host": "evil.example"}).status_code,
+                httpx.post(path, content=body, headers=allowed).status_code,
+                httpx.post(path, content=b"{" * 9, headers=json).status_code,
+                httpx.post(path, content=b" " * (MOST_BYTES + 1), headers=json).status_code,
+                httpx.get(path, headers=json).status_code,
+                httpx.get(f"{url}/v1/nothing", headers=json).status_code,
+            ]
+            assert codes == [401, 401, 401, 403, 403, 415, 400, 413, 405, 404]
+            append_rows(Path("fan.csv"), rows(2, 5))
+            wait_until(seen(35))
+            found = httpx.get(f"{url}/v1/status", headers=allowed).json()
+            assert (found["learned"], found["rate"]) == (35, 0.01)
+            answer = httpx.post(path, content=body, headers=json)
+            assert answer.json()["status"]["rate"] == 0.5
+            slow.close()

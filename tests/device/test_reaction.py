@@ -8,7 +8,7 @@ import pytest
 
 from elmgrove import Detector, PatternRule
 from elmgrove.detector import CHANGING, WATCHING, DriftWatch
-from elmgrove.device.question import Question
+from elmgrove.device.outlook import Outlook
 from elmgrove.device.reaction import ADAPTING, Reaction
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -28,12 +28,11 @@ def life(seed: int, warmer: float = 15.0) -> np.ndarray:
 
 def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.ndarray:
     """Lets an agent's parts follow the rows; marks those that are strange."""
-    question = Question(member.detector, Reaction(on_change, member))
+    outlook, reaction = Outlook(member.detector), Reaction(on_change, member)
     strange = np.zeros(len(X), bool)
     for row, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * (first + row))
-        for news in question.follow(verdict, member.detector.events.take_news()):
-            logging.getLogger("elmgrove.device").warning("%s", news)
+        reaction.follow(outlook.follow(verdict))
         strange[row] = verdict.strange
     return strange
 

@@ -52,6 +52,7 @@ from elmgrove.detector import (
     errors_in_words,
     smallest_errors,
 )
+from elmgrove.device import mark_state
 from elmgrove.errors import BadInput
 from elmgrove.federation import UNKNOWN, Member
 from elmgrove.reading import Layout, Table
@@ -163,6 +164,7 @@ def learn(
         if not gate and _was_changing(lesson.seen, member.detector):
             member.detector.progress.doubt()
         require_solution(member, table)
+        mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
         note_window(choice)
         _report(member, lesson)

@@ -26,7 +26,7 @@ class Lesson:
     def __init__(self, detector: Detector, table: Table, gate: bool) -> None:
         self._detector = detector
         self._basis = detector.basis
-        self._rows = table.rows
+        self._rows, self._times = table.rows, table.times
         self._stretches = table.stretches
         self._gate = gate
         self._cut = len(table.rows) - len(table.rows) // PART
@@ -65,16 +65,17 @@ class Lesson:
 
     def _learn(self, start: int, end: int, first: int) -> None:
         detector, rows = self._detector, self._rows[start:end]
+        times = None if self._times is None else self._times[start:end]
         scores = np.empty(0)
         if self._gate:
-            verdicts = detector.observe_many(rows)
+            verdicts = detector.observe_many(rows, times)
             self.strange += sum(verdict.anomalous for verdict in verdicts)
             judged = [one.score for one in verdicts if len(one.row) == self._basis.inputs]
             scores = np.array(judged)
         else:
             if self._limit is not None:
                 scores = self._scores(start - first, end - first, first)
-            detector.learn_many(rows)
+            detector.learn_many(rows, times)
         if self._limit is not None:
             self._counted.count_many(~(scores <= self._limit))
 

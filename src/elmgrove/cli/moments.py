@@ -31,10 +31,12 @@ def moment(text: str, now: float | None = None) -> float:
         ) from error
 
 
-def shown(when: str | float | None, now: float | None = None) -> str:
-    """Writes a time (ISO 8601 or seconds since 1970) for people: today's without the date."""
+def shown(when: str | float | None, day: str | float | None = None) -> str:
+    """Writes a time (ISO 8601 or seconds since 1970) for people: without the date if it is today.
+
+    Or if it is on the same ``day`` as another time.
+    """
     if when is None:
         return "?"
-    text = time_told(Clock()(when))
-    today = time_told(time.time() if now is None else now)[:10]
-    return text.removeprefix(f"{today} ")
+    text, today = time_told(Clock()(when)), time_told(time.time() if day is None else Clock()(day))
+    return text.removeprefix(f"{today[:10]} ")

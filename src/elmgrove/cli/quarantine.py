@@ -36,23 +36,33 @@ def quarantine(
     if not rows:
         notes.print(f"{found['name']}: no strange row waits.")
         return
-    Console(markup=False, emoji=False, highlight=False).print(_grid(rows, found["threshold"]))
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.print(_grid(rows, found["threshold"], console.width))
     more = found["waiting"] - len(rows)
     before = f" These are the newest; {more:,} more wait." if more else ""
     notes.print(f"{found['name']}: {found['waiting']:,} waiting.{before}")
 
 
-def _grid(rows: list[Mapping[str, Any]], threshold: float | None) -> Grid:
+def _grid(rows: list[Mapping[str, Any]], threshold: float | None, screen: int) -> Grid:
+    headings = ("time (UTC)", "score", "× threshold")
+    numbers = [(shown(row["time"]), *_numbers(row["score"], threshold)) for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(headings, *numbers, strict=True)]
+    # What is left beside three columns and the lines around four; one row is one line.
+    room = max(screen - sum(widths) - 13, 20)
     grid = Grid()
-    for heading in ("time (UTC)", "score", "× threshold"):
-        grid.add_column(heading, justify="right", no_wrap=True)
-    grid.add_column("because of", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        score, causes = row["score"], map(_because, row["causes"])
-        times = f"{score / threshold:.2f}" if score is not None and threshold else "-"
-        told = "?" if score is None else f"{score:.4g}"
-        grid.add_row(shown(row["time"]), told, times, ", ".join(causes))
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    grid.add_column("because of")
+    for row, cells in zip(rows, numbers, strict=True):
+        because = ", ".join(map(_because, row["causes"]))
+        grid.add_row(*cells, because if len(because) <= room else f"{because[: room - 1]}…")
     return grid
+
+
+def _numbers(score: float | None, threshold: float | None) -> tuple[str, str]:
+    if score is None:
+        return "?", "-"
+    return f"{score:.4g}", f"{score / threshold:.2f}" if threshold else "-"
 
 
 def _because(cause: Mapping[str, Any]) -> str:

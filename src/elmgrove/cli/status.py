@@ -103,9 +103,23 @@ def _stated(found: Fields) -> str:
 
 
 def _events(found: Fields) -> str:
-    open_one, ended = found["event"], found["last_events"]
-    told = [one["text"] for one in [*ended, *([open_one] if open_one else [])]]
-    return "\n".join(told) or "none"
+    events = [*found["last_events"], *([found["event"]] if found["event"] else [])]
+    return "\n".join(map(_event, events)) or "none"
+
+
+def _event(event: Fields) -> str:
+    """Tells an event in a line; elmgrove quarantine tells of its rows."""
+    begin, end = event["begin"], event["end"]
+    lasted = ", still open" if end is None else f" to {_when(end, begin)}"
+    peak = f", {event['peak'] / event['threshold']:.3g} × threshold" if event["threshold"] else ""
+    cause = f": {event['causes'][0]['feature']}" if event["causes"] else ""
+    rows = f"{event['rows']:,} row{'s' * (event['rows'] != 1)}"
+    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{cause}"
+
+
+def _when(when: str | int, day: str | int | None = None) -> str:
+    """A time, without the date where that is today's or the ``day`` told already; or a row."""
+    return f"row {when:,}" if isinstance(when, int) else shown(when, day)
 
 
 def _waiting(rows: int) -> str:

@@ -82,9 +82,7 @@ def unpack_detector(
     detector.quarantine.restore(fields, arrays)
     detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
-    if "drift" in fields:
-        detector.drift = DriftWatch(detector.gate, lambda: detector.model)
-        detector.drift.restore(fields, arrays)
+    DriftWatch.restored(detector, fields, arrays)
     return detector
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from elmgrove.detector.when import clock, json_when
+from elmgrove.detector.news import json_when
 
 #: A few rows were strange, and then rows were normal again.
 SPIKE = "spike"
@@ -151,6 +151,18 @@ def percent_of(before: float, after: float, deviation: float) -> float | None:
     if not abs(before) > _FROM_ZERO * deviation:
         return None
     return 100.0 * (after - before) / abs(before)
+
+
+def clock(time: float, now: float | None) -> str:
+    """Says when it was (UTC): the time of the day, with the day where that is another one.
+
+    >>> clock(1714573200.0, 1714580000.0), clock(1714573200.0, None)
+    ('14:20', '2024-05-01 14:20')
+    """
+    told = str(json_when(float(time)))
+    today = now is not None and str(json_when(float(now)))[:10] == told[:10]
+    # A time that no calendar has is told as it is.
+    return told if "T" not in told else told[11:16] if today else told[:16].replace("T", " ")
 
 
 def _digits(change: float) -> int:

@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from elmgrove.detector.alarm import When
-from elmgrove.detector.drift import Drift
-from elmgrove.detector.progress import CHANGING
 from elmgrove.detector.verdict import Cause
-from elmgrove.detector.when import json_when, when_text
 from elmgrove.errors import BadInput, require_whole
 
 #: Causes of an event that its text names.
 TOLD = 3
-#: What is told of an event, besides that with it what is normal is ``changing``.
+#: What is told of an event.
 OPENED, ENDED = "opened", "ended"
 
 
@@ -79,27 +77,38 @@ class Event:
 
 
 class News(NamedTuple):
-    """What is new: an event ``opened`` or ``ended``, or what is normal is ``changing``.
-
-    Of a change ``drift`` says what it is, once that is known; a slow one may come without an event.
-    """
+    """What is new: an event ``opened`` or ``ended``."""
 
     kind: str
-    event: Event | None
-    drift: Drift | None = None
+    event: Event
 
     def __str__(self) -> str:
         event = self.event
-        if event is None:
-            return str(self.drift)
         if self.kind == OPENED:
             return f"event {event.number} opened at {event.span}: {event.facts}"
-        if self.drift is not None:
-            return f"event {event.number} lasts, {self.drift}"
-        if self.kind == CHANGING:
-            asked = "a new normal or a fault? accept or reject"
-            return f"event {event.number} lasts, since {event.span}: {event.facts}; {asked}"
         return f"event {event.number} ended: {event.span}, {event.facts}"
+
+
+def json_when(when: When) -> str | int:
+    """Gives a time in ISO 8601 (UTC), or the number of a row as it is.
+
+    >>> json_when(1714573200.0), json_when(17)
+    ('2024-05-01T14:20:00Z', 17)
+    """
+    if isinstance(when, int):
+        return when
+    try:
+        moment = datetime.fromtimestamp(when, UTC)
+    except (OverflowError, OSError, ValueError):
+        # No calendar has it; a time that was told wrongly must not stop a verdict.
+        return f"{when:.0f} s after 1970"
+    precise = "milliseconds" if when % 1 else "seconds"
+    return moment.isoformat(timespec=precise).replace("+00:00", "Z")
+
+
+def when_text(when: When) -> str:
+    """Says when a row was: its time, or which row it is."""
+    return f"row {when}" if isinstance(when, int) else str(json_when(when))
 
 
 # On disk

@@ -7,7 +7,7 @@ from elmgrove.device.listening import socket_places
 from elmgrove.device.output import NobodyReads
 from elmgrove.device.settings import PREFIX, Settings
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
-from elmgrove.device.status import status_of
+from elmgrove.device.status import mark_state, status_of
 
 __all__ = [
     "ACTIONS",
@@ -22,6 +22,7 @@ __all__ = [
     "Settings",
     "group_of",
     "help_of",
+    "mark_state",
     "perform",
     "read_settings",
     "socket_places",

@@ -11,7 +11,6 @@ from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
 from elmgrove.device.outlook import Company, Outlook
 from elmgrove.device.output import NobodyReads, Output
-from elmgrove.device.question import Question
 from elmgrove.device.reaction import Reaction
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
@@ -206,7 +205,7 @@ class Work:
         self._updated = False
         self._saved_at = time.monotonic()
         self._output = Output(settings, member)
-        self._question = Question(member.detector, Reaction(settings.on_change, member))
+        self._reaction = Reaction(settings.on_change, member)
         self._outlook, company = Outlook(member.detector), Company(member)
         syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
@@ -240,9 +239,10 @@ class Work:
             self._tell(reading.where, verdict)
 
     def _tell(self, where: str, verdict: Verdict) -> None:
-        news = self._question.follow(verdict, self.member.detector.events.take_news())
-        self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news)
+        news = self.member.detector.events.take_news()
+        drift = self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news, drift)
+        self._reaction.follow(drift)
         mark_state(self.member, verdict.time)
 
     def step(self) -> None:

@@ -4,7 +4,18 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from elmgrove.detector import CHANGING, ENDED, LEARNING, WATCHING, Detector, News, Verdict
+from elmgrove.detector import (
+    CHANGING,
+    ENDED,
+    LEARNING,
+    SPIKE,
+    WATCHING,
+    Detector,
+    Drift,
+    DriftWatch,
+    News,
+    Verdict,
+)
 from elmgrove.federation import Member, compare_used, worth_telling
 
 log = logging.getLogger("elmgrove.device")
@@ -27,12 +38,18 @@ class Outlook:
         # Who knew the last strange row of which that was told, and the rows since then.
         self._known: tuple[str, ...] = ()
         self._since = 0
+        self._watch = DriftWatch.of(detector)
         self._tell()
         if detector.events.open is not None:
             log.warning("still open, %s", detector.events.open)
+        if self._watch.report is not None:
+            log.warning("still: %s", self._watch.report)
 
-    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> None:
-        """Takes in a verdict; tells what is new, and if the state is another one after it."""
+    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> Drift | None:
+        """Takes in a verdict; tells what is new, and if the state is another one after it.
+
+        Gives what the watch over drift found out with it, which is told as well.
+        """
         self._strange.append(verdict.strange)
         self._notice(verdict)
         for one in news:
@@ -46,6 +63,16 @@ class Outlook:
         elif restarts != self._restarts and state == LEARNING:
             log.info("still changing: more were strange than stated; counting begins again")
         self._restarts = restarts
+        return self._drift(verdict)
+
+    def _drift(self, verdict: Verdict) -> Drift | None:
+        was_found = self._watch.found
+        drift = self._watch.follow(verdict)
+        if drift is not None:
+            log.log(logging.INFO if drift.kind == SPIKE else logging.WARNING, "%s", drift)
+        elif was_found and not self._watch.found and verdict.state != LEARNING:
+            log.info("what had changed is over: rows are normal again")
+        return drift
 
     def _notice(self, verdict: Verdict) -> None:
         """Tells who knows a strange row, once for rows that the same devices know."""

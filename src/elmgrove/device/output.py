@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TextIO, cast
 
-from elmgrove.detector import Cause, News, Verdict, json_when
+from elmgrove.detector import SPIKE, Cause, Drift, News, Verdict, json_when
 from elmgrove.device.recipients import Alarms
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
@@ -51,12 +51,13 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
 
 def event_message(where: str, news: News) -> dict[str, Any]:
     """Makes news of an event an object for JSON: its kind, all that is known, and a text."""
-    known = dict[str, Any]()
-    if news.event is not None:
-        known = {**news.event.fields, "causes": _causes(news.event.causes)}
-    if news.drift is not None:
-        known["drift"] = news.drift.fields
+    known = {**news.event.fields, "causes": _causes(news.event.causes)}
     return {"kind": news.kind, "where": where, **known, "text": str(news)}
+
+
+def drift_message(where: str, drift: Drift) -> dict[str, Any]:
+    """Makes a drift an object for JSON: its kind, all that is known, and a text."""
+    return {"where": where, **drift.fields, "text": str(drift)}
 
 
 def _causes(causes: Sequence[Cause]) -> list[dict[str, Any]]:
@@ -77,10 +78,15 @@ class Output:
         )
         self._alarms = Alarms(settings)
 
-    def tell(self, where: str, verdict: Verdict, news: Sequence[News]) -> None:
+    def tell(
+        self, where: str, verdict: Verdict, news: Sequence[News], drift: Drift | None = None
+    ) -> None:
         """Tells of a row, and of what is new with it; returns at once."""
         name, verdicts = self._member.name, self._verdicts
         said = [{"device": name, **event_message(where, one)} for one in news]
+        # A spike is an event, or nothing worth telling.
+        if drift is not None and drift.kind != SPIKE:
+            said.append({"device": name, **drift_message(where, drift)})
         # First: where nobody reads the lines, recipients are still told.
         for one in said:
             self._alarms.raise_(one)

@@ -17,11 +17,14 @@ LAST = 3
 
 
 def mark_state(member: Member, now: float | None = None) -> None:
-    """Notes since when the device's state is what it is, if it is another than before."""
+    """Notes since when the device's state is what it is, if it is another than before.
+
+    That is the time of the row with which it became so, or the clock's where the row has none.
+    """
     state, noted = member.detector.state, member.notes.get(STATE)
     if noted is None or noted["state"] != state:
-        since = time.time() if now is None else now
-        member.notes[STATE] = {"state": state, "since": since}
+        known = now is not None and math.isfinite(now)
+        member.notes[STATE] = {"state": state, "since": now if known else time.time()}
 
 
 def status_of(member: Member) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def status_of(member: Member) -> dict[str, Any]:
 
 
 def told(found: Event | Drift | None) -> dict[str, Any] | None:
-    """What there is to tell of an event or a drift, and the same in words."""
+    """Gives what there is to tell of an event or a drift, and the same in words."""
     return None if found is None else {**found.fields, "text": str(found)}
 
 
