@@ -18,14 +18,14 @@ from elmgrove.reading import LAYOUT, STANDARD_INPUT, Layout, Table, read_table
 COLUMN_OPTIONS = ("columns", "drop", "categories")
 
 
-def there(path: Path) -> Path:
-    """Gives the path of a file that exists, or ``-``; a wrong usage otherwise.
-
-    Typer has ``exists`` and ``allow_dash`` for that, but not every release knows both together.
-    """
-    if str(path) != STANDARD_INPUT and not path.exists():
-        raise typer.BadParameter(f"file {str(path)!r} does not exist.")
-    return path
+def file_or_input(text: str) -> Path:
+    """Takes an argument that is a file, or ``-`` for standard input."""
+    # Typer's own check of a path takes no dash, whatever it is told.
+    if text != STANDARD_INPUT and not Path(text).exists():
+        raise typer.BadParameter(f"file {text!r} does not exist.")
+    if Path(text).is_dir():
+        raise typer.BadParameter(f"{text!r} is a folder, not a file.")
+    return Path(text)
 
 
 Data = Annotated[
@@ -33,8 +33,8 @@ Data = Annotated[
     typer.Argument(
         help="Rows: CSV or JSON lines (packed with gzip or not), .npy or Parquet; - for standard "
         "input.",
-        dir_okay=False,
-        callback=there,
+        parser=file_or_input,
+        metavar="DATA",
     ),
 ]
 SkipBad = Annotated[
