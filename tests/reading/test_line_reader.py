@@ -109,7 +109,7 @@ def test_a_bookmark_of_before_is_understood() -> None:
 def test_words_must_be_known() -> None:
     reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
     assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]
-    assert reader.notes == ["mode=off was never learned: such a row is none of ['auto']"]
+    assert reader.notes == ["the word mode=off was never learned: it is none of ['auto']"]
 
 
 def test_missing_values_are_held() -> None:
