@@ -27,11 +27,11 @@ from elmgrove.detector.events import Events
 from elmgrove.detector.frames import Frame
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
+from elmgrove.detector.last_rows import marks_of
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent_rows import Mark
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
 from elmgrove.detector.verdict import Cause, explained
@@ -268,9 +268,8 @@ class Learner:
                 block = inputs[: min(self.model.rows_alike(), end - done)]
                 scores = self.model.answers(block)
                 self.model.learn_all(block)
-                marks = self._marks(periods[done : done + len(block)])
-                self.gate.learned(block, scores, marks)
-                done, inputs = done + len(block), inputs[len(block) :]
+                begun, done, inputs = done, done + len(block), inputs[len(block) :]
+                self.gate.learned(block, scores, marks_of(periods[begun:done], self.learned))
         self.gate.expire()
 
     def interrupt(self) -> None:
@@ -278,12 +277,6 @@ class Learner:
         self.preparation.restart()
 
     # Steps
-
-    def _marks(self, periods: Array) -> list[Mark]:
-        """The marks of the inputs that were learned last."""
-        until = self.model.learned
-        numbers = range(until - len(periods) + 1, until + 1)
-        return list(zip(*periods.T.tolist(), numbers, strict=True))
 
     def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
         size, scores = self.basis.window, np.empty(len(raw))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.recent_rows import UNKNOWN, Mark, RecentRows
+from elmgrove.detector.last_rows import UNKNOWN, LastRows, Mark
 from elmgrove.errors import BadInput, require_whole
 
 # The latest scores, of which most being strange is no chance.
@@ -49,7 +49,7 @@ class Recent:
         self.stride = 1
         #: The rows that came, accepted or not; those that were accepted; and those that strayed.
         self.clock = self.accepted = self.strayed = 0
-        self._last = RecentRows(width, dtype)
+        self._last = LastRows(width, dtype)
         #: The scores in ascending order.
         self.ordered: list[float] = []
         # How high scores were before others changed the model, and how many times as high they

@@ -1,4 +1,4 @@
-"""The last rows that a device accepted, without a gap, and when each was learned."""
+"""The last inputs that were learned, as they are, and when they came."""
 
 import math
 from collections import deque
@@ -15,48 +15,54 @@ from elmgrove.errors import BadInput
 ROWS = 512
 #: The period of an input that was learned, and how many were when it had been.
 Mark = tuple[float, float, int]
-#: The mark of a row of which nobody said when it was learned.
 UNKNOWN: Mark = (math.nan, math.nan, 0)
 
 
-class RecentRows:
-    """The last rows, at most ``ROWS``, each with its mark."""
+def marks_of(periods: Array, learned: int) -> list[Mark]:
+    """Gives the marks of the inputs that were learned last, as many as are kept."""
+    last = periods[-ROWS:]
+    numbers = range(learned - len(last) + 1, learned + 1)
+    return list(zip(*last.T.tolist(), numbers, strict=True))
+
+
+class LastRows:
+    """The last inputs that were learned, one after the other, and their marks."""
 
     def __init__(self, width: int, dtype: np.dtype[Any]) -> None:
         self._rows: Array = np.empty((ROWS, width), dtype)
-        self._kept = 0
+        self._added = 0
         self._marks: deque[Mark] = deque(maxlen=ROWS)
 
     def add(self, row: Array, mark: Mark) -> None:
-        """Adds one row."""
-        self._rows[self._kept % ROWS] = row
-        self._kept += 1
+        """Takes in one row."""
+        self._rows[self._added % ROWS] = row
+        self._added += 1
         self._marks.append(mark)
 
-    def add_many(self, rows: Array, marks: Sequence[Mark] | None) -> None:
-        """Adds many rows, as ``add`` adds one."""
+    def add_many(self, rows: Array, marks: Sequence[Mark] | None = None) -> None:
+        """Takes in many rows; of the marks, those of the last ones will do."""
         last = rows[-ROWS:]
-        places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
+        places = (self._added + len(rows) - len(last) + np.arange(len(last))) % ROWS
         self._rows[places] = last
-        self._kept += len(rows)
-        self._marks.extend([UNKNOWN] * len(rows) if marks is None else marks)
+        self._added += len(rows)
+        self._marks.extend([UNKNOWN] * len(last) if marks is None else marks)
 
     @property
     def rows(self) -> Array:
         """The rows, oldest first."""
-        if self._kept < ROWS:
-            return self._rows[: self._kept]
-        return np.roll(self._rows, -(self._kept % ROWS), axis=0)
+        if self._added < ROWS:
+            return self._rows[: self._added]
+        return np.roll(self._rows, -(self._added % ROWS), axis=0)
 
     @property
     def marks(self) -> Array:
-        """Their marks, in three columns."""
+        """The marks of the rows, in three columns."""
         return np.array(self._marks).reshape(-1, 3)
 
     def keep(self, wanted: Array) -> None:
-        """Drops all rows but those that are marked so."""
+        """Keeps the rows that are marked as wanted, and no others."""
         rows, marks = self.rows[wanted], list(compress(self._marks, wanted))
-        self._kept = 0
+        self._added = 0
         self._marks.clear()
         self.add_many(rows, marks)
 
@@ -64,7 +70,7 @@ class RecentRows:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """All of it as arrays, to be saved."""
+        """All of it, to be saved; marks only where times are known."""
         marks = {} if np.isnan(self.marks[:, 1]).all() else {"recent_marks": self.marks}
         return {"recent": self.rows, **marks}
 
@@ -75,6 +81,7 @@ class RecentRows:
             raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
         if marks is not None and marks.shape != (len(rows), 3):
             raise BadInput("not one mark for each recent row")
-        told = [] if marks is None else marks.tolist()
-        known = [(since, time, int(number)) for since, time, number in told]
-        self.add_many(rows, known or None)
+        told = None if marks is None else [(*mark[:2], int(mark[2])) for mark in marks.tolist()]
+        self._added = 0
+        self._marks.clear()
+        self.add_many(rows, told)
