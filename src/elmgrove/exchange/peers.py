@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.session import offered
+from elmgrove.exchange.offering import offered
 from elmgrove.federation import (
     MERGED,
     SUM,

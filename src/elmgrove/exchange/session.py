@@ -15,6 +15,7 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
+from elmgrove.exchange.offering import fewer, offered
 from elmgrove.federation import (
     MERGED,
     PARTS,
@@ -28,8 +29,6 @@ from elmgrove.federation import (
     Outdated,
     Refused,
     Rule,
-    Version,
-    shrinks,
     within,
 )
 
@@ -149,7 +148,7 @@ class Session:
         """
         before = self.member.shared
         offer = offered(self.member, self._guarded, self._save)
-        if offer is not None and before is not None and shrinks(_rows(before), _rows(offer)):
+        if fewer(before, offer):
             self._departures = (self.member.depart(),)
             offer = self.member.shared
         if self._departures:
@@ -296,16 +295,3 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _rows(offer: Contribution) -> Version:
-    return Version(offer.epoch, offer.evidence.count, "")
-
-
-def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Contribution | None:
-    """Lets a member offer what it may give away, and saves it before anybody can have it."""
-    before = member.published
-    offer = member.offer(guarded=guarded)
-    if member.published is not before:
-        save(member)
-    return offer
