@@ -14,7 +14,9 @@ from elmgrove.detector import (
     FixedThreshold,
     MeanSigma,
     PatternRule,
+    Span,
     pack_detector,
+    reject,
     tune,
     unpack_detector,
 )
@@ -303,6 +305,24 @@ def test_with_another_forgetting_what_was_learned_before_is_one_increment() -> N
     # The sum of the increments, each as faded as it is by now, is still all that was learned.
     [part] = detector.parts
     assert detector.increments.rest(part).evidence.close_to(part.evidence, 1e-9)
+
+
+def test_no_span_of_before_is_taken_out_inexactly() -> None:
+    times = 60.0 * np.arange(90)
+    detector = Detector.for_data(rows_of(90), window=1)
+    detector.learn_many(rows_of(90), times)
+    tune(detector, forgetting=0.9)
+    detector.learn_many(rows_of(30, 1), 60.0 * np.arange(90, 120))
+    whole = Span(times[0], times[-1] + 1.0)
+    part = Span(times[40], times[60])
+    before = detector.evidence
+    with pytest.raises(BadInput):
+        reject(detector, part)
+    assert detector.evidence.close_to(before, 0.0)
+    reject(detector, whole)
+    rest = Detector.for_basis(detector.basis, forgetting=0.9)
+    rest.learn_many(rows_of(30, 1))
+    assert detector.evidence.close_to(rest.evidence, 1e-9)
 
 
 @pytest.mark.parametrize("forgetting", [0.0, 1.1, -1.0])

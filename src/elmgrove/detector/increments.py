@@ -104,6 +104,7 @@ class Increments:
         No span within it can be taken out any more.
         """
         self._begin_again()
+        self._open(self._noted._replace(ordered=False))
         self.cut()
 
     def _turn(self, since: float, time: float, times: Times) -> None:
