@@ -10,11 +10,11 @@ from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.keeping import Keeping
 from elmgrove.detector.last_rows import marks_of
-from elmgrove.detector.learner import BLOCK
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.scorer import BLOCK
 from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.views import score_of, view_of
 from elmgrove.detector.windows import Period

@@ -9,7 +9,6 @@ import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.gaussian import Gaussian
 from elmgrove.detector.pieces import Span
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Waiting
@@ -164,10 +163,12 @@ def _causes(detector: Detector, one: Waiting, k: int) -> list[Cause]:
 
 def _residuals(detector: Detector) -> Array | None:
     """What the others leave open of each column of the newest row; None if there is no saying."""
-    model = detector.model
-    if not isinstance(model, Gaussian) or not detector.evidence.count:
+    basis, model = detector.basis, detector.model
+    if basis.score == "loss" or detector.patterns is not None or not model.evidence.count:
         return None
-    return model.distance.residual[-detector.basis.layer.inputs :]
+    _, distance = model.explainer(np.zeros(basis.inputs))
+    residuals: Array = distance.residual[-basis.layer.inputs :]
+    return residuals
 
 
 def _blunter(detector: Detector, before: Array | None) -> tuple[str, float] | None:
