@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -125,6 +126,11 @@ def test_a_running_agent_is_told_and_goes_on(
     assert again.stop() == 0
 
 
+def number_in(lines: IO[str]) -> int:
+    """The next line that is a number, after what the command itself says."""
+    return next(int(line) for line in lines if line.strip().isdecimal())
+
+
 def test_a_tune_that_is_killed_leaves_the_state_before_or_after(
     elmgrove: Elmgrove, fan: Detector
 ) -> None:
@@ -142,13 +148,10 @@ def test_a_tune_that_is_killed_leaves_the_state_before_or_after(
             wanted = 0.011 + attempt / 1000.0
             nursery.stdin.write(f"tune fan.elm --rate {wanted}\n")
             nursery.stdin.flush()
-            line = nursery.stdout.readline()
-            while not line.strip().isdecimal():
-                line = nursery.stdout.readline()
+            child = number_in(nursery.stdout)
             time.sleep(chance.uniform(0.0, 0.1))
-            os.kill(int(line), 9)
-            while not nursery.stdout.readline().strip().isdecimal():
-                pass
+            os.kill(child, 9)
+            number_in(nursery.stdout)
             held = saved().gate.policy.rate
             assert held in (rates[-1], pytest.approx(wanted))
             rates.append(held)

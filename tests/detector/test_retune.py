@@ -14,7 +14,9 @@ from elmgrove.detector import (
     FixedThreshold,
     MeanSigma,
     PatternRule,
+    Span,
     pack_detector,
+    reject,
     tune,
     unpack_detector,
 )
@@ -260,3 +262,70 @@ def test_a_tuned_detector_is_saved_and_goes_on(rate: float) -> None:
     rows[50:60] += 7.0
     assert kept.observe_many(rows) == detector.observe_many(rows)
     assert pack_detector(kept)[0] == pack_detector(detector)[0]
+
+
+# Forgetting
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"score": "loss"}, {"patterns": PatternRule(2)}, {"window": 3}]
+)
+@pytest.mark.parametrize(("first", "then"), [(1.0, 0.99), (0.99, 1.0), (0.99, 0.95)])
+def test_rows_fade_by_another_weight_from_the_next_one_on(
+    more: dict[str, Any], first: float, then: float
+) -> None:
+    settings = {"window": 1, "forgetting": first, **more}
+    detector = Detector.for_data(rows_of(300), **settings)
+    detector.learn_many(rows_of(300))
+    for row in rows_of(7, 1):
+        detector.learn_one(row)
+    weights = [part.evidence.count for part in detector.parts]
+    assert tune(detector, forgetting=then) == [f"forgetting: {then:g}, before {first:g}"]
+    assert [part.evidence.count for part in detector.parts] == pytest.approx(weights)
+    learned = [part.learned for part in detector.parts]
+    kept = again(detector)
+    detector.learn_many(rows_of(60, 2))
+    for part, weight, rows in zip(detector.parts, weights, learned, strict=True):
+        new = part.learned - rows
+        expected = weight * then**new + sum(then**age for age in range(new))
+        assert part.evidence.count == pytest.approx(expected)
+    kept.learn_many(rows_of(60, 2))
+    assert kept.evidence.close_to(detector.evidence)
+
+
+def test_with_another_forgetting_what_was_learned_before_is_one_increment() -> None:
+    detector = Detector.for_data(rows_of(600), window=1)
+    detector.learn_many(rows_of(600), 60.0 * np.arange(600))
+    detector.increments.cut()
+    assert len(detector.increments.kept) > 1
+    tune(detector, forgetting=0.999)
+    assert len(detector.increments.kept) == 1
+    detector.learn_many(rows_of(600, 1), 60.0 * np.arange(600, 1200))
+    detector.increments.cut()
+    # The sum of the increments, each as faded as it is by now, is still all that was learned.
+    [part] = detector.parts
+    assert detector.increments.rest(part).evidence.close_to(part.evidence, 1e-9)
+
+
+def test_no_span_of_before_is_taken_out_inexactly() -> None:
+    times = 60.0 * np.arange(90)
+    detector = Detector.for_data(rows_of(90), window=1)
+    detector.learn_many(rows_of(90), times)
+    tune(detector, forgetting=0.9)
+    detector.learn_many(rows_of(30, 1), 60.0 * np.arange(90, 120))
+    whole = Span(times[0], times[-1] + 1.0)
+    part = Span(times[40], times[60])
+    before = detector.evidence
+    with pytest.raises(BadInput):
+        reject(detector, part)
+    assert detector.evidence.close_to(before, 0.0)
+    reject(detector, whole)
+    rest = Detector.for_basis(detector.basis, forgetting=0.9)
+    rest.learn_many(rows_of(30, 1))
+    assert detector.evidence.close_to(rest.evidence, 1e-9)
+
+
+@pytest.mark.parametrize("forgetting", [0.0, 1.1, -1.0])
+def test_a_weight_that_can_not_be_is_refused(forgetting: float) -> None:
+    with pytest.raises(BadInput, match="above 0 and at most 1"):
+        tune(taught(300), forgetting=forgetting)

@@ -34,8 +34,8 @@ def hotter(X: np.ndarray) -> np.ndarray:
     return X + np.array([0.0, 15.0, 0.0, 0.0])
 
 
-def kinds(told: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
-    return [(one["number"], one["kind"]) for one in told]
+def kinds(told: Sequence[dict[str, Any]]) -> list[tuple[int | None, str]]:
+    return [(one.get("number"), one["kind"]) for one in told]
 
 
 def taught(elmgrove: Elmgrove, X: np.ndarray) -> None:
@@ -54,14 +54,14 @@ def test_a_change_that_stays_is_one_event_and_one_question(
     started = device("pump", command="tee -a told.jsonl")
     assert started.end() == 0, started.log
     told, rows = verdicts(Path("told.jsonl")), verdicts(Path("pump.jsonl"))
-    assert kinds(told) == [(1, "opened"), (1, "changing")]
+    assert kinds(told) == [(1, "opened"), (None, "change")]
     assert told[0]["where"] == "pump.csv, line 4"
     assert told[1]["text"].endswith("a new normal or a fault? accept or reject")
-    assert {one["causes"][0]["feature"] for one in told} == {"temp"}
+    assert told[0]["causes"][0]["feature"] == told[1]["sensors"][0]["sensor"] == "temp"
     assert sum(one["anomalous"] for one in rows) == 2400
     assert sum(one["alarm"] for one in rows) == 2
     assert Counter(one["event"] for one in rows) == {None: 2, 1: 2398}
-    assert started.log.count("event 1 opened at ") == started.log.count("event 1 lasts, ") == 1
+    assert started.log.count("event 1 opened at ") == 1
     assert started.log.count("accept or reject") == 1
     event = state(Path(), "pump").detector.events.open
     assert (event.number, event.rows, event.changing) == (1, 2400, True)
@@ -74,7 +74,7 @@ def test_a_fault_that_ends_is_one_event_that_ends(device: Start, elmgrove: Elmgr
     started = device("pump", command="tee -a told.jsonl", webhook_format="json")
     assert started.end() == 0, started.log
     told, rows = verdicts(Path("told.jsonl")), verdicts(Path("pump.jsonl"))
-    assert kinds(told) == [(1, "opened"), (1, "changing"), (1, "ended")]
+    assert kinds(told) == [(1, "opened"), (None, "change"), (1, "ended")]
     begun, ended = (datetime.fromisoformat(told[2][name]) for name in ("begin", "end"))
     times = [datetime.fromisoformat(one["time"]) for one in rows]
     assert begun == times[100]
@@ -150,7 +150,9 @@ def test_a_simulated_day_with_three_faults_is_three_events(seed: int, elmgrove: 
     assert [min(faults, key=lambda begin: abs(begin - row)) for row in lines] == list(faults)
     assert all(0 <= row - begin <= 4 for row, begin in zip(lines, faults, strict=True))
     assert [one["causes"][0]["feature"] for one in opened] == ["m1", "m3", "m0"]
+    # A fault of half an hour may be asked about, if it ends too late for a spike.
     assert len(told) <= 3 * len(faults)
+    assert Counter(one["kind"] for one in told)["opened"] == len(faults)
 
 
 @pytest.mark.parametrize("server", ["m1-3", "m1-5", "m2-1"])

@@ -225,7 +225,6 @@ def test_slack_gets_a_text_in_which_nothing_is_taken_for_its_own(server: Server)
     ("kind", "priority", "tag"),
     [
         ("opened", "high", "warning"),
-        ("changing", "default", "question"),
         ("ended", "low", "white_check_mark"),
     ],
 )
@@ -237,6 +236,13 @@ def test_ntfy_gets_a_text_with_a_title_and_how_loud(
     assert (form, text) == ("text/plain; charset=utf-8", news(kind)["text"])
     assert headers["Title"] == f"pump: event 3 {kind}"
     assert (headers["Priority"], headers["Tags"]) == (priority, tag)
+
+
+def test_what_is_asked_about_a_change_has_a_title_too(server: Server) -> None:
+    posted(server, "ntfy", {"device": "pump", "kind": "change", "text": "a new normal?"})
+    [(_, _, text)], [headers] = server.told, server.headers
+    assert (text, headers["Title"]) == ("a new normal?", "pump: change")
+    assert (headers["Priority"], headers["Tags"]) == ("default", "question")
 
 
 def test_a_title_with_other_letters_is_encoded_as_headers_have_them(server: Server) -> None:

@@ -1,6 +1,7 @@
 """Columns that come later, go, or change their places; words, and values that are missing."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,7 @@ def test_numbers_for_names_are_noticed(path: Path) -> None:
 def test_an_index_and_a_clock_are_noticed_and_said(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     path.write_text(",ts,a\n0,1714564800,1.5\n1,1714564860,1.7\n")
     found = list(opened(path))
     assert rows(found) == [[1.5], [1.7]]

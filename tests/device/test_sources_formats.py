@@ -163,6 +163,31 @@ def test_of_a_packed_file_that_was_cut_the_rows_before_that_are_read(tmp_path: P
         list(opened(path))
 
 
+def test_where_a_packed_file_was_cut_a_log_and_a_folder_go_on(tmp_path: Path) -> None:
+    cut, whole = gzip.compress(csv().encode())[:-200], csv().encode()
+    log = tmp_path / "fan.csv"
+    log.write_bytes(cut)
+    items = iter(opened(log, follow=True))
+    before = rows(now(items))
+    log.rename(tmp_path / "fan.csv.1")
+    log.write_bytes(whole)
+    found = now(items)
+    assert [item.where for item in found if isinstance(item, Bad)] == [str(log)]
+    assert rows(found) == ROWS
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for name, content in (("1.csv.gz", cut), ("2.csv.gz", gzip.compress(whole))):
+        (inbox / name).write_bytes(content)
+        os.utime(inbox / name, (0, 0))
+    source = opened(inbox)
+    found = now(iter(source))
+    assert rows(found) == before + ROWS
+    assert [item.whole for item in found if isinstance(item, Bad)] == [False]
+    assert not (inbox / "bad").exists(), "its rows were read, and are not saved yet"
+    source.saved(found[-1].bookmark)
+    assert len(list((inbox / "done").iterdir())) == 2
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

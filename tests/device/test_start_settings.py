@@ -35,13 +35,13 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     assert before.state == "watching"
     append_rows(Path("fan.csv"), rows(2, 1) + 9.0)
     changed = device(
-        "fan", alarm_k=1, alarm_n=1, alarm_cooldown=0, rate=0.05, confidence=0.9, window="auto"
+        "fan", alarm_k=1, alarm_n=1, alarm_cooldown=0, rate=0.05, forgetting=0.999, window="auto"
     )
     assert changed.end() == 0
     after = saved()
     for line in (
         "settings: rate: 0.05, before 0.01",
-        "settings: confidence: 0.9, before 0.95",
+        "settings: forgetting: 0.999, before 1",
         "settings: alarm_k: 1, before 2",
         "settings: alarm_n: 1, before 2",
         "settings: alarm_cooldown: 0, before 60",
@@ -49,6 +49,7 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
         assert f"INFO {line}\n" in changed.log
     assert f"before: {before.threshold:.4g}" in changed.log
     assert after.gate.policy.rate == 0.05
+    assert after.model.forgetting == 0.999
     assert after.threshold < before.threshold
     assert after.events.rule == AlarmRule(1, 1, 0)
     assert verdicts(Path("fan.jsonl"))[-1]["alarm"]
@@ -57,6 +58,20 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     assert again.end() == 0
     assert "settings:" not in again.log
     assert saved().events.rule == AlarmRule(1, 1, 0)
+
+
+def test_what_strange_rows_and_unused_patterns_become_can_be_set() -> None:
+    write_rows(Path("fan.csv"), rows(1, 600))
+    work(promote_after=30, patterns="2", retire_after=40)
+    detector = saved()
+    assert detector.quarantine.promote_after == 30
+    assert detector.patterns is not None
+    assert detector.patterns.retire_after == 40
+    work(promote_after=0, retire_after=50)
+    detector = saved()
+    assert detector.quarantine.promote_after is None
+    assert detector.patterns is not None
+    assert detector.patterns.retire_after == 50
 
 
 def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,7 +93,6 @@ def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> Non
         ("score", "loss", "distance"),
         ("seed", 7, "0"),
         ("patterns", "2", "1"),
-        ("forgetting", 0.99, "1.0"),
     ],
 )
 def test_what_would_need_learning_again_is_refused(setting: str, value: Any, held: str) -> None:
@@ -95,7 +109,7 @@ def test_what_would_need_learning_again_is_refused(setting: str, value: Any, hel
 def test_as_it_is_is_never_refused() -> None:
     write_rows(Path("fan.csv"), rows(1, 60))
     work(window="3", units=4, patterns="2")
-    work(window="auto", units=0, spectrum="", patterns="auto")
+    work(window="auto", units=0, spectrum="", patterns="auto", retire_after=0)
     assert saved().window == 3
 
 

@@ -4,7 +4,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,46 +11,20 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Unreachable
+from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
 from support.peers import answering
-from support.serving import empty_database, serving
+from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
 
-#: Opens the way of one device to the exchange; all ways of a test lead to the same place.
-Way = Callable[[str], Exchange]
 
-
-@pytest.fixture(params=["memory", "folder", "http on sqlite", "http on postgres"])
+@pytest.fixture(params=KINDS)
 def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
-    ways = ExitStack()
-    if request.param == "memory":
-        shared = MemoryExchange(CHARTER)
-
-        def way(device: str) -> Exchange:
-            return shared
-    elif request.param.startswith("http"):
-        database = empty_database(request, tmp_path, request.param.rpartition(" ")[2])
-        server = ways.enter_context(serving(database))
-        token = server.found(CHARTER).token
-        known: dict[str, Exchange] = {}
-
-        def way(device: str) -> Exchange:
-            if device not in known:
-                known[device] = HttpExchange(f"{server.base}/fans", device, token=token)
-                ways.callback(known[device].close)
-            return known[device]
-    else:
-        FolderExchange.create(tmp_path, CHARTER)
-
-        def way(device: str) -> Exchange:
-            return FolderExchange(tmp_path)
-
-    with ways:
+    with ways_to(request, tmp_path, CHARTER) as way:
         yield way
 
 

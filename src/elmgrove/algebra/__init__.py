@@ -3,6 +3,7 @@
 from elmgrove.algebra.basis import SCORES, Basis, default_score
 from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.bulk import Bulk
+from elmgrove.algebra.categories import Categories, columns_of, features_of, word_of
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
 from elmgrove.algebra.covariance import rows_lent
 from elmgrove.algebra.crossval import expected_error, typical_loss
@@ -66,6 +67,7 @@ __all__ = [
     "Basis",
     "Blas",
     "Bulk",
+    "Categories",
     "Distance",
     "Evidence",
     "Factor",
@@ -91,9 +93,11 @@ __all__ = [
     "average",
     "centre_near",
     "cluster",
+    "columns_of",
     "default_score",
     "epsilon",
     "expected_error",
+    "features_of",
     "fedavg",
     "first_model",
     "fit",
@@ -122,5 +126,6 @@ __all__ = [
     "unpack_parts",
     "usual_tolerance",
     "weighted_mean",
+    "word_of",
     "zero_evidence",
 ]

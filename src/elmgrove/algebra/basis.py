@@ -1,10 +1,11 @@
 """The basis: what must be equal before two pieces of evidence may be added."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from elmgrove.algebra.categories import Categories, Words, features_of, fixed_words
 from elmgrove.algebra.fingerprint import differences, fingerprint
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
 from elmgrove.algebra.levels import Levels
@@ -36,10 +37,10 @@ class Basis:
     window: int = 1
     score: str = "loss"
     spectrum: Spectrum | None = None
-    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    categories: Words = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", _words(self.categories))
+        object.__setattr__(self, "categories", fixed_words(self.categories))
         object.__setattr__(self, "outputs", require_whole("outputs", self.outputs, 1))
         object.__setattr__(self, "window", require_whole("window", self.window, 1))
         if self.score not in SCORES:
@@ -59,9 +60,10 @@ class Basis:
             )
         if not all(isinstance(name, str) for name in self.features or ()):
             raise BadInput("the names of features must be text")
-        worded = [feature_of(*one) for one in _each(self.categories)]
+        words = dict(self.categories)
+        worded = features_of(list(words), words)
         if not set(worded) <= set(self.features or ()):
-            raise BadInput(f"categories without a feature for each word, like {worded[0]!r}")
+            raise BadInput(f"categories need a feature for each word, like {worded[0]!r}")
         scaled = len(self.scaling.tails if self.scaling.lacks_numbers else self.scaling.shift)
         if scaled != self.layer.inputs and (scaled or self.scaling.kind not in ("none", OWN)):
             raise BadInput(
@@ -84,7 +86,7 @@ class Basis:
         window: int = 1,
         score: str | None = None,
         spectrum: Spectrum | None = None,
-        categories: Mapping[str, Sequence[str]] | None = None,
+        categories: Categories | None = None,
         **layer: Any,
     ) -> "Basis":
         """Makes a detector's basis for rows like those of all these files together.
@@ -104,7 +106,7 @@ class Basis:
         tails = score == "distance" and window == 1 and made.units < columns
         levels = Levels.together([Levels.of_rows(rows, tails) for rows in featured])
         fitted = Scaling.of(scaling, levels)
-        words = _words(categories or {})
+        words = fixed_words(categories or {})
         return cls(made, columns * window, features, fitted, window, score, spectrum, words)
 
     def in_units_of(self, rows: RowStore) -> "Basis":
@@ -221,26 +223,6 @@ class Basis:
             "can't merge what was learned in different ways "
             f"({self.fingerprint[:8]} here, {other.fingerprint[:8]} there):\n  {lines}"
         )
-
-
-def feature_of(column: str, word: str) -> str:
-    """Names the feature that says whether a column of words holds this one."""
-    return f"{column}={word}"
-
-
-def _each(categories: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterator[tuple[str, str]]:
-    return ((name, word) for name, words in categories for word in words)
-
-
-def _words(categories: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    try:
-        pairs = dict(categories).items()
-        made = tuple((name, tuple(words)) for name, words in pairs)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"categories must be words by column, not {categories!r:.60}") from error
-    if not all(isinstance(text, str) for name, words in made for text in (name, *words)):
-        raise BadInput("the words of categories must be text")
-    return made
 
 
 def default_score(activation: str) -> str:

@@ -14,13 +14,13 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Array, Basis
+from elmgrove.algebra import Array, Basis, Categories
 from elmgrove.cli.demo import PIXELS, Digits
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.reading_options import read, with_layout
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation import EVIDENCE, Merged
-from elmgrove.reading import Categories, Layout, read_table
+from elmgrove.reading import Layout, read_table
 from elmgrove.rounds import Delivery, Plan, RoundReport, RuleName, run_plan
 from elmgrove.storage import save
 

@@ -121,8 +121,8 @@ def _course(file: Path, state: Path | None, layout: Layout, skip_bad: bool) -> C
         member = load(file, Member.from_bytes)
     except BadFile as error:
         raise BadInput(
-            f"{file} is no state, and holds no verdicts: to draw rows, give the state that judges "
-            "them (--state)"
+            f"{error}; nor does it hold verdicts: to draw rows, give the state that judges them "
+            "(--state)"
         ) from error
     return course_of_state(member.detector, member.name)
 

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Array
+from elmgrove.algebra import Array, Basis
 from elmgrove.cli.options import SavedState, notes, tracked
 from elmgrove.cli.reading_options import Data, SkipBad, read_for, with_layout
 from elmgrove.detector import Cause, Detector, Drift, drift_in
@@ -98,8 +98,8 @@ def score(
         excused = int(judged.strange.sum()) - found
         known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
-        if judged.drift is not None:
-            notes.print(f"Drift: {judged.drift}.")
+        if drift := judged.drift:
+            notes.print(f"Drift: {drift}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
@@ -165,19 +165,21 @@ class Judged:
 
     def _drift_in(self, number: int) -> Drift | None:
         stretch, start = self._stretches[number], self._starts[number]
-        basis = self._detector.basis
+        basis, table = self._detector.basis, self._table
         place = slice(start, start + basis.frames_in(len(stretch)))
+        scores, strange = self.scores[place], self.strange[place]
 
         def line(row: int) -> str:
-            return (
-                f"from line {self._table.lines[stretch.start + basis.span(row, row + 1).start]} on"
-            )
+            return f"from line {table.lines[stretch.start + basis.span(row, row + 1).start]} on"
 
         def prepared(begin: int, end: int) -> Array:
             return self._detector.preparation.many(stretch[basis.span(begin, end)])
 
-        scores, strange = self.scores[place], self.strange[place]
-        return drift_in(self._detector, scores, strange, prepared, place=line)
+        times = None
+        if table.times is not None:
+            size, step = _size(basis)
+            times = table.times[stretch.start + size - 1 + step * np.arange(len(scores))]
+        return drift_in(self._detector, scores, strange, prepared, times, line)
 
     def worst(self, number: int) -> list[int]:
         """Finds the places of the strangest rows; those that are not judged come last."""
@@ -214,6 +216,11 @@ class Judged:
 
     def _blamed(self, stretch: Stretch, index: int, explain: int) -> list[Cause]:
         return self._detector.blame_at(stretch, index, explain)
+
+
+def _size(basis: Basis) -> tuple[int, int]:
+    """The rows that are one, and those between two of them: of samples, more than one."""
+    return (1, 1) if basis.spectrum is None else (basis.spectrum.length, basis.spectrum.step)
 
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:

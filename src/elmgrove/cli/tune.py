@@ -31,6 +31,11 @@ RetireAfter = Annotated[
     int | None, typer.Option(help="Put a pattern aside that got none of so many rows; 0 = never.")
 ]
 
+Forgetting = Annotated[
+    float | None,
+    typer.Option(help="Weight that a row keeps with each later row; 1 = forget nothing."),
+]
+
 
 def tune(
     state: StateOrAgent = None,
@@ -45,6 +50,7 @@ def tune(
     alarm_cooldown: Cooldown = None,
     promote_after: PromoteAfter = None,
     retire_after: RetireAfter = None,
+    forgetting: Forgetting = None,
     dry_run: DryRun = False,
 ) -> None:
     """Change threshold and alarm rule of a device, without learning again.
@@ -64,6 +70,7 @@ def tune(
         "alarm_cooldown": alarm_cooldown,
         "promote_after": promote_after,
         "retire_after": retire_after,
+        "forgetting": forgetting,
     }
     given = {name: value for name, value in asked.items() if value is not None}
     if not given:

@@ -82,8 +82,7 @@ def unpack_detector(
     detector.quarantine.restore(fields, arrays)
     detector.increments.restore(fields, arrays)
     detector.preparation.restore(arrays)
-    if "drift" in fields:
-        DriftWatch.of(detector).restore(fields, arrays)
+    DriftWatch.restored(detector, fields, arrays)
     return detector
 
 

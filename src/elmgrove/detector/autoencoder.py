@@ -136,6 +136,10 @@ class Autoencoder(OSELM):
         self.absorb_many(X, X)
         self.learned += len(X)
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it count so much less, from the next one on."""
+        self.forgetting = self._sums.forgetting = forgetting
+
     def adopt(self, X: Array) -> None:
         """Learns rows that were strange and are a new normal: like any others."""
         self.learn_all(X)

@@ -21,6 +21,8 @@ _FOLLOWS, _NO_LONGER = 0.6, 4.0
 # What a ramp may leave, as a share of what a step leaves: it must fit better where rows were others
 # all at once, and else a step must.
 _SUDDEN, _SLOW = 0.7, 1.2
+# A ramp leads at least such a share of the way to where the rows are at last.
+_WAY = 0.4
 
 
 class Learned(NamedTuple):
@@ -228,6 +230,10 @@ def ramp_of(blocks: list[Block], values: Array, sudden: bool) -> Ramp | None:
         return None
     rising = np.maximum(middle - knees[best], 0.0)
     per_row = _slope(rows, values, rising)
+    first = float(np.average(values - per_row * rising, weights=rows))
+    rise = per_row * float(rising[-1])
+    if abs(rise) < _WAY * abs(first + rise):
+        return None
     times = np.array([block.time for block in blocks])
     if not np.isfinite(times).all() or times[-1] <= times[best]:
         return Ramp(int(end[-1] - knees[best]), None, per_row, None)

@@ -52,10 +52,9 @@ def drift_in(
     if few or strange[begin:end].mean() < LEAST_STRANGE:
         return None
     first, last, sudden = _highest((rare[begin:end] - SUDDEN) / length)
-    at_once = sudden >= SHARE * height
-    if at_once:
+    if sudden >= SHARE * height:
         begin, end = begin + first, begin + last
-    found = _told(detector, strange, rows, times, begin, end, at_once)
+    found = _told(detector, strange, rows, times, begin, end)
     whole = begin <= window and found.kind == CHANGE
     return replace(found, whole=whole, place=place(end - found.rows))
 
@@ -76,7 +75,6 @@ def _told(
     times: Array | None,
     begin: int,
     end: int,
-    sudden: bool,
 ) -> Drift:
     since = Since(detector.basis.layer.inputs)
     for start in range(begin, end, _AT_ONCE):
@@ -93,4 +91,4 @@ def _told(
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     ]
     now = None if times is None else float(times[end - 1])
-    return described(detector.model, detector.gate.recent.rows, since, blocks, sudden, now)
+    return described(detector.model, detector.gate.recent.rows, since, blocks, False, now)

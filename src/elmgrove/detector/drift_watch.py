@@ -58,7 +58,7 @@ class DriftWatch:
         self._gate, self._model = gate, model
         basis = model().basis
         self._window, self._columns = basis.window, basis.layer.inputs
-        self._neighbours = neighbours_of(gate, model())
+        self._neighbours = Neighbours(self._window)
         self._slow = Suspicion(ALLOWED, self._columns)
         self._sudden = Suspicion(SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
@@ -74,7 +74,18 @@ class DriftWatch:
         """Gives the watch of a detector, made if there is none yet."""
         if detector.drift is None:
             detector.drift = cls(detector.gate, lambda: detector.model)
+            # Not where it is restored: a model that is asked adds up the rows that wait.
+            detector.drift._neighbours = neighbours_of(detector.gate, detector.model)
         return detector.drift
+
+    @classmethod
+    def restored(
+        cls, detector: "Watched", fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        """Gives a detector the watch that was packed with it, if there was one."""
+        if "drift" in fields:
+            detector.drift = cls(detector.gate, lambda: detector.model)
+            detector.drift.restore(fields, arrays)
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""

@@ -112,8 +112,9 @@ class Events:
     wrong. Its end is the last row that prolonged it.
 
     When the detector finds out that what is normal is ``changing``, an event opens if there is none
-    (strange rows may be many, and never k of n), and there is one question. From then on k strange
-    rows within the cool-down prolong it, and it takes four times the cool-down to end.
+    (strange rows may be many, and never k of n). From then on k strange rows within the cool-down
+    prolong it, and it takes four times the cool-down to end. What changed is for ``DriftWatch`` to
+    say, and to ask.
 
     A normal row costs nothing unless an event is open.
     """
@@ -164,7 +165,6 @@ class Events:
             return
         if found_out and not running.changing:
             running.changing = verdict.alarm = True
-            self._news.append(News(CHANGING, running.event()))
         elif self._is_over(running, state):
             self._end(running)
 
@@ -187,7 +187,7 @@ class Events:
         verdict.event = running.number
         if raised or (state == CHANGING and self._alarm.within(self.rule.calm)):
             running.confirm(mark)
-        if verdict.alarm and not found_out:
+        if verdict.alarm:
             self._news.append(News(OPENED, running.event()))
 
     def _begin(self, verdict: Verdict, explain: Explain) -> None:

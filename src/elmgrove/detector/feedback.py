@@ -1,11 +1,15 @@
 """Feedback: what a person says of strange rows, and of what was learned in a time span."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
+from elmgrove.algebra import Array
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.gaussian import Gaussian
 from elmgrove.detector.pieces import Span
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Waiting
@@ -14,6 +18,8 @@ from elmgrove.detector.verdict import Cause, explained
 from elmgrove.detector.views import view_of
 
 ACCEPT, REJECT = "accept", "reject"
+# Errors that must be so many times as large as before to show are worth a word.
+_BLUNT = 2.0
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,8 @@ class Feedback:
     ``rows`` waited or were given, and are learned or dropped now. ``taken`` were learned before
     and taken out; ``exact`` says whether all of those had to do with the span that was named, which
     is not so where only whole increments are known: they lasted from ``first`` to ``last``.
+    ``blunter`` names the feature whose errors show least now, and how many times as large they must
+    be as before; None if that is less than twice.
     """
 
     action: str
@@ -33,6 +41,7 @@ class Feedback:
     last: float | None
     state: str
     threshold: float | None
+    blunter: tuple[str, float] | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -48,7 +57,17 @@ class Feedback:
         elif self.action == REJECT:
             said.append("nothing learned was taken out")
         limit = "" if self.threshold is None else f", strange above {self.threshold:.3g}"
-        return f"{'; '.join(said)}. Now {self.state}{limit}."
+        return f"{'; '.join(said)}. Now {self.state}{limit}.{self._warning}"
+
+    @property
+    def _warning(self) -> str:
+        if self.blunter is None:
+            return ""
+        feature, times = self.blunter
+        return (
+            f" One model of both normals: an error of {feature} must be {times:.1f} times as large "
+            "as before to show. Accepted instead of what was learned before, the new one is sharp."
+        )
 
     @property
     def _of_rows(self) -> str:
@@ -85,11 +104,13 @@ def accept(
         waiting = detector.quarantine.release(lambda one: one.within(span))
     else:
         waiting = _given(detector, rows, times)
+    before = _residuals(detector)
     taken = take_out_all(detector) if instead and waiting else 0
     detector.adopt(waiting)
     if waiting:
         detector.quarantine.rejected = False
-    return _feedback(ACCEPT, detector, len(waiting), TakenOut(taken))
+    told = _feedback(ACCEPT, detector, len(waiting), TakenOut(taken))
+    return told if instead else replace(told, blunter=_blunter(detector, before))
 
 
 def reject(detector: Detector, span: Span | None = None) -> Feedback:
@@ -139,6 +160,23 @@ def _given(detector: Detector, rows: Any, times: Any) -> list[Waiting]:
 def _causes(detector: Detector, one: Waiting, k: int) -> list[Cause]:
     x, view = view_of(detector.model, one.row)
     return explained(detector.basis, view, x, k)
+
+
+def _residuals(detector: Detector) -> Array | None:
+    """What the others leave open of each column of the newest row; None if there is no saying."""
+    model = detector.model
+    if not isinstance(model, Gaussian) or not detector.evidence.count:
+        return None
+    return model.distance.residual[-detector.basis.layer.inputs :]
+
+
+def _blunter(detector: Detector, before: Array | None) -> tuple[str, float] | None:
+    after = _residuals(detector)
+    if before is None or after is None:
+        return None
+    times = after / np.maximum(before, np.finfo(float).tiny)
+    worst = int(times.argmax())
+    return (detector.basis.names[worst], float(times[worst])) if times[worst] >= _BLUNT else None
 
 
 def _feedback(action: str, detector: Detector, rows: int, taken: TakenOut) -> Feedback:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
+from elmgrove.detector.last_rows import Mark
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
-from elmgrove.detector.recent import Mark, Recent
+from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 

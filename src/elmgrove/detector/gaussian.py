@@ -71,8 +71,8 @@ class Gaussian:
     def distance(self) -> Distance:
         """The distance from all that was learned and received up to now."""
         if self._distance is None or self._made_at != self.learned:
-            self._refresh()
-        return self._made()
+            return self._refresh()
+        return self._distance
 
     def answer(self, x: Array) -> Answer:
         """Scores one row of a stream, by a distance that may be a few rows old."""
@@ -83,9 +83,9 @@ class Gaussian:
 
     def answers_ahead(self, X: Array) -> list[Answer]:
         """Answers for the first of these rows, for as many as one distance is good for."""
-        if self._distance is None or self.learned >= self._good_until:
-            self._refresh()
-        distance = self._made()
+        distance = self._distance
+        if distance is None or self.learned >= self._good_until:
+            distance = self._refresh()
         scores = distance.score_many(X[: self._good_until - self.learned])
         return [Answer(score, distance) for score in scores.tolist()]
 
@@ -99,7 +99,7 @@ class Gaussian:
 
     def answers(self, X: Array) -> Array:
         """Scores rows by the distance as it is now, however old."""
-        return self._made().score_many(X)
+        return (self._distance or self._refresh()).score_many(X)
 
     def score_one(self, x: Array) -> float:
         """Scores one row."""
@@ -151,6 +151,11 @@ class Gaussian:
         # A state that is saved now knows no older distance, so no observed row is scored by one.
         self._good_until = self.learned
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it count so much less, from the next one on."""
+        self._sums.load(self.evidence)
+        self.forgetting = self._sums.forgetting = forgetting
+
     def adopt(self, X: Array) -> None:
         """Learns rows that were strange and are a new normal: like any others."""
         self.learn_all(X)
@@ -187,10 +192,8 @@ class Gaussian:
     def evidence(self) -> Moments:
         """What was learned and merged here, as a value; without what was received."""
         if self._sums.waiting:
-            # The rows that waited are part of the sums now, so the next distance is of them as
-            # well: whether somebody asked is all that a score may depend on, not when a state was
-            # saved.
-            self._distance = None
+            # Now part of the sums, and so of the distance: saving must not change a score.
+            self._refresh()
         return self._sums.evidence
 
     @property
@@ -269,9 +272,6 @@ class Gaussian:
         allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
         self._good_until = self.learned + allowed
         return distance
-
-    def _made(self) -> Distance:
-        return self._refresh() if self._distance is None else self._distance
 
     # On disk
 

@@ -32,7 +32,7 @@ class Increments:
     are together.
 
     There are never more than ``MOST``, nor more bytes than ``MOST_BYTES``: older ones are folded
-    together, the coarser the older. With ``seconds`` 0 nothing is cut by the clock.
+    together, the coarser the older. With ``seconds`` 0 no times are kept, so nothing can go.
     """
 
     def __init__(self, model: Model, seconds: float = HOUR) -> None:
@@ -98,7 +98,18 @@ class Increments:
         self._cut_parts = {part.number: part.learned for part in parts}
         self._open(Times())
 
+    def join(self) -> None:
+        """Puts all up to now into one increment: rows that come will make it fade in another way.
+
+        No span within it can be taken out any more.
+        """
+        self._begin_again()
+        self._open(self._noted._replace(ordered=False))
+        self.cut()
+
     def _turn(self, since: float, time: float, times: Times) -> None:
+        if not self.seconds:
+            return
         place = self._place(since, time)
         if place != self._opened:
             self.cut()
@@ -114,7 +125,7 @@ class Increments:
 
     def _place(self, since: float, time: float) -> tuple[float, float] | None:
         """Where a period belongs: to the hours of its oldest and of its newest row."""
-        if not self.seconds or not math.isfinite(since + time):
+        if not math.isfinite(since + time):
             return None
         return since // self.seconds, time // self.seconds
 
@@ -182,7 +193,7 @@ class Increments:
             len(self.kept) > MOST or sum(len(one.pieces) for one in self.kept) > most
         ):
             now = float(np.fmax.reduce([one.times.last for one in self.kept]))
-            costs = [_cost(*pair, now + (self.seconds or HOUR)) for pair in pairwise(self.kept)]
+            costs = [_cost(*pair, now + self.seconds) for pair in pairwise(self.kept)]
             place = costs.index(min(costs))
             one, later = self.kept[place : place + 2]
             self.kept[place : place + 2] = [one.then(later, self._model.forgetting)]

@@ -17,19 +17,21 @@ from elmgrove.algebra import (
     Scaling,
     Spectrum,
     default_score,
+    features_of,
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
+from elmgrove.detector.frames import Frame
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
+from elmgrove.detector.last_rows import marks_of
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Quarantine
-from elmgrove.detector.recent import Mark
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
 from elmgrove.detector.verdict import Cause, explained
@@ -117,6 +119,7 @@ class Learner:
         window: int | str = "auto",
         score: str | None = None,
         spectrum: Spectrum | None = None,
+        categories: Sequence[str] = (),
         scaling: str = "standard",
         units: int | None = None,
         seed: int = 0,
@@ -124,20 +127,29 @@ class Learner:
     ) -> Self:
         """Makes a detector for rows like these: columns, scaling, units and window fit them.
 
-        It has learned nothing yet. Rows may be a table with names (pandas). ``settings`` are the
-        constructor's. ``window="auto"`` takes ten rows for one input where the rows are a time
-        series (``choose_window`` says why).
+        It has learned nothing yet. Rows may be a table with names (pandas, Polars), whose columns
+        are then found by name, in whatever order, and whose dates are times; ``categories`` are
+        those of its columns that hold words. ``settings`` are the constructor's.
+        ``window="auto"`` takes ten rows for one input where the rows are a time series
+        (``choose_window`` says why).
         """
-        labels = [name for name in getattr(rows, "columns", ()) if isinstance(name, str)]
+        frame = Frame.of(rows)
+        if frame is None and categories:
+            raise BadInput("categories are columns of a table with names")
+        names, words = None, dict[str, tuple[str, ...]]()
+        if frame is not None:
+            words = frame.words(categories)
+            names = features_of(frame.sensors(), words)
+            rows = frame.rows(names, words)
         X = np.asarray(rows)
         if X.ndim != 2 or not len(X):
             raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
-        X, _ = Rows(X.shape[1], np.float64).many(rows)
-        names = tuple(labels) if len(labels) == X.shape[1] else None
+        X, _ = Rows(X.shape[1], np.float64, names).many(rows)
         size = choose_window(X, spectrum).window if window == "auto" else window
         basis = Basis.fitted(
             X,
             names,
+            categories=words,
             scaling=scaling,
             units=units,
             window=require_whole("window", size, 1),
@@ -256,9 +268,8 @@ class Learner:
                 block = inputs[: min(self.model.rows_alike(), end - done)]
                 scores = self.model.answers(block)
                 self.model.learn_all(block)
-                marks = self._marks(periods[done : done + len(block)])
-                self.gate.learned(block, scores, marks)
-                done, inputs = done + len(block), inputs[len(block) :]
+                begun, done, inputs = done, done + len(block), inputs[len(block) :]
+                self.gate.learned(block, scores, marks_of(periods[begun:done], self.learned))
         self.gate.expire()
 
     def interrupt(self) -> None:
@@ -266,12 +277,6 @@ class Learner:
         self.preparation.restart()
 
     # Steps
-
-    def _marks(self, periods: Array) -> list[Mark]:
-        """The marks of the inputs that were learned last."""
-        until = self.model.learned
-        numbers = range(until - len(periods) + 1, until + 1)
-        return list(zip(*periods.T.tolist(), numbers, strict=True))
 
     def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
         size, scores = self.basis.window, np.empty(len(raw))

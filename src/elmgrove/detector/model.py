@@ -70,6 +70,10 @@ class SingleModel(Protocol):
         """Learns rows in their order."""
         ...
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it count so much less, from the next one on."""
+        ...
+
     def answers(self, X: Array) -> Array:
         """Scores rows that are about to be learned, by a model that may be older."""
         ...
@@ -166,6 +170,10 @@ class Model(Protocol):
 
     def learn_all(self, X: Array) -> None:
         """Learns rows in their order."""
+        ...
+
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it count so much less, from the next one on."""
         ...
 
     def adopt(self, X: Array) -> None:

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from elmgrove.detector.alarm import When
-from elmgrove.detector.progress import CHANGING
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput, require_whole
 
 #: Causes of an event that its text names.
 TOLD = 3
-#: What is told of an event, besides that with it what is normal is ``changing``.
+#: What is told of an event.
 OPENED, ENDED = "opened", "ended"
 
 
@@ -78,7 +77,7 @@ class Event:
 
 
 class News(NamedTuple):
-    """What is new: an event ``opened`` or ``ended``, or with it what is normal is ``changing``."""
+    """What is new: an event ``opened`` or ``ended``."""
 
     kind: str
     event: Event
@@ -87,9 +86,6 @@ class News(NamedTuple):
         event = self.event
         if self.kind == OPENED:
             return f"event {event.number} opened at {event.span}: {event.facts}"
-        if self.kind == CHANGING:
-            asked = "a new normal or a fault? accept or reject"
-            return f"event {event.number} lasts, since {event.span}: {event.facts}; {asked}"
         return f"event {event.number} ended: {event.span}, {event.facts}"
 
 

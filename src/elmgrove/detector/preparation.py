@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Frames, Rows
+from elmgrove.detector.frames import row_by_name, rows_by_name, times_of
 from elmgrove.detector.windows import Period, Window
 from elmgrove.errors import BadInput
 
@@ -43,14 +44,17 @@ class Preparation:
     def one(self, row: Any) -> Array:
         """Prepares one row; of samples, one whole frame."""
         if self.basis.spectrum is not None:
-            frame: Array = self.basis.spectrum(self._raw.many(row)[0])
+            samples = rows_by_name(self.basis, row)
+            frame: Array = self.basis.spectrum(self._raw.many(samples)[0])
             return self._rows.one(frame if self._scaling is None else self._scaling(frame))[0]
+        row = row_by_name(self.basis, row)
         if self._scaling is not None:
             row = self._scaling(self._raw.one(row)[0])
         return self._rows.one(row)[0]
 
     def many(self, rows: Any) -> Array:
         """Prepares rows of a stretch by itself; of samples, the frames there are in it."""
+        rows = rows_by_name(self.basis, rows)
         if self.basis.spectrum is not None:
             return self._featured(Frames(self.basis.spectrum, self._raw).add(rows))
         if self._scaling is not None:
@@ -59,15 +63,18 @@ class Preparation:
 
     def unscaled(self, rows: Any) -> Array:
         """Checks rows, and leaves them as they are."""
-        return self._raw.many(rows)[0]
+        return self._raw.many(rows_by_name(self.basis, rows))[0]
 
     # Of rows that follow the last ones
 
     def next_many(self, rows: Any, times: Any = None) -> tuple[Array, Array]:
         """Prepares rows that follow the last ones, and gives the time of each.
 
-        Of samples, the frames that they complete; a frame's time is that of its last sample.
+        Of samples, the frames that they complete; a frame's time is that of its last sample. A
+        table with dates tells the times itself.
         """
+        times = times_of(rows, self.basis.features) if times is None else times
+        rows = rows_by_name(self.basis, rows)
         if self.frames is None or self.basis.spectrum is None:
             X = self.many(rows)
             return X, _times(times, len(X))

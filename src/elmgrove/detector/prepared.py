@@ -20,19 +20,22 @@ class Prepared:
 
     def __init__(self, detector: Learner, rows: Any, gaps: Iterable[int] = ()) -> None:
         self.basis = basis = detector.basis
+        first, step = (
+            basis.span(0, 1).stop - 1,
+            1 if basis.spectrum is None else basis.spectrum.step,
+        )
         prepared, scores, last = [], [], []
         for start, end in pairwise(sorted({0, *gaps, len(rows)})):
             prepared.append(detector.preparation.many(rows[start:end]))
             scores.append(detector.score_many(rows[start:end]))
-            count = basis.frames_in(end - start)
-            last += [start + basis.span(at, at + 1).stop - 1 for at in range(count)]
+            last.append(np.arange(start + first, end, step))
         lengths = [len(one) for one in scores]
         starts = np.cumsum([0, *lengths])[:-1]
         #: The rows, or the features of frames, and their scores.
         self.rows: Array = np.concatenate([np.empty((0, basis.layer.inputs)), *prepared])
         self.scores: Array = np.concatenate([np.empty(0), *scores])
         #: Where each stands in the file: the last of its samples, if it is a frame.
-        self.last: Array = np.array(last, int)
+        self.last: Array = np.concatenate([np.empty(0, int), *last])
         #: The places that do not follow the one before.
         self.gaps: list[int] = sorted({*starts.tolist()} - {0, len(self.rows)})
         self.whole: Array = np.arange(len(self.rows)) - np.repeat(starts, lengths) >= (

@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
+from elmgrove.detector.last_rows import UNKNOWN, LastRows, Mark
 from elmgrove.errors import BadInput, require_whole
 
 # The latest scores, of which most being strange is no chance.
 _LATEST = 32
 # Rows between two looks at what is too old.
 _EXPIRE_EVERY = 32
-#: Rows to keep at most, for scoring them again when the model changes.
-ROWS = 512
-#: The period of an input that was learned, and how many were when it had been.
-Mark = tuple[float, float, int]
-_UNKNOWN: Mark = (math.nan, math.nan, 0)
 
 
 class Recent:
@@ -53,9 +49,7 @@ class Recent:
         self.stride = 1
         #: The rows that came, accepted or not; those that were accepted; and those that strayed.
         self.clock = self.accepted = self.strayed = 0
-        self._rows: Array = np.empty((ROWS, width), dtype)
-        self._kept = 0
-        self._marks: deque[Mark] = deque(maxlen=ROWS)
+        self._last = LastRows(width, dtype)
         #: The scores in ascending order.
         self.ordered: list[float] = []
         # How high scores were before others changed the model, and how many times as high they
@@ -66,19 +60,16 @@ class Recent:
     def __len__(self) -> int:
         return len(self.ordered)
 
-    def accept(self, row: Array, score: float, mark: Mark = _UNKNOWN) -> None:
+    def accept(self, row: Array, score: float, mark: Mark = UNKNOWN) -> None:
         """Takes in a row that was learned."""
         self._settle()
-        self._rows[self._kept % ROWS] = row
-        self._kept += 1
-        self._marks.append(mark)
+        self._last.add(row, mark)
         self._note(score)
 
     def accept_many(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
         self._settle()
-        self._keep(rows)
-        self._marks.extend([_UNKNOWN] * len(rows) if marks is None else marks)
+        self._last.add_many(rows, marks)
         done = 0
         while done < len(scores):
             # Those before the next one of which the score is kept only count.
@@ -121,8 +112,12 @@ class Recent:
                 self._strays.popleft()
 
     def missing(self, scores: int) -> int:
-        """Counts the rows to accept until the younger half of all has so many scores."""
-        return max(2 * self.stride * scores - 1 - self.accepted, 0)
+        """Counts the rows to accept until the younger half of all has so many scores.
+
+        There are fewer than its rows suggest where some were taken out.
+        """
+        short = (scores - len(self.ordered)) * self.stride
+        return max(2 * self.stride * scores - 1 - self.accepted, short, 0)
 
     def suit(self, scores: int, capacity: int, apart: int) -> bool:
         """Keeps what a threshold needs that counts so many scores at least; says if it has them.
@@ -133,8 +128,6 @@ class Recent:
         self.refused_at, self.burst_at = max(self.refused_at, -apart), max(self.burst_at, -apart)
         if self.missing(scores) > max(2 * scores - 1, 0):
             self.begin()
-        while len(self._scores) > capacity:
-            self._expire()
         return not self.missing(scores)
 
     def settle_strays(self) -> None:
@@ -152,14 +145,12 @@ class Recent:
     @property
     def rows(self) -> Array:
         """The last accepted rows, oldest first."""
-        if self._kept < ROWS:
-            return self._rows[: self._kept]
-        return np.roll(self._rows, -(self._kept % ROWS), axis=0)
+        return self._last.rows
 
     @property
     def marks(self) -> Array:
         """The marks of the last accepted rows, in three columns."""
-        return np.array(self._marks).reshape(-1, 3)
+        return self._last.marks
 
     @property
     def strays(self) -> list[float]:
@@ -178,37 +169,36 @@ class Recent:
             self._level = None
         self.ordered = sorted(self._factor * score for _, score in self._scores)
 
-    def take_out(self, gone: Callable[[Array], Array], learned: int) -> None:
+    def take_out(
+        self, gone: Callable[[Array], Array], learned: int, since: int, factor: float
+    ) -> None:
         """Forgets the rows with numbers that are ``gone``, of as many as were ``learned``.
 
-        What is left is as if the rest had come without a gap.
+        Later scores came from a model that knew those rows, and become others by a factor.
         """
         self._settle()
-        left = ~gone(self.marks[:, 2])
-        rows, self._kept = self.rows[left], 0
-        self._keep(rows)
-        self._marks = deque(compress(self._marks, left), ROWS)
+        self._last.keep(~gone(self.marks[:, 2]))
         # What was accepted was learned, so the one number follows from the other.
         before = learned - self.accepted
-        counted = np.arange(1, self.accepted + 1) + before
-        scores, strays = (
-            [score for _, score in compress(kept, ~gone(_numbers(kept) + before))]
+        self._scores, self._strays = (
+            deque(
+                (when, factor * score if when + before > since else score)
+                for when, score in compress(kept, ~gone(_numbers(kept) + before))
+            )
             for kept in (self._scores, self._strays)
         )
-        span = len(scores) * self.stride
-        # As many as they can stand for: the younger half of all has this many scores.
-        self.accepted = max(min(int((~gone(counted)).sum()), 2 * span), span)
-        newest = self.accepted - self.accepted % self.stride
-        times = range(newest - span + self.stride, newest + 1, self.stride)
-        self._scores = deque(zip(times, scores, strict=True))
-        self._strays = deque((self.accepted, score) for score in strays)
-        self.ordered = sorted(scores)
+        self.ordered = sorted(score for _, score in self._scores)
+        if not self.ordered:
+            self.begin()
 
-    def score_again(self, scores: Array) -> None:
+    def score_again(self, scores: Array, learned: int) -> None:
         """Lets these be the scores of the last rows, and all there are."""
         self.begin()
-        for score in scores.tolist():
-            self._note(score)
+        numbers = self.marks[:, 2].astype(np.int64)
+        before = int(numbers[0]) - 1 if numbers.all() else learned - len(numbers)
+        self.accepted = self.clock = learned - before
+        self._scores = deque(zip((numbers - before).tolist(), scores.tolist(), strict=True))
+        self.ordered = sorted(scores.tolist())
 
     def _settle(self) -> None:
         """Makes the scores what they have become: rows that come now are scored like that."""
@@ -216,12 +206,6 @@ class Recent:
             self._scores = deque((when, self._factor * score) for when, score in self._scores)
             self._strays = deque((when, self._factor * score) for when, score in self._strays)
             self._level, self._factor = None, 1.0
-
-    def _keep(self, rows: Array) -> None:
-        last = rows[-ROWS:]
-        places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
-        self._rows[places] = last
-        self._kept += len(rows)
 
     def _note(self, score: float) -> None:
         self.clock += 1
@@ -236,7 +220,7 @@ class Recent:
         """Drops what is too old, and every second score when there are too many."""
         oldest = self.accepted // 2
         while self._scores[0][0] <= oldest:
-            self._drop(self._scores.popleft()[1])
+            del self.ordered[bisect_left(self.ordered, self._scores.popleft()[1])]
         while self._strays and self._strays[0][0] <= oldest:
             self._strays.popleft()
         if len(self._scores) > self.capacity:
@@ -246,9 +230,6 @@ class Recent:
             # Strays count beside scores: as many of them as of those.
             self._strays = deque(list(self._strays)[1::2])
             self.ordered = sorted(score for _, score in kept)
-
-    def _drop(self, score: float) -> None:
-        del self.ordered[bisect_left(self.ordered, score)]
 
     def _reach(self, limit: float) -> float:
         """How far above a limit a row is still refused by a little: as the median lies below."""
@@ -266,10 +247,8 @@ class Recent:
     @property
     def arrays(self) -> dict[str, Array]:
         """All scores and rows as arrays, to be saved."""
-        marks = {} if np.isnan(self.marks[:, 1]).all() else {"recent_marks": self.marks}
         return {
-            "recent": self.rows,
-            **marks,
+            **self._last.arrays,
             "scores": np.array([score for _, score in self._scores]),
             "score_times": _numbers(self._scores),
             "strays": np.array([score for _, score in self._strays]),
@@ -285,16 +264,7 @@ class Recent:
         self.stride = require_whole("stride", known["stride"], 1)
         self.refused_at = require_whole("refused_at", known["refused_at"], -self._apart)
         self.burst_at = require_whole("burst_at", known["burst_at"], -self._apart)
-        rows = arrays["recent"]
-        if len(rows) > ROWS:
-            raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
-        self._rows[: len(rows)], self._kept = rows, len(rows)
-        marks = arrays.get("recent_marks")
-        if marks is not None and marks.shape != (len(rows), 3):
-            raise BadInput("not one mark for each recent row")
-        told = [] if marks is None else marks.tolist()
-        self._marks.extend((since, time, int(number)) for since, time, number in told)
-        self._marks.extend([_UNKNOWN] * (len(rows) - len(self._marks)))
+        self._last.restore(arrays)
         self._scores = _paired(arrays["score_times"], arrays["scores"])
         self._strays = _paired(arrays["stray_times"], arrays["strays"])
         self._level, self._factor = known["level"], float(known["factor"])

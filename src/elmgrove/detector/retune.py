@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from elmgrove.algebra import require_forgetting
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.mixture import Mixture
@@ -18,6 +19,7 @@ _WAYS = ("rate", "threshold", "sigma")
 TUNABLE = (
     *_WAYS,
     "confidence",
+    "forgetting",
     "alarm_k",
     "alarm_n",
     "alarm_cooldown",
@@ -32,7 +34,8 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     ``changes`` are those named in ``TUNABLE``. None leaves a thing as it is; what can't be done is
     refused before anything changes. ``rate`` and ``confidence`` state a false-alarm rate;
     ``threshold`` (a fixed value) and ``sigma`` (mean plus so many deviations) take its place. A
-    ``promote_after`` or ``retire_after`` of 0 means never.
+    ``promote_after`` or ``retire_after`` of 0 means never. With another ``forgetting`` no time span
+    of what was learned before can be taken out any more.
 
     A detector that watches goes on watching: the scores that it keeps give the new threshold at
     once, and counting begins again. For a lower rate they may be too few. Then it is ``learning``
@@ -65,6 +68,9 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
         elif given["retire_after"]:
             raise BadInput("retire_after: this detector tells no patterns apart")
 
+    forgetting = float(given.get("forgetting", detector.model.forgetting))
+    require_forgetting(forgetting)
+
     if policy != detector.gate.policy:
         detector.gate.set_policy(policy)
     detector.events.rule = alarm
@@ -72,6 +78,9 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     if isinstance(detector.model, Mixture) and rule is not None:
         detector.patterns = rule
         detector.model.set_rule(rule)
+    if forgetting != detector.model.forgetting:
+        detector.increments.join()
+        detector.model.forget_by(forgetting)
     after, outcome = _settings(detector), _outcome(detector)
     said = [
         f"{name}: {_text(value)}, before {_text(before[name])}"
@@ -120,6 +129,7 @@ def _settings(detector: Detector) -> dict[str, float | None]:
         "confidence": None if policy.rate is None else policy.confidence,
         "threshold": policy.value if isinstance(policy, FixedThreshold) else None,
         "sigma": policy.k if isinstance(policy, MeanSigma) else None,
+        "forgetting": detector.model.forgetting,
         "alarm_k": rule.k,
         "alarm_n": rule.n,
         "alarm_cooldown": rule.cooldown,

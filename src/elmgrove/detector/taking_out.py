@@ -90,22 +90,27 @@ def _go_on_with(detector: Detector, left: list[Increment], out: Sequence[Increme
     except Exception:
         increments.kept = kept
         raise
-    gone = _numbers(out)
-    rows = recent.rows[~gone(recent.marks[:, 2])]
-    before = detector.level(rows)
+    gone, since = _numbers(out), min(one.after for one in out)
+    learned_at = recent.marks[:, 2]
+    later = recent.rows[~gone(learned_at) & (learned_at > since)]
+    before = detector.level(later)
     for part in rest:
         model.reduce_to(part)
-    recent.take_out(gone, detector.learned)
+    after = detector.level(later)
+    recent.take_out(gone, detector.learned, since, after / before if before and after else 1.0)
+    detector.gate.expire()
     if isinstance(model, Mixture) and model.rows_undecided:
         model.patterns.first_rows = list(recent.rows)
-    detector.gate.follow(before, detector.level(rows))
-    if len(recent) < detector.gate.policy.minimum:
-        recent.score_again(model.left_out(recent.rows))
+    if recent.missing(detector.gate.policy.minimum) and len(recent.rows):
+        recent.score_again(model.left_out(recent.rows), detector.learned)
 
 
 def _rest(detector: Detector, whole: Part) -> Part:
     rest = detector.increments.rest(whole)
-    # Where rows are forgotten, those before are worth more without the ones that are gone.
+    if rest.evidence.admissible():
+        return rest
+    # Increments are differences, and carry the rounding of the whole. Where rows are forgotten,
+    # those before are worth more without the ones that are gone.
     size = whole.evidence + rest.evidence
     return replace(rest, evidence=rest.evidence.left_of(size))
 

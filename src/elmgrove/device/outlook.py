@@ -57,7 +57,7 @@ class Outlook:
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             if state == LEARNING:
-                log.warning("no alarms for now: far more was strange than stated, so early on")
+                log.warning("no alarms for now: learning again, since far too much was strange")
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:

@@ -2,7 +2,7 @@
 
 import logging
 
-from elmgrove.detector import SPIKE, Drift, DriftWatch, Feedback, Span, accept, fade
+from elmgrove.detector import SPIKE, Drift, DriftWatch, Span, accept, fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -13,9 +13,10 @@ log = logging.getLogger("elmgrove.device")
 ADAPTING = "adapting"
 # Rows of a new normal that are waited for, at least, and so many times the inputs of the model.
 _ENOUGH, _TIMES = 64, 2
-# Rows after which what was learned counts half, at least; where it counts less than this share of
-# them it is forgotten.
-_HALF_AFTER, _FORGOTTEN = 64, 0.05
+# While it adapts, what was learned counts a quarter after so many rows, at least, and as many as
+# there are inputs; it is forgotten where it counts less than such a share of them: a few rows that
+# are far away would still make room for faults.
+_STEP, _AFTER, _FORGOTTEN = 0.25, 64, 1e-4
 
 
 class Reaction:
@@ -23,7 +24,7 @@ class Reaction:
 
     ``tell`` does nothing: a person is asked. ``relearn`` takes out all that was learned before, and
     begins with the rows since the change. ``pattern`` makes them one more pattern. ``adapt`` learns
-    them, and halves what was learned before again and again, until next to nothing of it is left;
+    them, and fades what was learned before again and again, until next to nothing of it is left;
     meanwhile it is learning, and raises no alarms. None of them can tell a new normal from a fault
     that stays, so none is the default.
     """
@@ -43,7 +44,7 @@ class Reaction:
             )
         inputs = member.detector.basis.inputs
         self._enough = min(max(_ENOUGH, _TIMES * inputs), member.detector.quarantine.capacity)
-        self._half_after = max(_HALF_AFTER, inputs // 2)
+        self._after = max(_AFTER, inputs)
         report = None if member.detector.drift is None else member.detector.drift.report
         self._since = None if report is None else report.since
 
@@ -74,23 +75,25 @@ class Reaction:
         if self._on_change == ADAPT:
             self._member.notes[ADAPTING] = {"left": known, "rows": 0}
             self._forget()
-        log.warning("on_change = %s: %s", self._on_change, self._said(told))
-
-    def _said(self, told: Feedback) -> str:
-        more = " What was learned before is forgotten step by step." * (self._on_change == ADAPT)
-        return f"{told}{more}"
+            log.warning(
+                "on_change = adapt: %d rows were learned as a new normal, and all before are "
+                "forgotten step by step",
+                told.rows,
+            )
+        else:
+            log.warning("on_change = %s: %s", self._on_change, told)
 
     def _adapt(self) -> None:
         noted = self._member.notes[ADAPTING]
         noted["rows"] += 1
-        if noted["rows"] >= self._half_after:
+        if noted["rows"] >= self._after:
             self._forget()
 
     def _forget(self) -> None:
-        """Halves what was learned; once little is left of what was learned before, no more."""
+        """Fades what was learned; once little is left of what was learned before, no more."""
         noted = self._member.notes[ADAPTING]
-        fade(self._member.detector, 0.5)
-        noted["left"], noted["rows"] = noted["left"] / 2.0, 0
-        if noted["left"] < _FORGOTTEN * self._half_after:
+        fade(self._member.detector, _STEP)
+        noted["left"], noted["rows"] = _STEP * noted["left"], 0
+        if noted["left"] < _FORGOTTEN * self._after:
             del self._member.notes[ADAPTING]
             log.info("what was learned before the change is forgotten")

@@ -146,6 +146,8 @@ def _detector_settings(settings: Settings) -> dict[str, Any]:
         "threshold": FalseAlarmRate(settings.rate, settings.confidence),
         "forgetting": settings.forgetting,
         "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
+        # 0 is how a setting says never.
+        "promote_after": settings.promote_after or None,
     }
 
 
@@ -160,7 +162,6 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
         "score": (basis.score, settings.score),
         "seed": (basis.layer.seed, settings.seed),
         "patterns": ("1" if rule is None else str(rule.patterns), settings.patterns),
-        "forgetting": (detector.model.forgetting, settings.forgetting),
     }
     for name, (had, wanted) in made.items():
         if name not in settings.given or getattr(settings, name) == _AS_IT_IS.get(name):

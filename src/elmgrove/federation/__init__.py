@@ -46,7 +46,7 @@ from elmgrove.federation.groups import (
     returned,
 )
 from elmgrove.federation.judgement import Judgement, judge
-from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
+from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import StandingOthers
@@ -137,6 +137,7 @@ __all__ = [
     "require_policy",
     "returned",
     "rule_of",
+    "shrinks",
     "unbundle",
     "within",
     "worth_telling",

@@ -31,7 +31,10 @@ class Giver:
     """A device as others know it: its name, what it gave away, and what it may give away now.
 
     ``offer`` keeps the upload guard: what is given away covers enough new rows that they can't be
-    computed from the difference.
+    computed from the difference. That holds for what was taken out again, too: it leaves with the
+    next upload, which has as many rows as any other that no upload had before. Counted like new
+    ones, rows that were taken out would guard nothing: of a hundred that came and ninety-nine that
+    went, two uploads show the one.
     """
 
     def __init__(self, name: str, detector: Detector, policy: str) -> None:
@@ -68,9 +71,12 @@ class Giver:
         None if nothing was ever given away and the guard does not let it. Save the member
         before sending what this returns: a device that forgot what it sent can't keep the guard.
         """
-        parts = self._offerable(guarded)
-        if parts and (self.published is None or parts != self.published.parts):
+        parts, before = self._offerable(guarded), self.published
+        if parts and (before is None or parts != before.parts):
             self.published = self._now(parts)
+            if before is not None and self.published.learned <= before.learned:
+                # Rows were taken out and none came: newer all the same.
+                self.lead += before.learned + 1 - self.published.learned
         return self.shared
 
     def rows_missing(self, *, guarded: bool = True) -> int:
@@ -78,7 +84,7 @@ class Giver:
         if not guarded:
             return 0
         first = self.detector.rows_undecided
-        new = [part for part in self.detector.parts if part.learned != self._given(part)]
+        new = [part for part in self.detector.parts if part != self._before(part)]
         if not new and self.published is not None:
             return 0
         least = least_new_rows(self.detector.basis)
@@ -87,9 +93,10 @@ class Giver:
     def _offerable(self, guarded: bool) -> tuple[Part, ...]:
         """Chooses of each pattern what the guard lets out: as it is, or as it was last given away.
 
-        Under its number a pattern only ever grows, and no two share a row: so each difference of
-        two uploads, in whatever way they are combined, is over enough rows. Not before it is
-        decided how many patterns there are: then other ones are made, of the same rows.
+        Each upload of a pattern has enough rows that none before it had, and no two patterns share
+        a row: so each difference of uploads, in whatever way they are combined, is over at least
+        those of the newest among them. Not before it is decided how many patterns there are: then
+        other ones are made, of the same rows.
         """
         now = self.detector.parts
         if not guarded:
@@ -107,9 +114,10 @@ class Giver:
         return 0 if before is None else before.learned
 
     def _missing(self, part: Part) -> int:
-        new = part.learned - self._given(part)
-        known = self._before(part) is not None and new == 0
-        return 0 if known else max(least_new_rows(self.detector.basis) - new, 0)
+        if part == self._before(part):
+            return 0
+        new = self.detector.increments.rows_after(part, self._given(part))
+        return max(least_new_rows(self.detector.basis) - new, 0)
 
     def depart(self) -> Departure:
         """Makes the word that this device leaves; what it offers afterwards joins it again."""

@@ -47,9 +47,9 @@ def follows(held: Version | None, new: Version) -> bool:
         raise Outdated(
             f"a newer entry of this device is held (epoch {held.epoch}, this one has {new.epoch})",
             held.epoch,
-            _shrinks(held, new),
+            shrinks(held, new),
         )
-    if _shrinks(held, new):
+    if shrinks(held, new):
         raise Outdated(
             f"covers {new.count:g} rows, fewer than the {held.count:g} held of this device, "
             "which did not leave: is its name used twice, or was its state restored?",
@@ -59,7 +59,8 @@ def follows(held: Version | None, new: Version) -> bool:
     return True
 
 
-def _shrinks(held: Version, new: Version) -> bool:
+def shrinks(held: Version, new: Version) -> bool:
+    """Says whether an entry stands for fewer rows than the one that is held."""
     if held.count is None or new.count is None:
         return False
     # Where old rows are forgotten, the count ends up at a constant, but for rounding.

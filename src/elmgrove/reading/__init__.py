@@ -2,7 +2,7 @@
 
 from elmgrove.reading.arrays import opened_table
 from elmgrove.reading.blocks import Blocks
-from elmgrove.reading.columns import Categories, Header, Record
+from elmgrove.reading.columns import Header, Record
 from elmgrove.reading.doubts import doubts_about
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
@@ -23,7 +23,6 @@ __all__ = [
     "REFUSE",
     "STANDARD_INPUT",
     "Blocks",
-    "Categories",
     "Clock",
     "Gaps",
     "Header",

@@ -1,17 +1,16 @@
 """Which columns of a file are wanted, and what a record becomes: values, a time, a label."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from elmgrove.algebra import Categories, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import boolean, is_missing, label_of, number, refusal
 from elmgrove.reading.doubts import is_index, is_time
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.times import Clock
 
-#: The words of columns that are no numbers, by column.
-Categories = Mapping[str, Sequence[str]]
 _NO_NAMES = "{}: columns can't be told by name without a line of names; say their numbers"
 
 
@@ -89,7 +88,7 @@ class Columns:
         self.categories = {name: words[name] for name in called if name in words}
         self._words = [words.get(name) for name in called]
         self._called = called
-        self.names = self._names() if header.named else None
+        self.names = features_of(called, self.categories) if header.named else None
         #: How many values a row has.
         self.count = sum(1 if some is None else len(some) for some in self._words)
         self._booleans = [self._is_boolean(place) for place in self.places]
@@ -128,9 +127,7 @@ class Columns:
         aside = {i for i, name in enumerate(header.cells) if name in layout.drop}
         if wanted is not None and header.named:
             if learned := sorted({*wanted} & {*layout.drop}):
-                raise BadInput(
-                    f"{header.name}: column {learned[0]!r} was learned; it can't be left out"
-                )
+                raise BadInput(f"{header.name}: {learned[0]!r} was learned and can't be left out")
             return header.places(wanted)
         if layout.columns:
             return [i for i in header.places(layout.columns) if i not in aside]
@@ -152,13 +149,6 @@ class Columns:
         missing = sorted({*words, *self._layout.categories} - set(called))
         if missing:
             raise BadInput(f"{self._header.name}: no column {missing[0]!r} to take categories from")
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(
-            feature
-            for name, words in zip(self._called, self._words, strict=True)
-            for feature in ([name] if words is None else [f"{name}={word}" for word in words])
-        )
 
     def _is_boolean(self, place: int) -> bool:
         cells = self._header.column(place)
@@ -272,16 +262,3 @@ class Held:
         self.count += len(missing)
         self._last = values
         return None
-
-
-def word_of(cell: Any) -> str:
-    """Gives a cell as a word; whole numbers without a point, whatever file they are in."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell).strip()
-
-
-def columns_of(features: Sequence[str], words: Categories) -> list[str]:
-    """Names the columns that features come from: their own, or that of their words."""
-    source = {f"{name}={word}": name for name, some in words.items() for word in some}
-    return list(dict.fromkeys(source.get(feature, feature) for feature in features))

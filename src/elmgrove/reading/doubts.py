@@ -31,7 +31,9 @@ def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
     """Says which columns of the first rows may be no sensors, and what to do."""
     if len(rows) < _LEAST:
         return []
-    steps = np.diff(rows, axis=0)
+    # What overflows neither counts nor grows by steps that anybody looks at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.diff(rows, axis=0)
     counting = (steps[0] != 0.0) & np.all(steps == steps[0], axis=0) & (steps[0] % 1.0 == 0.0)
     growing: NDArray[np.bool_] = np.all(steps > 0.0, axis=0)
     found = []

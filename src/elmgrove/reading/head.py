@@ -73,7 +73,8 @@ def delimiter_of(line: str, decimal: str) -> str:
             return one
     if decimal == "," and (others or "," not in line):
         return max(others, key=line.count, default=";")
-    return max(_DELIMITERS, key=line.count)
+    # A comma may also stand inside a name.
+    return max(reversed(_DELIMITERS), key=line.count)
 
 
 def split(line: str, delimiter: str) -> list[str]:
@@ -96,10 +97,10 @@ def _is_named(
     if not is_counted(numbers) or (len(numbers) == len(cells) and not after):
         return False, None
     # A row of 1, 2, 3, 4 is rare, and where no other row is whole it can be none.
-    broken = any(not _whole(cell) for row in after for cell in row)
+    broken = any(is_number(cell) and not _whole(cell) for row in after for cell in row)
     texts = [cell for cell in cells if cell not in numbers]
-    if broken or (texts and not are_dates(texts)):
-        return True, None
+    if texts or broken:
+        return not are_dates(texts), None
     return False, (
         f"the first line ({', '.join(cells[:6])}{', …' * (len(cells) > 6)}) was read as a row; if "
         "it holds the numbers of columns, give them names or delete it"

@@ -5,15 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from elmgrove.algebra import Categories, columns_of
 from elmgrove.errors import BadInput
-from elmgrove.reading.columns import (
-    Categories,
-    Columns,
-    Header,
-    Held,
-    Record,
-    columns_of,
-)
+from elmgrove.reading.columns import Columns, Header, Held, Record
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
 from elmgrove.reading.layout import HOLD, Layout
@@ -30,8 +24,8 @@ class LineReader:
     One line is one record: a quoted cell with a line break in it is refused. The first line of
     each file may hold names. Where it does not, as in a log that was cut while its writer went on,
     the columns are those of the file before. The first row decides what else there is to find out
-    (which column is the time), so ``names`` and ``width`` are known from then on. ``notes`` grow by
-    what is worth telling once.
+    (which column is the time), so ``names`` and ``width`` are known from then on. ``findings`` grow
+    by what it was, and ``notes`` by what is odd and worth telling once.
     """
 
     def __init__(
@@ -55,6 +49,7 @@ class LineReader:
         self._json = False
         self._good = False
         self._told: set[str] = set()
+        self.findings: list[str] = []
         self.notes: list[str] = []
         if bookmark is not None:
             self._restore(bookmark)
@@ -208,8 +203,8 @@ class LineReader:
         self._hold(columns)
         self._categories = self._categories or columns.categories
         self._pin(columns.names)
-        for note in columns.notes:
-            self._note_once(note)
+        self.findings += [note for note in columns.notes if note not in self._told]
+        self._told |= {*columns.notes}
         before, self._width = self._width, columns.count
         if before not in (None, columns.count):
             raise WrongColumns(

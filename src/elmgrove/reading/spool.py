@@ -1,6 +1,7 @@
 """Rows of a large file: in memory up to a size, beyond it in a file without a name."""
 
 import tempfile
+import weakref
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
@@ -27,6 +28,7 @@ class SpooledRows:
 
     def __init__(self, file: BinaryIO, shape: tuple[int, int]) -> None:
         self._file = file
+        weakref.finalize(self, file.close)
         self.shape = shape
         self.dtype = np.dtype(np.float64)
         self.ndim = 2

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from elmgrove.algebra import Categories
 from elmgrove.errors import BadInput
 from elmgrove.reading.blocks import Block, Blocks, blocks_in
-from elmgrove.reading.columns import Categories, Columns, StillMissing
+from elmgrove.reading.columns import Columns, StillMissing
 from elmgrove.reading.doubts import doubts_about
 from elmgrove.reading.formats import opened
 from elmgrove.reading.gaps import gaps_in

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from io import BytesIO
 
+from elmgrove.algebra import word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.blocks import Blocks, blocks_in
 from elmgrove.reading.cells import is_missing
-from elmgrove.reading.columns import word_of
 from elmgrove.reading.formats import JSON_LINES, Opened, format_of
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.text import json_object

@@ -104,5 +104,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         return self
 
     def _decide(self, rows: Vector) -> Self:
-        self.offset_ = float(np.quantile(self.score_samples(rows), self.contamination))
+        # Not by ``score_samples``, to which these rows have lost the names that they came with.
+        scores = -self.detector_.score_many(rows)
+        self.offset_ = float(np.quantile(scores, self.contamination))
         return self

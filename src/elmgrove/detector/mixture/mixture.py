@@ -125,6 +125,11 @@ class Mixture:
                 self._learn_block(block)
             start += len(block)
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it in its pattern count so much less, from now on."""
+        self.patterns.forget_by(forgetting)
+        self.forgetting = forgetting
+
     def adopt(self, X: Array) -> None:
         """Makes rows that were strange and are a new normal a pattern, if there can be one more.
 

@@ -54,6 +54,12 @@ class OwnPatterns:
         for pattern in [*self.used, *self.retired]:
             pattern.model.borrow(loan)
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it in its pattern count so much less, from now on."""
+        self._settings["forgetting"] = forgetting
+        for pattern in [*self.used, *self.retired]:
+            pattern.forget_by(forgetting)
+
     def foreign(self, evidence: Evidence) -> SingleModel:
         """Makes a model of what others know, which never learns."""
         model = single_model(self.basis, **self._settings)
@@ -125,9 +131,7 @@ class OwnPatterns:
     @property
     def rows_until_change(self) -> int:
         """How many rows there are until the patterns may become others."""
-        if self.first_rows is not None:
-            return self.rows_undecided
-        return TUNE_EVERY - self.rows_seen % TUNE_EVERY
+        return self.rows_undecided or TUNE_EVERY - self.rows_seen % TUNE_EVERY
 
     @property
     def rows_undecided(self) -> int:
@@ -170,6 +174,7 @@ class OwnPatterns:
     def found(self, X: Array) -> None:
         """Makes these rows a pattern of their own."""
         self._add(X)
+        self._leave_out_empty()
         self._measure()
 
     def separate(self, number: int) -> None:
@@ -195,9 +200,13 @@ class OwnPatterns:
         for pattern in [*self.used, *self.retired]:
             if any(part.number == rest.number for part in pattern.parts):
                 pattern.reduce_to(rest)
+        self._leave_out_empty()
+        self._measure()
+
+    def _leave_out_empty(self) -> None:
+        """Leaves out patterns that have no rows any more, as long as there is another one."""
         self.used = [p for p in self.used if p.evidence.count > 0.0] or self.used[:1]
         self.retired = [p for p in self.retired if p.evidence.count > 0.0]
-        self._measure()
 
     def _add(self, X: Array) -> None:
         pattern = self.blank(self.next_number)
@@ -210,8 +219,7 @@ class OwnPatterns:
     def _split(self, X: Array) -> None:
         """Algorithm 1: the first rows decide how many patterns there are."""
         self.first_rows = None
-        rule = self.rule
-        if rule.patterns == AUTO:
+        if (rule := self.rule).patterns == AUTO:
             labels = cluster(X, rule.most, rule.silhouette).labels
         else:
             labels = k_means(X, int(rule.patterns))
@@ -269,24 +277,20 @@ class OwnPatterns:
         self.next_number = require_whole("next", fields["next"], 1)
         self.rows_seen = require_whole("seen", fields["seen"], 0)
         self.first_rows = None if fields["begun"] else list(arrays["first"])
-        self.used, self.retired = (
-            [
-                self._restored(f"{name}.{index}", one, arrays)
-                for index, one in enumerate(fields[name])
-            ]
-            for name in ("own", "retired")
-        )
+        self.used = self._restored("own", fields, arrays)
+        self.retired = self._restored("retired", fields, arrays)
         self._centroids = None
         numbers = [part.number for part in self.parts]
         if not self.used or len(set(numbers)) < len(numbers) or max(numbers) >= self.next_number:
             raise BadInput("patterns have a number each, below the next one")
 
     def _restored(
-        self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> Pattern:
-        pattern = self.blank(fields["number"])
-        pattern.restore(prefix, fields, arrays)
-        return pattern
+        self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> list[Pattern]:
+        patterns = [self.blank(one["number"]) for one in fields[name]]
+        for index, pattern in enumerate(patterns):
+            pattern.restore(f"{name}.{index}", fields[name][index], arrays)
+        return patterns
 
 
 def _find(patterns: Sequence[Pattern], number: int) -> Pattern:

@@ -216,6 +216,11 @@ class Pattern:
         if forgetting < 1.0 and self.joined:
             self._update()
 
+    def forget_by(self, forgetting: float) -> None:
+        """Lets each row make those before it count so much less, from the next one on."""
+        self.age()
+        self.model.forget_by(forgetting)
+
     def _update(self) -> None:
         known = [*(joined.faded for joined in self.joined), *self._received]
         self.model.use_prior(Evidence.sum(known) if known else None)

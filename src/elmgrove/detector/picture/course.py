@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.alarm import Alarm, AlarmRule, Mark
+from elmgrove.detector.news import when_text
 from elmgrove.detector.picture.sensors import InputSensors, Sensors
 from elmgrove.detector.prepared import Prepared
 from elmgrove.errors import BadInput
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
 
 
+# Events of before that a picture tells.
+_TOLD = 4
 #: The axis of a course whose rows have times.
 TIME = "time (UTC)"
 
@@ -52,6 +55,8 @@ class Course:
     loss: bool = False
     #: The place from which on rows wait in quarantine; None where all rows came like this.
     waiting: int | None = None
+    #: Events of before, in words.
+    history: Sequence[str] = ()
     peaks: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,27 +142,33 @@ def course_of_state(detector: "Detector", name: str = "") -> Course:
             lambda places: np.asarray(inputs[places]),
         ),
         [len(recent)] if len(waiting) and len(recent) else [],
-        "" if limit < math.inf else _remark(detector),
+        "; ".join(filter(None, [_since(detector), "" if limit < math.inf else _remark(detector)])),
         basis.score == "loss",
         len(recent),
+        _history(detector),
     )
 
 
 def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
     """Finds the events that an alarm rule makes of rows, as ``Events`` does of a stream.
 
+    A stream's events last longer while what is normal is changing, which rows alone do not tell.
+
     >>> spells_of(np.array([0, 1, 0, 1, 1, 0, 0, 0, 1], bool), AlarmRule(k=2, n=3, cooldown=3))
     [Spell(first=1, told=3, last=4)]
     """
-    strange = np.flatnonzero(anomalous)
-    first, at = strange[: max(len(strange) - rule.k + 1, 0)], strange[rule.k - 1 :]
-    # Rows at which k of the last n were strange, with the first of those k.
-    enough = at - first < rule.n
-    first, at = first[enough], at[enough]
-    opens = np.diff(at, prepend=-math.inf) > rule.calm
-    ends = np.append(opens[1:], True)[: len(at)]
-    told, last = at[opens].tolist(), at[ends].tolist()
-    return [Spell(*one) for one in zip(first[opens].tolist(), told, last, strict=True)]
+    alarm, spells = Alarm(rule), list[Spell]()
+    running, before = False, 0
+    for row in np.flatnonzero(anomalous).tolist():
+        # Whether no row in between was calm enough to end the event.
+        running = running and row <= max(spells[-1].last + rule.calm, before + rule.n)
+        raised, before = alarm.raised(Mark(row, row)), row
+        if raised and running:
+            spells[-1] = spells[-1]._replace(last=row)
+        elif raised:
+            running = True
+            spells.append(Spell(alarm.first.row, row, row))
+    return spells
 
 
 def spells_told(events: Sequence[int | None], alarms: Sequence[bool]) -> list[Spell]:
@@ -183,6 +194,19 @@ def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
     if lines is not None:
         return "line", np.asarray(lines, np.float64)[last]
     return "row", last.astype(np.float64)
+
+
+def _since(detector: "Detector") -> str:
+    """Says when the rows came that wait in quarantine; nothing where no time was told."""
+    times = [one.time for one in detector.quarantine.waiting if one.time is not None]
+    return f"{when_text(min(times))} to {when_text(max(times))}" if times else ""
+
+
+def _history(detector: "Detector") -> list[str]:
+    """The last events that a detector remembers, newest last."""
+    running = detector.events.open
+    known = [*detector.events.closed, *([] if running is None else [running])]
+    return [str(event) for event in known[-_TOLD:]]
 
 
 def _remark(detector: "Detector") -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.picture.course import Course
+from elmgrove.detector.picture.course import Course, Spell
 from elmgrove.detector.picture.panel import (
     BLUE,
     GREY,
@@ -29,11 +29,11 @@ from elmgrove.errors import BadInput, require_extra
 BAND = 3.0
 _WIDTH, _SCORE_HEIGHT, _SENSOR_HEIGHT = 11.0, 3.1, 1.45
 # A course of more rows than this shows its sensors around one event.
-_WHOLE = 2000
+_WHOLE = 1500
 # Rows shown before and after an event: so many times its length, and at least and at most so many.
 _AROUND, _LEAST, _MOST = 1.5, 60, 1000
-# Events whose peaks say which sensors to show; events that are numbered.
-_ASKED, _NUMBERED = 12, 15
+# Events that say which sensors to show, and rows of each; events that are numbered.
+_ASKED, _ROWS_ASKED, _NUMBERED = 12, 6, 15
 # Scores that lie farther apart than this are drawn by their logarithm.
 _WIDE = 12.0
 # How far below the threshold the logarithm goes: what normal scores do there says little.
@@ -68,6 +68,9 @@ def draw(course: Course, *, event: int | None = None, most: int = 4, window: boo
     axes = figure.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
     figure.suptitle(plain(fill(title(course), 115)), x=0.01, ha="left", fontsize=11, weight="bold")
     draw_scores(axes[0], course)
+    if course.history:
+        said = plain("\n".join(course.history))
+        axes[0].set_title(said, loc="left", fontsize=8, color=GREY, pad=18)
     whole = shown.end - shown.first == len(course.scores)
     if not whole and names:
         _frame(axes[0], course, shown)
@@ -144,7 +147,7 @@ def _causing(course: Course, shown: Shown, most: int) -> list[tuple[str, float]]
         if spell.first < shown.end and spell.last >= shown.first
     ]
     inside.sort(key=lambda one: -float(course.times[one[1]]))
-    places = sorted({place for spell, peak in inside[:_ASKED] for place in (spell.told, peak)})
+    places = sorted({place for one in inside[:_ASKED] for place in _asked(*one)})
     if not places:
         part = slice(shown.first, shown.end)
         places = [shown.first + int(course.times[part].argmax())]
@@ -158,6 +161,12 @@ def _causing(course: Course, shown: Shown, most: int) -> list[tuple[str, float]]
     return [(name, shares[name] / total) for name in ranked if shares[name] > 0.05 * total] or [
         (name, shares[name] / total) for name in ranked[:1]
     ]
+
+
+def _asked(spell: Spell, peak: int) -> list[int]:
+    """Places of an event that say what caused it: its peak, and some all over it."""
+    evenly = np.linspace(spell.first, spell.last, _ROWS_ASKED).astype(int)
+    return [peak, *evenly.tolist()]
 
 
 def _sensor(axes: Any, course: Course, name: str, share: float, shown: Shown) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from elmgrove.algebra import Categories
 from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
 from elmgrove.device.sources.file import File, FollowedFile, StandardInput
 from elmgrove.device.sources.folder import Folder
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.timing import Gap, Timing
-from elmgrove.reading import STANDARD_INPUT, Categories, Layout
+from elmgrove.reading import STANDARD_INPUT, Layout
 
 __all__ = ["Bad", "Bookmark", "Gap", "Item", "Reading", "Source", "open_source"]
 

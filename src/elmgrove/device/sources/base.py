@@ -5,11 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from elmgrove.algebra import Categories
 from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.table_file import TableFile
 from elmgrove.device.sources.timing import Gap, Timing
-from elmgrove.reading import Categories
 
 #: Seconds between two looks for something new.
 POLL = 0.1

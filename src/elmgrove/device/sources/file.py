@@ -12,6 +12,7 @@ from elmgrove.device.sources.lines import Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.table_file import open_file
 from elmgrove.device.sources.timing import Timing
+from elmgrove.errors import BadInput
 from elmgrove.reading import Layout
 
 #: Bytes of standard input that are read at once, and how many such chunks may wait.
@@ -77,7 +78,13 @@ class FollowedFile(File):
             yield None
 
     def _unfinished(self, text: TextFile) -> Iterator[Reading | Bad]:
-        for line in text.rest():
+        try:
+            last = list(text.rest())
+        except BadInput as error:
+            self._gap = True
+            yield Bad(text.name, str(error))
+            return
+        for line in last:
             if line.complete:
                 yield from self._items(text, [line])
             else:

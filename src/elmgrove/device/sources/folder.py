@@ -122,8 +122,11 @@ class Folder(Source):
         except FileNotFoundError:
             return
         except (BadInput, OSError) as error:
-            yield self._refused(path, str(error))
-            return
+            if not last:
+                yield self._refused(path, str(error))
+                return
+            self._gap = True
+            yield Bad(str(path), f"its rest can't be read: {error}")
         if last:
             self._finished[path.name] = _Finished(text.inode, last)
         elif reason and not text.began:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from elmgrove.algebra import Categories
 from elmgrove.device.sources.lines import Line, Text
 from elmgrove.errors import BadInput
 from elmgrove.reading import (
@@ -12,7 +13,6 @@ from elmgrove.reading import (
     NPY,
     PARQUET,
     Blocks,
-    Categories,
     Layout,
     LineReader,
     Record,
@@ -52,7 +52,9 @@ class Records:
     ) -> None:
         self._layout = layout
         self._first_rows = first_rows
-        self._held_back: list[Line] | None = [] if layout.categories and not categories else None
+        self._held_back: list[Line] | None = (
+            [] if layout.categories and categories is None else None
+        )
         #: The words of columns of words.
         self.categories = categories
         self._lines = LineReader(layout, features, categories, bookmark)
@@ -123,8 +125,7 @@ class Records:
             raise
         except BadInput as error:
             return Bad(where, str(error).removeprefix(where).lstrip(":, "))
-        if self._lines.notes:
-            self._tell()
+        self._tell()
         return record
 
     def _read(self, where: str, line: Line, encoding: str) -> Record | None:
@@ -147,9 +148,12 @@ class Records:
         self._lines = LineReader(self._layout, None, categories)
 
     def _tell(self) -> None:
-        for note in self._lines.notes:
-            log.warning("%s", note)
-        self._lines.notes.clear()
+        for level, said in (
+            (logging.INFO, self._lines.findings),
+            (logging.WARNING, self._lines.notes),
+        ):
+            while said:
+                log.log(level, "%s", said.pop(0))
 
 
 def _require_text(where: str, first: bytes, encoding: str) -> None:

@@ -1,0 +1,132 @@
+"""Tables and rows with names (pandas, Polars, dictionaries) as rows of numbers.
+
+Neither library is imported: what both have in common is used.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, Categories, columns_of, word_of
+from elmgrove.errors import BadInput
+
+# More words than these are no categories.
+_MOST_WORDS = 64
+
+
+class Frame:
+    """A table whose columns have names; its dates are times, and not learned."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.names: list[str] = list(table.columns)
+        twice = [name for name in self.names if self.names.count(name) > 1]
+        if twice:
+            raise BadInput(f"more than one column is called {twice[0]!r}")
+
+    @classmethod
+    def of(cls, rows: Any) -> "Frame | None":
+        """Makes a frame of a table with names; None where rows are something else."""
+        if isinstance(rows, np.ndarray | list | tuple):
+            return None
+        names = getattr(rows, "columns", None)
+        if names is None or callable(names) or not hasattr(rows, "__getitem__"):
+            return None
+        return cls(rows) if all(isinstance(name, str) for name in names) else None
+
+    def times(self, features: Sequence[str] | None = None) -> Array | None:
+        """Gives the time of each row: by its index, or by the first column of dates; or None."""
+        index = getattr(self._table, "index", None)
+        columns = [self._table[name] for name in self.names if name not in (features or ())]
+        for one in [index, *columns]:
+            if one is not None and _is_of_dates(one):
+                return _seconds(one)
+        return None
+
+    def sensors(self) -> list[str]:
+        """Names the columns that are not dates."""
+        return [name for name in self.names if not _is_of_dates(self._table[name])]
+
+    def words(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Finds the words that columns hold, in their order."""
+        missing = [name for name in columns if name not in self.names]
+        if missing:
+            raise BadInput(f"no column {missing[0]!r} among {self.names}")
+        found = {name: tuple(sorted(set(self._texts(name)))) for name in columns}
+        for name, words in found.items():
+            if len(words) > _MOST_WORDS:
+                raise BadInput(
+                    f"column {name!r} has {len(words)} different words, too many for categories"
+                )
+        return found
+
+    def rows(self, features: Sequence[str], categories: Categories) -> Array:
+        """Gives the values of these features, whatever else there is."""
+        columns = columns_of(features, categories)
+        missing = [name for name in columns if name not in self.names]
+        if missing:
+            raise BadInput(f"expected columns {columns}, got {self.names}")
+        parts = list[Array]()
+        for name in columns:
+            if name in categories:
+                texts = np.array(self._texts(name), object)
+                parts += [(texts == word).astype(np.float64) for word in categories[name]]
+            else:
+                parts.append(np.asarray(self._table[name]))
+        if all(part.dtype.kind in "biuf" for part in parts):
+            return np.column_stack([part.astype(np.float64) for part in parts])
+        # What is no number is refused with row and column.
+        mixed = np.empty((len(parts[0]), len(parts)), object)
+        for place, part in enumerate(parts):
+            mixed[:, place] = part
+        return mixed
+
+    def _texts(self, name: str) -> list[str]:
+        return [word_of(value) for value in np.asarray(self._table[name]).tolist()]
+
+
+def rows_by_name(basis: Basis, rows: Any) -> Any:
+    """Gives the rows of a table with names as this basis has them; others as they are."""
+    frame = Frame.of(rows)
+    if frame is None or basis.features is None:
+        return rows
+    return frame.rows(basis.features, dict(basis.categories))
+
+
+def row_by_name(basis: Basis, row: Any) -> Any:
+    """Gives a row with names (a dictionary, or a row of pandas) as this basis has it."""
+    if isinstance(row, np.ndarray | list | tuple) or not hasattr(row, "keys"):
+        return row
+    words = dict(basis.categories)
+    columns = columns_of(basis.features or (), words)
+    if not columns or not set(columns) <= set(row.keys()):
+        return row
+    cells = list[Any]()
+    for name in columns:
+        if name in words:
+            cells += [float(word_of(row[name]) == word) for word in words[name]]
+        else:
+            cells.append(row[name])
+    return cells
+
+
+def times_of(rows: Any, features: Sequence[str] | None) -> Array | None:
+    """Gives the time of each row of a table with names; None where it has none."""
+    frame = Frame.of(rows)
+    return None if frame is None else frame.times(features)
+
+
+def _is_of_dates(column: Any) -> bool:
+    dtype = getattr(column, "dtype", None)
+    # Polars has types of its own, and gives NumPy's with the values.
+    kind = getattr(dtype, "kind", None) or np.asarray(column[:1]).dtype.kind
+    return bool(kind == "M")
+
+
+def _seconds(column: Any) -> Array:
+    dates = np.asarray(column, "M8[us]")
+    if np.isnat(dates).any():
+        raise BadInput(f"row {int(np.isnat(dates).argmax())}: the time is missing")
+    seconds: Array = dates.astype(np.int64) / 1e6
+    return seconds

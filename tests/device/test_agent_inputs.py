@@ -1,0 +1,305 @@
+"""Agents on the files that people have: what is read, what is said, and what is refused."""
+
+import gzip
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elmgrove.device.agent import HEARING, Agent
+from elmgrove.device.settings import Settings
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.agents import COMMAND, Start, verdicts, write_rows
+from support.at_work import LIKE, PATIENCE, learned
+from support.serving import rows
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def pump(count: int = 300, seed: int = 1) -> pd.DataFrame:
+    """A pump: one load is behind all but the voltage."""
+    rng = np.random.default_rng(seed)
+    load = rng.normal(size=count)
+    noise = rng.normal(size=(4, count))
+    return pd.DataFrame(
+        {
+            "rpm": 1480 + 20 * load + noise[0],
+            "temp": 61 + 2 * load + 0.5 * noise[1],
+            "volt": 230 + noise[2],
+            "amp": 8 + load + 0.1 * noise[3],
+        }
+    ).round(3)
+
+
+def with_times(form: str = "%Y-%m-%d %H:%M:%S") -> pd.DataFrame:
+    frame = pump()
+    moments = [START + timedelta(minutes=n) for n in range(len(frame))]
+    frame.insert(0, "ts", [one.strftime(form) for one in moments])
+    return frame
+
+
+def state(name: str = "pump") -> Member:
+    return load(Path(f"{name}.elm"), Member.from_bytes)
+
+
+# Newcomer 6: decimal commas, a column of times, JSON lines
+
+
+def test_decimal_commas_are_named_with_the_option_that_reads_them(device: Start) -> None:
+    pump().to_csv("pump.csv", sep=";", decimal=",", index=False)
+    deaf = device("pump", start_rows=50)
+    assert deaf.end() == 1
+    assert "ERROR none of the last 20 rows could be used; " in deaf.log
+    assert "Error: none of 300 rows could be used; " in deaf.log
+    assert deaf.log.count("decimal commas: --decimal ,") >= 2
+    assert not Path("pump.elm").exists()
+    heard = device("pump", start_rows=50, decimal=",")
+    assert heard.end() == 0, heard.log
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+    assert state().notes["layout"] == {"decimal": ","}
+
+
+def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
+    frame = pump()
+    frame[:200].to_csv("pump.csv", sep=";", decimal=",", index=False)
+    assert device("pump", decimal=",").end() == 0
+    frame[200:].to_csv("pump.csv", sep=";", decimal=",", index=False, header=False, mode="a")
+    assert device("pump").end() == 0
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+
+
+def test_a_column_of_times_is_recognised_and_said(device: Start) -> None:
+    with_times().to_csv("pump.csv", index=False)
+    run = device("pump", start_rows=50)
+    assert run.end() == 0, run.log
+    assert "column 1 ('ts') is the time of each row, and not learned" in run.log
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+    assert state().detector.basis.features == ("rpm", "temp", "volt", "amp")
+
+
+def test_times_in_another_format_are_named_with_the_option_that_reads_them(device: Start) -> None:
+    form = "%d.%m.%Y %H:%M:%S"
+    with_times(form).to_csv("pump.csv", index=False)
+    deaf = device("pump")
+    assert deaf.end() == 1
+    assert "(a time? --time COLUMN=FORMAT" in deaf.log
+    heard = device("pump", time=f"ts={form}")
+    assert heard.end() == 0, heard.log
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+
+
+def test_json_lines_are_read(device: Start) -> None:
+    pump().to_json("pump.csv", orient="records", lines=True)
+    run = device("pump")
+    assert run.end() == 0, run.log
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+
+
+# Newcomer 7: a column appears at line 1,002
+
+
+def new_names(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False)
+
+
+def no_names(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False, header=False)
+
+
+@pytest.mark.parametrize("later", [new_names, no_names])
+def test_a_column_that_appears_later_is_ignored_with_one_warning(
+    device: Start, later: Callable[[pd.DataFrame], str]
+) -> None:
+    frame = pump(2000)
+    text = frame[:1000].to_csv(index=False)
+    more = frame[1000:].assign(pressure=3.5)
+    Path("pump.csv").write_text(text + later(more))
+    run = device("pump")
+    assert run.end() == 0, run.log
+    assert "line 1002: " in run.log
+    assert run.log.count("ignored") == 1
+    assert "left out" not in run.log
+    assert len(verdicts(Path("pump.jsonl"))) == 2000
+    assert state().detector.basis.features == ("rpm", "temp", "volt", "amp")
+
+
+def test_a_key_that_appears_later_is_ignored_with_one_warning(device: Start) -> None:
+    frame = pump(2000)
+    more = frame[1000:].assign(pressure=3.5)
+    both = [one.to_json(orient="records", lines=True) for one in (frame[:1000], more)]
+    Path("pump.csv").write_text("".join(both))
+    run = device("pump")
+    assert run.end() == 0, run.log
+    assert run.log.count("'pressure' was not there before: ignored") == 1
+    assert len(verdicts(Path("pump.jsonl"))) == 2000
+
+
+# Newcomer 8, 9, 13: what is no sensor, and what is no row
+
+
+def test_numbers_of_columns_are_no_row_and_an_index_no_sensor(device: Start) -> None:
+    frame = pump()
+    frame.to_csv("pump.csv", header=["1", "2", "3", "4"], index=False)
+    assert device("pump", start_rows=50).end() == 0
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+    frame.to_csv("index.csv")
+    run = device("index", start_rows=50)
+    assert run.end() == 0
+    assert "counts the rows, and is left out" in run.log
+    assert state("index").detector.basis.features == ("rpm", "temp", "volt", "amp")
+
+
+def test_a_clock_that_nobody_named_is_questioned(device: Start) -> None:
+    frame = pump()
+    frame.insert(0, "seconds", np.arange(300) * 60.0 + START.timestamp())
+    frame.insert(1, "count", np.arange(300))
+    frame.to_csv("pump.csv", index=False)
+    run = device("pump")
+    assert run.end() == 0
+    assert "column 'seconds' is a clock" in run.log
+    assert "--time seconds" in run.log
+    assert "column 'count' counts" in run.log
+
+
+def test_a_separator_and_remarks_are_read_past(device: Start) -> None:
+    Path("pump.csv").write_text("sep=;\n# the pump\n" + pump().to_csv(sep=";", index=False))
+    assert device("pump").end() == 0
+    assert len(verdicts(Path("pump.jsonl"))) == 300
+
+
+# Missing values and words
+
+
+def test_missing_values_are_held_and_counted(device: Start) -> None:
+    frame = pump()
+    frame.loc[100:103, "temp"] = np.nan
+    frame.to_csv("pump.csv", index=False)
+    run = device("pump", missing="hold", hold_rows=3)
+    assert run.end() == 0
+    assert "3 missing values were filled with the last ones" in run.log
+    assert "line 105 is left out: column 2 ('temp'): the value is missing" in run.log
+    noted = state().notes[HEARING]
+    assert (noted["used"], noted["left_out"], noted["held"]) == (299, 1, 3)
+
+
+def test_words_of_the_first_rows_are_features_and_a_new_one_is_strange(device: Start) -> None:
+    frame = pump(600)
+    frame["mode"] = np.where(frame["amp"] > 8, "high", "low")
+    frame.loc[598, "mode"] = "wild"
+    frame[:599].to_csv("pump.csv", index=False)
+    run = device("pump", categories="mode", start_rows=200)
+    assert run.end() == 0, run.log
+    assert state().detector.basis.features[-2:] == ("mode=high", "mode=low")
+    assert run.log.count("mode=wild was never learned") == 1
+    assert [one["strange"] for one in verdicts(Path("pump.jsonl"))[-2:]] == [False, True]
+    with Path("pump.csv").open("a") as file:
+        file.write(frame[599:].to_csv(index=False, header=False))
+    again = device("pump")
+    assert again.end() == 0, again.log
+    assert len(verdicts(Path("pump.jsonl"))) == 600
+
+
+# Time
+
+
+def test_a_gap_is_said_and_windows_begin_again(device: Start) -> None:
+    frame = with_times()
+    later = START + timedelta(days=2)
+    frame.loc[200:, "ts"] = [
+        (later + timedelta(minutes=n)).strftime("%Y-%m-%d %H:%M:%S") for n in range(100)
+    ]
+    frame.to_csv("pump.csv", index=False)
+    run = device("pump", start_rows=50, window="5")
+    assert run.end() == 0
+    said = "gap: no rows from 2024-05-01 03:19:00 to 2024-05-03 00:00:00 (44.7 h)"
+    assert run.log.count("gap: ") == run.log.count(said) == 1
+    unlearned = [n for n, one in enumerate(verdicts(Path("pump.jsonl"))) if not one["learned"]]
+    assert {0, 1, 2, 3, 200, 201, 202, 203} <= set(unlearned)
+    assert state().notes[HEARING]["gaps"] == 1
+
+
+def test_a_verdict_has_the_row_s_time_or_else_the_present(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float | None] = []
+    observe = "elmgrove.detector.detector.Detector.observe"
+    with_times().to_csv("pump.csv", index=False)
+    write_rows(Path("fan.csv"), rows(1, 5))
+
+    def heard(self: Any, row: Any, time: float | None = None) -> Any:
+        seen.append(time)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(observe, heard)
+    for source in ("pump.csv", "fan.csv"):
+        with pytest.raises(KeyboardInterrupt):
+            Agent(Settings(source=source, state=f"{source}.elm", verdicts="", start_rows=5)).run()
+    assert seen[0] == START.timestamp()
+    assert seen[1] is not None
+    assert abs(seen[1] - datetime.now(UTC).timestamp()) < PATIENCE
+
+
+# Killed in the middle of each format
+
+
+NAMES = [f"c{n}" for n in range(6)]
+
+
+def frame_of(X: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=NAMES)
+
+
+def write_json(X: np.ndarray, path: Path) -> None:
+    lines = [json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in X.tolist()]
+    path.write_text("".join(lines))
+
+
+def write_gzip(X: np.ndarray, path: Path) -> None:
+    write_rows(Path("plain"), X, NAMES)
+    path.write_bytes(gzip.compress(Path("plain").read_bytes()))
+
+
+def write_tabs(X: np.ndarray, path: Path) -> None:
+    write_rows(path, X, NAMES)
+    path.write_text(path.read_text().replace(",", "\t"))
+
+
+FORMATS: dict[str, Callable[[np.ndarray, Path], Any]] = {
+    "fan.tsv": write_tabs,
+    "fan.csv.gz": write_gzip,
+    "fan.jsonl": write_json,
+    "fan.npy": lambda X, path: np.save(path, X),
+    "fan.parquet": lambda X, path: frame_of(X).to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str) -> None:
+    """The agent can't be ahead of the test by more than a pipe holds."""
+    X = rows(1, 600)
+    FORMATS[name](X, Path(name))
+    command = [COMMAND, "device", "run", "--source", name, "--state", "fan.elm"]
+    command += ["--like", "like.evidence", "--name", "fan", "--save-rows", "7"]
+    for lines in (100, 150):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as agent:
+            assert agent.stdout is not None
+            for _ in range(lines):
+                assert agent.stdout.readline()
+            agent.kill()
+    between = learned(Path("fan.elm"))
+    assert 200 < between < 600
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 600 - between
+    write_rows(Path("calm.csv"), X, NAMES)
+    Agent(Settings(**LIKE | {"state": "calm.elm", "verdicts": ""}, source="calm.csv")).run()
+    found, expected = state("fan").detector, state("calm").detector
+    assert found.learned == expected.learned
+    assert found.evidence.close_to(expected.evidence, 1e-12)

@@ -1,0 +1,140 @@
+"""What an agent does by itself about a change: it fits afterwards, and still finds faults."""
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector, PatternRule
+from elmgrove.detector import CHANGING, WATCHING, DriftWatch
+from elmgrove.device.outlook import Outlook
+from elmgrove.device.reaction import ADAPTING, Reaction
+from elmgrove.errors import BadInput
+from elmgrove.federation import Member
+from elmgrove.federation.giving import least_new_rows
+from support.pumps import SIGMA, START, STEP, TEMP, pump, pump_detector
+
+CHANGE_AT, FAULT_AT, END = 300, 2800, 2860
+
+
+def life(seed: int, warmer: float = 15.0) -> np.ndarray:
+    """A pump that is warmer from a row on, for good, and at last 6 residual σ too cold."""
+    X = pump(END, seed + 50)
+    X[CHANGE_AT:, TEMP] += warmer
+    X[FAULT_AT:, TEMP] -= 6.0 * SIGMA
+    return X
+
+
+def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.ndarray:
+    """Lets an agent's parts follow the rows; marks those that are strange."""
+    outlook, reaction = Outlook(member.detector), Reaction(on_change, member)
+    strange = np.zeros(len(X), bool)
+    for row, x in enumerate(X):
+        verdict = member.detector.observe(x, START + STEP * (first + row))
+        reaction.follow(outlook.follow(verdict))
+        strange[row] = verdict.strange
+    return strange
+
+
+def patterned(seed: int) -> Detector:
+    return pump_detector(seed, window=1, patterns=PatternRule())
+
+
+def alone(seed: int) -> Detector:
+    return pump_detector(seed, window=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("on_change", "made", "warmer"),
+    # Patterns are far apart compared with their width.
+    [("adapt", alone, 15.0), ("pattern", patterned, 100.0), ("relearn", alone, 15.0)],
+)
+def test_rows_are_normal_again_and_a_fault_is_found(
+    on_change: str, made: Callable[[int], Detector], warmer: float, seed: int
+) -> None:
+    member = Member("pump", made(seed))
+    strange = lived(member, on_change, life(seed, warmer))
+    assert strange[CHANGE_AT + 5 : CHANGE_AT + 40].mean() > 0.9
+    # A day later, at the stated 1 %.
+    assert strange[FAULT_AT - 800 : FAULT_AT].mean() < 0.04
+    assert strange[FAULT_AT:].mean() > 0.9
+
+
+def test_by_default_a_person_is_asked(caplog: pytest.LogCaptureFixture) -> None:
+    member = Member("pump", alone(0))
+    with caplog.at_level(logging.WARNING, "elmgrove.device"):
+        strange = lived(member, "tell", life(0)[:FAULT_AT])
+    assert strange[CHANGE_AT + 5 :].mean() > 0.95
+    assert member.detector.state == CHANGING
+    [told] = [text for text in caplog.messages if "temp is" in text]
+    assert "accept or reject" in told
+
+
+def test_a_drift_is_followed() -> None:
+    """Not for ever: the next stretch of it is told again, and followed again."""
+    X = pump(6000, 60)
+    X[CHANGE_AT:, TEMP] += 0.003 * np.arange(len(X) - CHANGE_AT)
+    asked, followed = (
+        lived(Member("pump", alone(0)), on_change, X)[-2000:] for on_change in ("tell", "adapt")
+    )
+    assert asked.mean() > 0.9
+    assert followed.mean() < 0.3
+
+
+def test_what_others_get_is_what_is_left() -> None:
+    """The sums of an adapting device are those of rows with weights: no fewer, none twice."""
+    member = Member("pump", alone(0))
+    member.offer()
+    lived(member, "adapt", life(0)[:FAULT_AT])
+    assert ADAPTING not in member.notes
+    assert member.detector.state == WATCHING
+    now = member.contribution()
+    assert now.parts[0].admissible()
+    levels = now.parts[0].levels  # type: ignore[attr-defined]
+    # Next to nothing is left of 2,300 rows at 50 °C.
+    assert levels.mean[TEMP] == pytest.approx(65.0, abs=2.0)
+    assert now.parts[0].count < FAULT_AT - CHANGE_AT
+
+
+def test_the_guard_holds_after_learning_anew() -> None:
+    """What is offered next covers enough rows that nobody knows yet."""
+    member = Member("pump", alone(0))
+    before = member.offer()
+    assert before is not None
+    lived(member, "relearn", life(0)[:FAULT_AT])
+    after = member.offer()
+    assert after is not None
+    assert after.epoch > before.epoch
+    assert after.parts[0].count >= least_new_rows(member.detector.basis)
+    assert after.parts[0].count < FAULT_AT - CHANGE_AT
+
+
+def test_a_restart_goes_on_adapting() -> None:
+    cut, X = CHANGE_AT + 200, life(0)
+    member = Member("pump", alone(0))
+    lived(member, "adapt", X[:cut])
+    assert ADAPTING in member.notes
+    again = Member.from_bytes(member.to_bytes())
+    strange = lived(again, "adapt", X[cut:], cut)
+    assert ADAPTING not in again.notes
+    assert strange[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
+    assert strange[FAULT_AT - cut :].mean() > 0.9
+
+
+def test_a_restart_in_the_middle_of_a_change_reacts_to_it() -> None:
+    """A change that was told, of which too few rows came yet."""
+    cut, X = CHANGE_AT + 50, life(0)
+    member = Member("pump", alone(0))
+    lived(member, "relearn", X[:cut])
+    assert DriftWatch.of(member.detector).found
+    again = Member.from_bytes(member.to_bytes())
+    strange = lived(again, "relearn", X[cut:], cut)
+    assert strange[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
+
+
+@pytest.mark.parametrize(("on_change", "made"), [("pattern", alone), ("adapt", patterned)])
+def test_what_can_not_be_is_refused(on_change: str, made: Callable[[int], Detector]) -> None:
+    with pytest.raises(BadInput, match=f"on_change = {on_change}: .* choose"):
+        Reaction(on_change, Member("pump", made(0)))

@@ -1,0 +1,190 @@
+"""Rows that a device takes out are taken out of everybody's sums at its next sync."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Detector, HiddenLayer
+from elmgrove.detector import Span, reject
+from elmgrove.device.listening import Listener
+from elmgrove.exchange import Exchange, MemoryExchange, PeerSession, Session, Unreachable
+from elmgrove.federation import Charter, Contribution, Entry, Member, least_new_rows
+from elmgrove.storage.disk import load, save
+from support.peers import sync
+from support.ways import KINDS, Way, ways_to
+
+BASIS = Basis(HiddenLayer(3, 3), 3, score="distance")
+CHARTER = Charter("fans", BASIS, alarm="merged")
+LEAST = least_new_rows(BASIS)
+HOUR = 3600.0
+BAD = Span(HOUR, 2 * HOUR)
+
+
+@pytest.fixture(params=KINDS)
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
+    with ways_to(request, tmp_path, CHARTER) as made:
+        yield made
+
+
+def rows(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, 3))
+
+
+def learn(detector: Detector, seed: int, hour: int, count: int) -> np.ndarray:
+    X = rows(seed, count)
+    detector.learn_many(X, hour * HOUR + np.arange(count))
+    return X
+
+
+def device(name: str) -> Member:
+    made: Member = CHARTER.start(name)
+    return made
+
+
+def central(*parts: np.ndarray) -> Any:
+    made = Detector.for_basis(BASIS)
+    made.learn_many(np.vstack(parts))
+    return made.evidence
+
+
+def story(session: Session, fresh: int) -> np.ndarray:
+    """Two hours are learned and given away; one of them is taken out, and a third one begins."""
+    good = learn(session.detector, 1, 0, 40)
+    learn(session.detector, 2, 1, 60)
+    session.sync()
+    assert reject(session.detector, BAD).taken == 60
+    return np.vstack([good, learn(session.detector, 3, 2, fresh)])
+
+
+def test_the_next_sync_takes_it_out_of_the_others_sums(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    mine, theirs = (Session(device(name), way(name)) for name in ("fan-1", "fan-2"))
+    left = story(mine, LEAST)
+    assert theirs.sync().updated
+    report = mine.sync()
+    assert report.refusal is None
+    assert not report.again
+    theirs.sync()
+    received = theirs.detector.received
+    assert received is not None
+    assert received.close_to(central(left), 1e-9)
+    assert "used twice" not in caplog.text
+    # And so it stays.
+    assert mine.sync().refusal is None
+    assert not theirs.sync().updated
+
+
+def test_by_the_guard_it_waits_for_new_rows_like_everything_else(way: Way) -> None:
+    mine, theirs = (Session(device(name), way(name)) for name in ("fan-1", "fan-2"))
+    story(mine, LEAST - 1)
+    report = mine.sync()
+    assert report.missing == 1
+    theirs.sync()
+    assert theirs.detector.received is not None
+    assert theirs.detector.received.count == 100.0
+    learn(mine.detector, 4, 2, 1)
+    assert mine.sync().missing == 0
+    theirs.sync()
+    assert theirs.detector.received is not None
+    assert theirs.detector.received.count == 40.0 + LEAST
+
+
+def test_without_the_guard_it_leaves_at_once(way: Way) -> None:
+    mine = Session(device("fan-1"), way("fan-1"), guarded=False)
+    theirs = Session(device("fan-2"), way("fan-2"))
+    left = story(mine, 0)
+    assert mine.sync().refusal is None
+    theirs.sync()
+    received = theirs.detector.received
+    assert received is not None
+    assert received.close_to(central(left), 1e-9)
+
+
+class Dying:
+    """An exchange that is lost after so many entries."""
+
+    def __init__(self, exchange: Exchange, entries: int) -> None:
+        self._exchange, self._left = exchange, entries
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._exchange, name)
+
+    def publish(self, entry: Entry) -> None:
+        if not self._left:
+            raise Unreachable("lost")
+        self._left -= 1
+        self._exchange.publish(entry)
+
+
+@pytest.mark.parametrize("entries", [0, 1, 2])
+def test_after_a_kill_at_any_moment_the_next_syncs_take_it_out(
+    way: Way, tmp_path: Path, entries: int
+) -> None:
+    path = tmp_path / "mine.elm"
+
+    def keep(member: Member) -> None:
+        save(path, member)
+
+    mine = Session(device("fan-1"), way("fan-1"), save=keep)
+    theirs = Session(device("fan-2"), way("fan-2"))
+    left = story(mine, LEAST)
+    keep(mine.member)
+    dying = Session(mine.member, Dying(way("fan-1"), entries), save=keep)  # type: ignore[arg-type]
+    if entries < 2:
+        with pytest.raises(Unreachable):
+            dying.sync()
+    else:
+        dying.transfer(dying.prepare())
+    # Killed: what was saved before the upload is all there is.
+    again = Session(load(path, Member.from_bytes), way("fan-1"), save=keep)
+    theirs.sync()
+    before = theirs.detector.received
+    assert before is None or before.count in (0.0, 100.0, float(len(left)))
+    again.sync()
+    theirs.sync()
+    received = theirs.detector.received
+    assert received is not None
+    assert received.close_to(central(left), 1e-9)
+    assert again.sync().refusal is None
+
+
+def test_peers_take_it_out_when_they_next_ask() -> None:
+    mine, theirs = device("fan-1"), device("fan-2")
+    with closing(Listener("127.0.0.1:0", "")) as listener:
+        giving = PeerSession(mine, [], save=listener.tell)
+        asking = PeerSession(theirs, [listener.url])
+        good = learn(mine.detector, 1, 0, 40)
+        learn(mine.detector, 2, 1, 60)
+        giving.prepare()
+        listener.tell(mine)
+        sync(asking)
+        assert theirs.detector.received is not None
+        assert theirs.detector.received.count == 100.0
+        reject(mine.detector, BAD)
+        left = np.vstack([good, learn(mine.detector, 3, 2, LEAST)])
+        giving.prepare()
+        listener.tell(mine)
+        assert sync(asking).refusal is None
+        received = theirs.detector.received
+        assert received.close_to(central(left), 1e-9)
+
+
+def test_a_device_under_a_name_that_is_used_twice_is_still_noticed() -> None:
+    exchange = MemoryExchange(CHARTER)
+    one, two = Session(device("fan-1"), exchange), Session(device("fan-1"), exchange)
+    learn(one.detector, 1, 0, 100)
+    one.sync()
+    learn(two.detector, 2, 0, 50)
+    report = two.apply(two.transfer(two.prepare()))
+    assert report.refusal is not None
+    assert report.again
+    (entry,) = exchange.fetch(["fan-1"])
+    assert isinstance(entry, Contribution)
+    assert entry == one.member.shared

@@ -1,0 +1,140 @@
+"""The upload guard where rows are taken out again."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Basis, Evidence, HiddenLayer
+from elmgrove.detector import Span, reject
+from elmgrove.federation import Charter, Member, least_new_rows
+
+HOUR = 3600.0
+CHARTERS = {
+    score: Charter("fans", Basis(HiddenLayer(3, 3, seed=5), 3, score=score))
+    for score in ("distance", "loss")
+}
+ENOUGH = least_new_rows(CHARTERS["distance"].basis)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("learn"), st.integers(1, ENOUGH + 1)),
+        st.tuples(st.just("take_out"), st.integers(0, 8)),
+        st.tuples(st.sampled_from(["offer", "hour", "save", "crash"]), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@dataclass
+class Life:
+    """A device, with the numbers of the rows that are in what it knows and in each upload."""
+
+    score: str = "distance"
+    rows: dict[int, np.ndarray] = field(default_factory=dict)
+    hours: dict[int, int] = field(default_factory=dict)
+    uploads: list[set[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.member, self.rng = CHARTERS[self.score].start("fan"), np.random.default_rng(1)
+        self.now, self.seen = 0, 0
+        self.save(0)
+
+    def learn(self, count: int) -> None:
+        X = self.rng.normal(size=(count, 3))
+        self.member.detector.learn_many(X, self.now * HOUR + 1e-3 * (self.seen + np.arange(count)))
+        for x in X:
+            self.seen += 1
+            self.rows[self.seen], self.hours[self.seen] = x, self.now
+
+    def hour(self, _: int) -> None:
+        self.now += 1
+
+    def take_out(self, hour: int) -> None:
+        gone = [number for number, when in self.hours.items() if when == hour]
+        told = reject(self.member.detector, Span(hour * HOUR, (hour + 1) * HOUR))
+        assert told.taken == len(gone)
+        for number in gone:
+            del self.rows[number], self.hours[number]
+
+    def save(self, _: int) -> None:
+        self.saved = self.member.to_bytes(), dict(self.rows), dict(self.hours)
+
+    def crash(self, _: int) -> None:
+        blob, rows, hours = self.saved
+        self.member, self.rows, self.hours = Member.from_bytes(blob), dict(rows), dict(hours)
+
+    def offer(self, _: int) -> None:
+        before, missing = self.member.shared, self.member.rows_missing()
+        offer = self.member.offer()
+        self.save(0)
+        if offer is None or offer == before:
+            return
+        assert missing == 0
+        assert before is None or offer.epoch > before.epoch
+        self.uploads.append(set(self.rows))
+        X = np.array(list(self.rows.values()))
+        wanted = CHARTERS[self.score].start("central")
+        wanted.detector.learn_many(X)
+        assert offer.evidence.close_to(wanted.detector.evidence, 1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.sampled_from(sorted(CHARTERS)))
+def test_each_upload_has_enough_rows_that_no_other_had(
+    plan: list[tuple[str, int]], score: str
+) -> None:
+    """So has every combination of uploads: those of the newest one in it."""
+    life = Life(score)
+    for step, number in plan:
+        getattr(life, step)(number)
+    known = set[int]()
+    for upload in life.uploads:
+        assert len(upload - known) >= ENOUGH
+        known |= upload
+
+
+def test_of_rows_that_came_and_went_two_uploads_do_not_show_the_one_that_stayed() -> None:
+    member = CHARTERS["distance"].start("fan")
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    member.detector.learn_many(X[:100], np.arange(100.0))
+    first = member.offer()
+    member.detector.learn_many(X[100:200], HOUR + np.arange(100.0))
+    member.detector.learn_many(X[200:201], [2 * HOUR])
+    reject(member.detector, Span(HOUR, 2 * HOUR))
+    assert member.offer() == first
+    assert member.rows_missing() == ENOUGH - 1
+    member.detector.learn_many(X[201 : 200 + ENOUGH], 2 * HOUR + np.arange(1.0, ENOUGH))
+    second = member.offer()
+    assert first is not None
+    assert second is not None
+    assert second.evidence.count - first.evidence.count == ENOUGH
+    assert second.epoch > first.epoch
+
+
+def test_what_is_offered_without_a_guard_is_newer_though_no_row_came() -> None:
+    member = CHARTERS["distance"].start("fan")
+    member.detector.learn_many(np.random.default_rng(0).normal(size=(100, 3)), np.arange(100.0))
+    first = member.offer(guarded=False)
+    reject(member.detector, Span(0.0, 50.0))
+    second = member.offer(guarded=False)
+    assert first is not None
+    assert second is not None
+    assert second.epoch > first.epoch
+    assert second.evidence.count == 50.0
+    assert member.offer(guarded=False) == second
+    again = Member.from_bytes(member.to_bytes())
+    assert again.shared == second
+    assert Evidence.sum([second.evidence]) == second.evidence
+
+
+@pytest.mark.parametrize("taken", [0, 3])
+def test_a_device_that_never_gave_anything_counts_what_is_left(taken: int) -> None:
+    member = CHARTERS["distance"].start("fan")
+    X = np.random.default_rng(0).normal(size=(ENOUGH, 3))
+    member.detector.learn_many(X[:taken], np.arange(float(taken)))
+    member.detector.learn_many(X[taken:], HOUR + np.arange(float(ENOUGH - taken)))
+    reject(member.detector, Span(0.0, HOUR))
+    assert (member.offer() is None) == (taken > 0)
+    assert member.rows_missing() == taken

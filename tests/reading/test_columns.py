@@ -1,0 +1,200 @@
+"""Which columns are read, and what cells become."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmgrove import BadInput
+from elmgrove.reading import Layout, Table, read_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """Writes a file with this text, and reads it by a layout."""
+
+    def read(text: str, options: dict[str, Any] | None = None, **layout: Any) -> Table:
+        (tmp_path / "data.csv").write_text(text)
+        return read_table(tmp_path / "data.csv", Layout(**layout), **(options or {}))
+
+    return read
+
+
+# Columns
+
+WIDE = "t,a,b,c,bad\n2024-05-01,1,2,3,0\n2024-05-02,4,5,6,1\n"
+
+
+def test_columns_may_be_chosen(table: Any) -> None:
+    assert table(WIDE, columns=("c", "a")).array.tolist() == [[3, 1], [6, 4]]
+    assert table(WIDE, label="bad", drop=("b",)).names == ("a", "c")
+    with pytest.raises(BadInput, match="no column 'z' among"):
+        table(WIDE, columns=("z",))
+
+
+def test_time_and_label_are_read_and_never_learned(table: Any) -> None:
+    read = table(WIDE, time="t", label="bad")
+    assert read.names == ("a", "b", "c")
+    assert read.times.tolist() == [1714521600.0, 1714608000.0]
+    assert read.labels.tolist() == [False, True]
+    assert read.notes == []
+
+
+def test_columns_are_called_by_number_where_there_are_no_names(table: Any) -> None:
+    text = "2024-05-01,1,2,0\n2024-05-02,3,4,1\n"
+    read = table(text, label="4", drop=("2",))
+    assert read.array.tolist() == [[2], [4]]
+    assert read.labels.tolist() == [False, True]
+    with pytest.raises(BadInput, match=r"without a line of names; say their numbers"):
+        table(text, drop=("heat",))
+    with pytest.raises(BadInput, match="no column '9' among"):
+        table(text, drop=("9",))
+
+
+@pytest.mark.parametrize("cell", ["2", "anomaly", "Attack", "true", "YES", "-1"])
+def test_labels_of_anomalies(table: Any, cell: str) -> None:
+    read = table(f"a,y\n1,{cell}\n2,normal\n3,0\n4,no\n", label="y")
+    assert read.labels.tolist() == [True, False, False, False]
+
+
+def test_a_label_that_does_not_say_is_refused(table: Any) -> None:
+    with pytest.raises(BadInput, match=r"line 2, column 2 \('y'\): 'maybe' is no label: 1 or 0"):
+        table("a,y\n1,maybe\n", label="y")
+
+
+def test_what_a_state_learned_can_not_be_left_out(table: Any) -> None:
+    with pytest.raises(BadInput, match="'a' was learned and can't be left out"):
+        table(WIDE, {"features": ("a", "b")}, drop=("a",))
+
+
+def test_what_is_only_remembered_may_be_missing(table: Any) -> None:
+    remembered = Layout().after({"time": "t", "label": "bad"})
+    read = read_table(_written(table, "a,b\n1,2\n"), remembered)
+    assert (read.times, read.labels) == (None, None)
+    with pytest.raises(BadInput, match="no column 't'"):
+        table("a,b\n1,2\n", time="t")
+
+
+def _written(table: Any, text: str) -> Path:
+    table(text)
+    return next(Path(cell) for cell in _paths(table))
+
+
+def _paths(table: Any) -> list[str]:
+    return [str(cell.cell_contents / "data.csv") for cell in table.__closure__]
+
+
+# Words
+
+MODES = "heat,mode\n1,auto\n2,off\n3, auto \n"
+
+
+def test_each_word_becomes_a_column(table: Any) -> None:
+    read = table(MODES, categories=("mode",))
+    assert read.names == ("heat", "mode=auto", "mode=off")
+    assert read.array.tolist() == [[1, 1, 0], [2, 0, 1], [3, 1, 0]]
+    assert read.categories == {"mode": ("auto", "off")}
+
+
+LEARNED = {
+    "features": ("heat", "mode=auto", "mode=off"),
+    "categories": {"mode": ("auto", "off")},
+}
+
+
+def test_a_word_that_was_never_learned_is_none_of_them_and_said_once(table: Any) -> None:
+    read = table("mode,heat\ntest,1\noff,2\ntest,3\n", LEARNED)
+    assert read.array.tolist() == [[1, 0, 0], [2, 0, 1], [3, 0, 0]]
+    assert read.notes == ["mode=test was never learned: such a row is none of ['auto', 'off']"]
+
+
+def test_words_are_found_without_names_too(table: Any) -> None:
+    assert table("1,off\n2,auto\n", LEARNED).array.tolist() == [[1, 0, 1], [2, 1, 0]]
+
+
+def test_numbers_may_be_words(table: Any) -> None:
+    read = table("a,stage\n1,3\n2,1\n", categories=("stage",))
+    assert read.names == ("a", "stage=1", "stage=3")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a,b\n1,2\n", "no column 'mode' among"),
+        ("mode,b\n" + "".join(f"m{i},1\n" for i in range(65)), "more than 64 different words"),
+        ("mode,b\nauto,1\n,2\n", r"line 3, column 1 \('mode'\): the value is missing"),
+    ],
+)
+def test_words_that_can_not_be_learned_are_refused(table: Any, text: str, complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        table(text, categories=("mode",))
+
+
+@pytest.mark.parametrize(("yes", "no"), [("true", "False"), ("yes", "no"), ("ON", "off")])
+def test_columns_of_yes_and_no_are_numbers(table: Any, yes: str, no: str) -> None:
+    read = table(f"a,valve\n1,{yes}\n2,{no}\n3,1\n")
+    assert read.array.tolist() == [[1, 1], [2, 0], [3, 1]]
+    with pytest.raises(BadInput, match=f"'{no}' is not a finite number"):
+        table(f"a,heat\n1,21.5\n2,{no}\n")
+
+
+# Missing values
+
+HOLES = "a,b\n,1\n1,2\n,3\nnan,4\nNA,5\n5,6\nnull,\n7,8\n"
+
+
+def test_a_missing_value_is_refused_with_the_ways_out(table: Any) -> None:
+    with pytest.raises(
+        BadInput,
+        match=r"line 2, column 1 \('a'\): the value is missing; --drop leaves a named column out, "
+        r"--skip-bad a row, --missing hold keeps the last value",
+    ):
+        table(HOLES)
+
+
+def test_a_missing_value_is_held_for_a_few_rows(table: Any) -> None:
+    read = table(HOLES, missing="hold", hold_rows=2)
+    assert read.array.tolist() == [[1, 2], [1, 3], [1, 4], [5, 6], [5, 6], [7, 8]]
+    assert read.lines.tolist() == [3, 4, 5, 7, 8, 9]
+    assert read.left_out == 2
+    assert read.gaps == [0, 3]
+    assert read.notes == ["4 missing values were filled with the last ones"]
+
+
+def test_what_is_no_number_is_not_missing(table: Any) -> None:
+    with pytest.raises(BadInput, match="'hot' is not a finite number"):
+        table("a,b\n1,2\nhot,3\n", missing="hold")
+    with pytest.raises(BadInput, match="'inf' is not a finite number"):
+        table("a,b\n1,2\ninf,3\n", missing="hold")
+
+
+def test_words_are_held_as_well(table: Any) -> None:
+    read = table("mode,b\nauto,1\n,2\noff,3\n", categories=("mode",), missing="hold")
+    assert read.array.tolist() == [[1, 0, 1], [1, 0, 2], [0, 1, 3]]
+
+
+def test_a_value_is_held_from_rows_that_were_read_at_once(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmgrove.reading.text.CHUNK", 40)
+    rows = [f"{i},{i}" for i in range(10, 60)]
+    rows[40] = ",50"
+    read = table("\n".join(["a,b", *rows]), missing="hold")
+    assert read.array[39:42].tolist() == [[49, 49], [49, 50], [51, 51]]
+
+
+# Decimal commas
+
+
+def test_decimal_commas_are_noticed_and_read(table: Any) -> None:
+    text = "a;b\n1,5;2\n-0,25;3\n"
+    with pytest.raises(BadInput, match=r"'1,5' is not a finite number \(decimal commas: --decima"):
+        table(text)
+    assert table(text, decimal=",").array.tolist() == [[1.5, 2], [-0.25, 3]]
+
+
+def test_a_time_in_another_way_of_writing_is_noticed(table: Any) -> None:
+    with pytest.raises(BadInput, match=r"\(a time\? --time COLUMN=FORMAT"):
+        table("when;a\n31.12.2024 10:00;1\n")
+    read = table("when;a\n31.12.2024 10:00;1\n", time="when=%d.%m.%Y %H:%M")
+    assert read.times.tolist() == [1735639200.0]

@@ -1,0 +1,100 @@
+"""What a file is, by its bytes; what is not read is named with what to do."""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import BadInput
+from elmgrove.errors import MissingExtra
+from elmgrove.reading import Layout, read_table
+
+
+def refused(tmp_path: Path, content: bytes) -> str:
+    path = tmp_path / "data.csv"
+    path.write_bytes(content)
+    with pytest.raises(BadInput) as caught:
+        read_table(path)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04\x14\x00\x06\x00[Content_Types].xml", "an Excel workbook; save it as CSV"),
+        (b"PK\x03\x04\x14\x00\x06\x00fans.csv", "a zip archive; unpack it"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook; save it as CSV"),
+        (b"BZh91AY", "bzip2; unpack it"),
+        (b"\xfd7zXZ\x00", "xz; unpack it"),
+        (b"\x89HDF\r\n", "HDF5; save its table as CSV"),
+        (b"SQLite format 3\x00", "an SQLite data base; export a table"),
+        (b"<?xml version='1.0'?>", "XML or HTML; save its table as CSV"),
+        ("a,b\n1,2\n".encode("utf-16"), "text in UTF-16, not text in UTF-8; --encoding utf-16"),
+    ],
+    ids=lambda one: one[:12] if isinstance(one, str) else "",
+)
+def test_what_is_not_read_is_named_with_what_to_do(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    assert refused(tmp_path, content).startswith(f"this is {message}")
+    assert refused(tmp_path, gzip.compress(content)).startswith(f"this is {message}")
+
+
+def test_gzip_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(b"a,b\n" + b"1,2\n" * 5000)
+    assert refused(tmp_path, whole[:-8]).startswith("this is gzip, but damaged or cut short")
+    assert "damaged" in refused(tmp_path, whole[:20] + b"\x00\xff" * 20 + whole[60:])
+
+
+def test_standard_input_is_read_as_a_file_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blob = io.BytesIO()
+    np.save(blob, np.eye(2))
+    for content in (b"a,b\n1,0\n0,1\n", gzip.compress(b"a;b\n1;0\n0;1\n"), blob.getvalue()):
+        path = tmp_path / "piped"
+        path.write_bytes(content)
+        with path.open() as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            assert read_table("-").array.tolist() == [[1, 0], [0, 1]]
+
+
+def test_an_error_in_standard_input_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "piped"
+    path.write_text("a,b\n1,x\n")
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.raises(BadInput, match=r"^standard input, line 2, column 2 \('b'\): 'x'"):
+            read_table("-")
+
+
+def test_parquet_needs_an_extra_which_is_told_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fans"
+    path.write_bytes(b"PAR1....PAR1")
+    with pytest.raises(BadInput, match="a damaged Parquet file"):
+        read_table(path)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    both = r"pip install 'elmgrove\[parquet\]' \(from a checkout: pip install '\.\[parquet\]'\)"
+    with pytest.raises(MissingExtra, match=both):
+        read_table(path)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8"])
+def test_a_stated_encoding_is_read(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes("Wärme °C,b\n1,2\n".encode(encoding))
+    assert read_table(path, Layout(encoding=encoding)).names == ("Wärme °C", "b")
+
+
+def test_another_encoding_than_stated_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"a,b\n1,2\n\x81,3\n")
+    with pytest.raises(BadInput, match="not text in cp1252"):
+        read_table(path, Layout(encoding="cp1252"))

@@ -1,0 +1,122 @@
+"""Lines as they come: rows, or why not."""
+
+from typing import Any
+
+import pytest
+
+from elmgrove import BadInput
+from elmgrove.reading import Layout, LineReader, Record, WrongColumns
+
+
+def values(reader: LineReader, *lines: str) -> list[Any]:
+    """The values of each line, None, or the text of its error."""
+    found: list[Any] = []
+    for line in lines:
+        try:
+            record = reader.read("x", line)
+            found.append(None if record is None else record.values)
+        except BadInput as error:
+            found.append(str(error))
+    return found
+
+
+def test_names_remarks_and_rows() -> None:
+    reader = LineReader()
+    assert values(reader, "# hello", "", "a;b", "1;2", "# more", "3;4") == [
+        None, None, None, [1, 2], None, [3, 4],
+    ]  # fmt: skip
+    assert (reader.names, reader.width) == (("a", "b"), 2)
+
+
+def test_the_first_row_says_which_column_is_the_time() -> None:
+    reader = LineReader()
+    assert reader.read("x", "when,a") is None
+    assert reader.names is None
+    assert reader.read("x", "2024-05-01T12:00:00Z,1") == Record([1.0], 1714564800.0)
+    assert reader.names == ("a",)
+    assert reader.notes == ["column 1 ('when') is the time of each row, and not learned"]
+    with pytest.raises(BadInput, match="'noon' is no time"):
+        reader.read("x", "noon,1")
+
+
+def test_json_lines_are_read_by_their_keys() -> None:
+    reader = LineReader(Layout(label="bad"))
+    first = '{"ts": 1714564800, "a": 1, "on": true, "bad": 0}'
+    assert reader.read("x", first) == Record([1.0, 1.0], 1714564800.0, False)
+    later = '{"on": false, "bad": true, "a": 2.5, "ts": 1714564801, "new": 3}'
+    assert reader.read("x", later) == Record([2.5, 0.0], 1714564801.0, True)
+    assert reader.notes[-1] == "x: 'new' was not there before: ignored"
+    found = values(reader, "{", '{"a": null, "on": 1, "bad": 0, "ts": 1}', "[1]")
+    assert "not JSON" in found[0]
+    assert "the value is missing" in found[1]
+    assert "not a JSON object" in found[2]
+
+
+def test_columns_that_appear_later_are_ignored_with_one_note() -> None:
+    reader = LineReader()
+    found = values(reader, "a,b", "1,2", "3,4,5", "6,7,8", "9")
+    assert found[:4] == [None, [1, 2], [3, 4], [6, 7]]
+    assert "expected 2 columns, got 1" in found[4]
+    assert reader.notes == ["x: columns beyond the 2 of before are ignored"]
+
+
+def test_decimal_commas_are_not_columns_that_appear() -> None:
+    assert "expected 2 columns, got 4" in values(LineReader(), "a,b", "1,5,2,5")[1]
+    assert "--decimal ," in values(LineReader(), "a;b", "1,5;2")[1]
+    assert values(LineReader(Layout(decimal=",")), "a;b", "1,5;2")[1] == [1.5, 2]
+
+
+def test_files_go_on_in_the_columns_of_the_first() -> None:
+    reader = LineReader(Layout(drop=("c",)))
+    assert values(reader, "a,b,c", "1,2,x") == [None, [1, 2]]
+    reader.begin()
+    assert values(reader, "b,z,a", "2,9,1") == [None, [1, 2]]
+    reader.begin()
+    assert values(reader, '{"b": 2, "a": 1}', '{"b": 4, "a": 3}') == [[1, 2], [3, 4]]
+    reader.begin()
+    assert values(reader, "1,2", '{"b": 4, "a": 3}')[0] == [1, 2]
+    reader.begin()
+    with pytest.raises(WrongColumns, match="no column 'a'"):
+        reader.read("x", "b,d")
+
+
+def test_a_header_of_numbers_is_no_row() -> None:
+    reader = LineReader()
+    assert values(reader, "1,2,3,4", "1.5,2,3,4") == [None, [1.5, 2, 3, 4]]
+    assert reader.names == ("1", "2", "3", "4")
+    doubtful = LineReader()
+    assert values(doubtful, "1,2,3,4", "5,6,7,8") == [None, [5, 6, 7, 8]]
+    assert doubtful.names is None
+    assert doubtful.notes == ["the line before x was left out: names or a row?"]
+
+
+@pytest.mark.parametrize("lines", [["b,t,a", "2,2024-05-01,1"], ['{"b": 2, "t": 5, "a": 1}']])
+def test_a_bookmark_leads_to_the_same_columns(lines: list[str]) -> None:
+    reader = LineReader(features=("a", "b"))
+    assert values(reader, *lines)[-1] == [1, 2]
+    again = LineReader(features=("a", "b"), bookmark=reader.bookmark)
+    again.begin(at_start=False)
+    assert values(again, lines[-1]) == [[1, 2]]
+    assert again.names == ("a", "b")
+
+
+def test_a_bookmark_of_before_is_understood() -> None:
+    again = LineReader(bookmark={"head": "b;a\n", "names": ["a", "b"]})
+    again.begin(at_start=False)
+    assert values(again, "2;1") == [[1, 2]]
+
+
+def test_words_must_be_known() -> None:
+    with pytest.raises(BadInput, match="elmgrove learn --categories"):
+        LineReader(Layout(categories=("mode",)))
+    reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
+    assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]
+    assert reader.notes == ["mode=off was never learned: such a row is none of ['auto']"]
+
+
+def test_missing_values_are_held() -> None:
+    reader = LineReader(Layout(missing="hold", hold_rows=1))
+    found = values(reader, "a,b", "1,2", ",3", ",4", "5,6")
+    assert found[:3] == [None, [1, 2], [1, 3]]
+    assert "the value is missing" in found[3]
+    assert found[4] == [5, 6]

@@ -1,0 +1,69 @@
+"""Times, as they are written."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from elmgrove import BadInput
+from elmgrove.reading.times import Clock, are_dates, are_epochs, is_named_like_a_time, told
+
+NOON = 1714564800.0
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "2024-05-01T12:00:00Z",
+        "2024-05-01 12:00",
+        " 2024-05-01T14:00:00+02:00 ",
+        "2024/05/01 12:00:00",
+        "1714564800",
+        "1714564800000",
+        1714564800000000,
+        "1714564800000000000",
+        1714564800.0,
+        datetime(2024, 5, 1, 12),
+        datetime(2024, 5, 1, 14, tzinfo=timezone(timedelta(hours=2))),
+        datetime(2024, 5, 1, 12, tzinfo=UTC),
+    ],
+)
+def test_one_time_in_many_ways(cell: object) -> None:
+    assert Clock()(cell) == NOON
+
+
+def test_a_stated_format() -> None:
+    assert Clock("%d.%m.%Y %H:%M")("01.05.2024 12:00") == NOON
+    with pytest.raises(BadInput, match=r"x, column 1: '2024-05-01' is no time; --time states '%d"):
+        Clock("%d.%m.%Y").read("x", "column 1", "2024-05-01")
+
+
+@pytest.mark.parametrize("cell", ["", "noon", "nan", None, "1.5.2024", "inf"])
+def test_what_is_no_time_is_refused_with_a_way_out(cell: object) -> None:
+    with pytest.raises(BadInput, match=r"is no time; --time COLUMN=FORMAT says how"):
+        Clock().read("data.csv, line 2", "column 1", cell)
+
+
+def test_what_is_obviously_a_time() -> None:
+    assert are_dates(["2024-05-01T12:00:00Z", "2024-05-02"])
+    assert not are_dates(["2024-05-01", "20240501"])
+    assert not are_dates(["1714564800", "12:00", "2024-13-01"])
+    assert not are_dates([])
+    assert are_epochs(["1714564800", "1714564801"])
+    assert not are_epochs(["1714564801", "1714564800"]), "a clock does not go back"
+    assert not are_epochs(["17", "18"])
+    assert not are_epochs(["1714564800", "hot"])
+
+
+@pytest.mark.parametrize("name", ["time", "Timestamp", "date_time", "ts", "sensor_ts", "epoch_ms"])
+def test_names_that_times_have(name: str) -> None:
+    assert is_named_like_a_time(name)
+
+
+@pytest.mark.parametrize("name", ["temp", "times_open", "candidate", "t", "volts", "uptime"])
+def test_names_that_times_do_not_have(name: str) -> None:
+    assert not is_named_like_a_time(name)
+
+
+def test_a_time_is_told_for_people() -> None:
+    assert told(NOON) == "2024-05-01 12:00:00"
+    assert told(1e30) == "1e+30 s"
