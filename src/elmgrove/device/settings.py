@@ -131,7 +131,7 @@ class Settings:
     on_change: Annotated[
         str,
         f"What to do when rows are others for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
-        "new normal beside the others; begin anew).",
+        "new normal beside the others; learn from the beginning).",
         ALARMS,
     ] = TELL
 
