@@ -117,6 +117,13 @@ def test_what_is_rejected_is_dropped_and_taken_out(elmgrove: Elmgrove) -> None:
     assert detector().evidence.count < count
 
 
+def test_all_that_was_learned_can_be_taken_out(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("reject", STATE, "--to", "2026-05-02")
+    assert "2,000 rows learned were taken out" in ran.out
+    assert detector().evidence.count == 0.0, "and there is a state to go on with"
+    assert elmgrove("status", STATE).code == 0
+
+
 def test_what_is_no_time_and_no_span_is_said(elmgrove: Elmgrove) -> None:
     assert "'soon' is no time" in one_clear_line(elmgrove("accept", STATE, "--from", "soon"))
     backwards = elmgrove("reject", STATE, "--from", "2026-05-02", "--to", "2026-05-01")
