@@ -101,7 +101,7 @@ class Increments:
     def join(self) -> None:
         """Puts all up to now into one increment: rows that come will make it fade in another way.
 
-        No span within it can be taken out any more.
+        From then on it is taken out whole or not at all.
         """
         self._begin_again()
         self._open(self._noted._replace(ordered=False))
