@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
-from elmgrove.detector import Span, pack_detector, reject, unpack_detector
+from elmgrove.detector import Span, fade, pack_detector, reject, unpack_detector
 from elmgrove.detector.increments import HOUR, MOST, Increments
 from elmgrove.detector.pieces import Times
 
@@ -343,8 +343,8 @@ def test_scores_and_rows_of_the_span_no_longer_hold_the_threshold_up() -> None:
     reject(detector, Span(7 * HOUR, 8 * HOUR))
     assert detector.threshold == pytest.approx(wanted.threshold, rel=0.2)
     assert detector.state == "watching"
-    marks = detector.gate.recent.marks
-    assert not ((marks[:, 1] >= 7 * HOUR) & (marks[:, 1] < 8 * HOUR)).any()
+    stamps = detector.gate.recent.stamps
+    assert not ((stamps[:, 1] >= 7 * HOUR) & (stamps[:, 1] < 8 * HOUR)).any()
 
 
 def test_without_enough_scores_the_last_rows_are_scored_again() -> None:
@@ -510,3 +510,14 @@ def test_what_is_joined_counts_the_rows_that_are_left() -> None:
     assert detector.increments.rows_after(part, 0) == 91
     assert one.pieces[0].evidence == part.evidence
     assert not reject(detector, Span(2 * HOUR, 3 * HOUR)).exact
+
+
+def test_of_what_was_faded_whole_increments_go() -> None:
+    rng = np.random.default_rng(0)
+    story = Story("distance", rng.normal(size=(300, COLUMNS)), np.arange(300) * 60.0, 1, 1.0, (1, 2))
+    detector = fed(story, "many")
+    fade(detector, 0.25)
+    # All rows are still known, but one of them no longer counts as it would if it came now.
+    told = reject(detector, Span(HOUR + 600.0, HOUR + 1200.0))
+    assert (told.taken, told.exact) == (60, False)
+    assert detector.evidence.close_to(story.without().evidence.weighted(0.25), 1e-9)

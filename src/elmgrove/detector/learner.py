@@ -22,7 +22,7 @@ from elmgrove.detector.events import Events
 from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
-from elmgrove.detector.last_rows import marks_of
+from elmgrove.detector.last_rows import stamps_of
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
 from elmgrove.detector.preparation import Preparation
@@ -179,8 +179,8 @@ class Learner(Scorer):
             answer = self.model.answer(x)
             self.increments.note(*period)
             self.model.keep(answer, x)
-        mark = (*period, self.model.learned)
-        self.gate.learned(x[np.newaxis], np.array([answer.score]), [mark])
+        stamp = (*period, self.model.learned)
+        self.gate.learned(x[np.newaxis], np.array([answer.score]), [stamp])
 
     def learn_many(self, rows: Any, times: Any = None) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
@@ -198,7 +198,7 @@ class Learner(Scorer):
                 scores = self.model.answers(block)
                 self.model.learn_all(block)
                 begun, done, inputs = done, done + len(block), inputs[len(block) :]
-                self.gate.learned(block, scores, marks_of(periods[begun:done], self.learned))
+                self.gate.learned(block, scores, stamps_of(periods[begun:done], self.learned))
         self.gate.expire()
 
     def interrupt(self) -> None:
