@@ -2,13 +2,14 @@
 
 And false alarms in 10⁵ rows of no change. Fans are Yamada and Matsutani's own experiment: learned
 in a silent room, then a noisy one. Simulated machines have the laws of the battery, and rows that
-remember the last one. What the watch allows and how sure it must be was chosen on simulated rows
-that remember the last one, of other laws and seeds (4 and 6 columns, memories of 0.9 to 0.99); the
-fans were not looked at for that.
+remember the last one. What the watch allows, and how sure it must be, was chosen on simulated rows
+of other laws and seeds (pumps of 4 sensors; 4 and 6 columns with memories of 0 to 0.99), with the
+fans at medium speed in sight; the other fans and these machines are what it is reported on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ from elmgrove.detector import CHANGE, SLOW, SPIKE, Drift, DriftWatch
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 
-FANS = "fans, silent → noisy"
+FILE = "cooling_fan.npz"
+FANS, SEEN = "fans, silent → noisy", "fans at medium speed, silent → noisy"
 CALM = "no change"
 OWN = "Elmgrove"
 THEIRS = {f"centroids, W = {window}": window for window in WINDOWS}
@@ -70,21 +72,25 @@ class Noticed(NamedTuple):
 
 def cases(folder: Path | None, quick: bool) -> list[DriftCase]:
     """Lists all cases; fans only where their file is there."""
-    rooms = [f"{speed} {room}" for speed in "hml" for room in ("silentA", "silentB")]
+    rooms = [(speed, room) for speed in "hlm" for room in ("silentA", "silentB")]
     fans = [] if folder is None or quick else rooms
     seeds = range(20, 22 if quick else 40)
     machines = [f"{_SENSORS} sensors, memory {memory}" for memory in _MEMORIES]
-    made = [DriftCase(FANS, name, kind) for name in fans for kind in (CHANGE, CALM)]
+    made = [
+        DriftCase(SEEN if speed == "m" else FANS, f"{speed} {room}", kind)
+        for speed, room in fans
+        for kind in (CHANGE, CALM)
+    ]
     for name in machines:
         made += [DriftCase(name, str(seed), kind) for seed in seeds for kind in _SHAPES]
         if not quick:
-            made.append(DriftCase(name, "20", CALM))
+            made += [DriftCase(name, str(seed), CALM) for seed in seeds[:3]]
     return made
 
 
 def tried(case: DriftCase, folder: Path) -> list[Noticed]:
     """Lets each method follow the rows of a case."""
-    if case.set == FANS:
+    if case.set in (FANS, SEEN):
         return _on_fan(case, folder)
     return _on_machine(case)
 
@@ -204,6 +210,61 @@ def _counted(
             Noticed(case, name, None, sum(len(theirs.found(scaled(some))) for some in rows()))
         )
     return found
+
+
+class Told(NamedTuple):
+    """What one method made of all cases of a set and a kind; None where it tells no such thing.
+
+    ``found`` is the share in which a lasting change was told after it began, ``rows`` the median of
+    rows until then; ``kind`` and ``sensor`` are shares of those, ``onset`` a median in rows.
+    ``false`` counts what was told where nothing lasting changed, in 10⁵ rows of it.
+    """
+
+    set: str
+    kind: str
+    method: str
+    cases: int
+    found: float
+    rows: float | None
+    kind_right: float | None
+    sensor_right: float | None
+    onset: float | None
+    false: float | None
+
+
+def together(found: Sequence[Noticed]) -> list[Told]:
+    """Puts cases together: a line for each set, kind and method."""
+    keys = dict.fromkeys((one.case.set, one.case.kind, one.method) for one in found)
+    return [
+        _told(*key, [one for one in found if (one.case.set, one.case.kind, one.method) == key])
+        for key in keys
+    ]
+
+
+def _told(name: str, kind: str, method: str, found: Sequence[Noticed]) -> Told:
+    hits = [one for one in found if one.rows is not None]
+    return Told(
+        name,
+        kind,
+        method,
+        len(found),
+        len(hits) / len(found),
+        _median([one.rows for one in hits]),
+        _share([one.kind for one in hits]),
+        _share([one.sensor for one in hits]),
+        _median([one.onset for one in hits]),
+        sum(one.told for one in found) / len(found) if kind == CALM else None,
+    )
+
+
+def _share(known: Sequence[bool | None]) -> float | None:
+    told = [one for one in known if one is not None]
+    return sum(told) / len(told) if told else None
+
+
+def _median(known: Sequence[int | None]) -> float | None:
+    told = [one for one in known if one is not None]
+    return float(median(told)) if told else None
 
 
 def _scaled(train: Matrix) -> Callable[[Matrix], Matrix]:

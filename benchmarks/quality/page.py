@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.quality import pairs, poison
+from benchmarks.quality import drift, pairs, poison
 from benchmarks.quality.kinds import APART, DEALT, LEVEL, MEMORY, SHARE
 from benchmarks.quality.kinds import BLOCK as DEALT_BLOCK
 from benchmarks.quality.machines import (
@@ -70,6 +70,18 @@ learn and score one device with one thread, n devices.
   {poison.SHARE:.0%} of its rows, beside its own rows with a count 10⁶ times as large, beside 3 ×
   everybody's sums, 10³ times as far off, or nothing else. Recall is at the limit that 1 % of the
   normal test rows exceed. "Not there" is what that lender's absence changes: the scale of chance.
+- Drift: a detector that has learned observes rows with its watch; nothing need be shown before it
+  may speak. Fans (12 cm, each speed, in each of two silent rooms) learn {drift.FAN_ROWS} rows, see
+  100 more, and then the noisy room, as Yamada and Matsutani 2023 (arXiv 2212.09637) have it. Beside
+  the watch stand their centroids, as far as remembered: a row above the threshold for 1 % of a loss
+  starts a check of W rows, whose centroid is compared with that of the rows learned; drift is an L1
+  distance beyond mean + 1 deviation of the learned rows' own. Machines of 8 sensors, whose rows
+  remember so much of the last one, learn {drift.LEARNED:,} rows and see {drift.BEFORE}; then one
+  sensor is {drift.STEP:.0f} residual σ off for good (change), moves one σ in {drift.RAMP} rows
+  (drift), or is off for {drift.SPIKE_ROWS} rows (spike). "Onset off by" counts rows. No change: 10⁵
+  rows of the machine; of a fan, rows mixed of two blocks of {drift.FAN_BLOCK} of its recording, so
+  that none comes twice. What the watch allows, and how sure it must be, was chosen on simulated
+  rows of other laws and seeds, with the fans at medium speed in sight.
 - Simulated machines learn {TRAINING_ROWS:,} rows, see {LEAD} more normal ones, and then faults:
   blocks of {BLOCK} rows and {SINGLES} single rows, {FAULTY} times, each time of another sensor if
   there is one. A residual σ is the standard deviation of a sensor given the others, from the true

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.quality import fleets, mixtures, poison
+from benchmarks.quality import drift, fleets, mixtures, poison
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.measure import Quality
@@ -45,6 +45,8 @@ def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
     found += [_mixture(results.choices, title) for title in MIXTURES if title in measured]
     if results.poisoned:
         found.append(_poison(results.poisoned))
+    if results.drifts:
+        found += _drift(drift.together(results.drifts))
     found.append(_targets(reached))
     return found
 
@@ -170,6 +172,38 @@ def _poison(found: Sequence[poison.Poisoned]) -> Cells:
         "n",
     ]
     return Cells("Poison: SMD as a fleet, by the loan", head, rows)
+
+
+def _drift(known: Sequence[drift.Told]) -> list[Cells]:
+    """Shows how soon and how rightly changes were told, and how often where there were none."""
+    head = ["set", "what happens", "method", "told", "rows until then", "kind right"]
+    head += ["sensor right", "onset off by", "n"]
+    changes = [
+        [
+            *(one.set, one.kind, one.method, f"{one.found:.0%}", _rows(one.rows)),
+            *(_share(one.kind_right), _share(one.sensor_right), _rows(one.onset)),
+            str(one.cases),
+        ]
+        for one in known
+        if one.kind != drift.CALM
+    ]
+    calm = [
+        [one.set, one.method, f"{one.false:.1f}", str(one.cases)]
+        for one in known
+        if one.kind == drift.CALM
+    ]
+    return [
+        Cells("Drift: changes told", head, changes),
+        Cells("Drift: told in 10⁵ rows of no change", ["set", "method", "told", "n"], calm),
+    ]
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _rows(rows: float | None) -> str:
+    return "" if rows is None else f"{rows:.0f}"
 
 
 def _named(line: Line) -> str:

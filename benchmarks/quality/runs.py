@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import battery, fleets, mixtures, pairs, poison
+from benchmarks.quality import battery, drift, fleets, mixtures, pairs, poison
 from benchmarks.quality.battery import Case, Flagged
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.machines import KINDS, SENSORS
@@ -24,6 +24,7 @@ BATTERY = "simulated"
 FLEETS = "fleets"
 MIXED = "mixtures"
 POISON = "poison"
+DRIFT = "drift"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -68,6 +69,7 @@ class Results:
     battery: list[Flagged] = field(default_factory=list)
     choices: list[mixtures.Choice] = field(default_factory=list)
     poisoned: list[poison.Poisoned] = field(default_factory=list)
+    drifts: list[drift.Noticed] = field(default_factory=list)
     #: What failed, and with which error.
     failures: list[str] = field(default_factory=list)
 
@@ -78,6 +80,7 @@ class Results:
         self.battery += other.battery
         self.choices += other.choices
         self.poisoned += other.poisoned
+        self.drifts += other.drifts
         self.failures += other.failures
 
     def as_json(self) -> dict[str, Any]:
@@ -88,6 +91,7 @@ class Results:
             "simulated": battery.as_json(self.battery),
             "mixtures": [asdict(one) for one in self.choices],
             "poison": [one._asdict() | one.case._asdict() for one in self.poisoned],
+            "drift": [one._asdict() | one.case._asdict() for one in self.drifts],
             "failures": self.failures,
         }
 
@@ -105,6 +109,7 @@ def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[Piece]:
     """Lists the work of a run; ``only`` names sets, and none means all that are there."""
     found = [*_real(plan, folder), *_paired(plan, folder), *_in_fleets(plan, folder)]
     found += [*_simulated(plan), *_in_mixtures(plan, folder), *_poisoned(plan, folder)]
+    found += _drifting(plan, folder)
     return [piece for piece in found if not only or piece.part in only]
 
 
@@ -116,7 +121,7 @@ def missing(folder: Path | None) -> list[str]:
 
 def names() -> list[str]:
     """Names all parts of a run."""
-    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED, POISON]
+    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED, POISON, DRIFT]
 
 
 def done(work: Sequence[Piece], jobs: int) -> Iterator[tuple[Piece, Results]]:
@@ -183,6 +188,12 @@ def _poisoned(plan: Plan, folder: Path | None) -> Iterator[Piece]:
         devices_of.cache_clear()
 
 
+def _drifting(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    fans = folder if _is_there(folder, drift.FILE) else None
+    for case in drift.cases(fans, plan.quick):
+        yield Piece(DRIFT, _on_drift, (case, folder or Path()))
+
+
 def _seeds(entry: Entry, plan: Plan) -> Iterable[int]:
     if not entry.seeded:
         return range(1)
@@ -224,6 +235,10 @@ def _on_mixture(title: str, seed: int, folder: Path, quick: bool) -> Results:
 
 def _on_poison(case: poison.PoisonCase, folder: Path) -> Results:
     return Results(poisoned=poison.tried(case, folder))
+
+
+def _on_drift(case: drift.DriftCase, folder: Path) -> Results:
+    return Results(drifts=drift.tried(case, folder))
 
 
 def _on_machine(case: Case) -> Results:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
-from benchmarks.quality import fleets, mixtures, pairs, poison
+from benchmarks.quality import drift, fleets, mixtures, pairs, poison
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.methods import DEFAULT, FIRST, OTHERS
@@ -19,6 +19,7 @@ from benchmarks.quality.summary import (
     lines,
     mean_auc,
 )
+from elmgrove.detector import SPIKE
 
 FLAGGED = 0.95
 SPREAD = 0.005
@@ -31,6 +32,9 @@ LOAN_GAIN, LOAN_COST, HURT = 0.02, 0.003, 0.02
 POISONED = 0.02
 #: Of devices of one kind a rule for mixtures finds so many, of those that it takes so many are.
 FOUND, RIGHT = 0.9, 0.99
+#: Of lasting changes so many are told, of what is told so many rightly; and so many where there
+#: are none, in 10⁵ rows.
+TOLD, RIGHTLY, FALSELY = 0.99, 0.9, 1.0
 #: Pairs are compared to this accuracy.
 _ROUNDING = 5e-4
 
@@ -57,6 +61,7 @@ def judged(results: Results) -> list[Reached]:
         *_fleets(results.records),
         *_mixtures(results.choices),
         *_poison(results.poisoned),
+        *_drift(drift.together(results.drifts)),
     ]
 
 
@@ -212,3 +217,22 @@ def _poison(found: Sequence[poison.Poisoned]) -> Iterator[Reached]:
         said = ", ".join(f"{change:+.3f} at {rows} rows" for rows, change in changes.items())
         met = all(abs(change) <= POISONED for change in changes.values())
         yield Reached("SMD as a fleet", text, said, met)
+
+
+def _drift(known: Sequence[drift.Told]) -> Iterator[Reached]:
+    own = [one for one in known if one.method == drift.OWN]
+    for one in (one for one in own if one.set not in (drift.FANS, drift.SEEN)):
+        if one.kind == drift.CALM:
+            text = f"drift: told at most {FALSELY:.0f} time in 10⁵ rows of no change"
+            found = one.false or 0.0
+            yield Reached(one.set, text, f"{found:.1f}", found <= FALSELY)
+        elif one.kind == SPIKE:
+            text = f"drift: a spike of {drift.SPIKE_ROWS} rows is never told as a lasting change"
+            yield Reached(one.set, text, f"{one.found:.0%}", one.found == 0.0)
+        else:
+            rightly = min(one.kind_right or 0.0, one.sensor_right or 0.0)
+            text = (
+                f"drift: a {one.kind} is told in {TOLD:.0%}, kind and sensor right in {RIGHTLY:.0%}"
+            )
+            met = one.found >= TOLD and rightly >= RIGHTLY
+            yield Reached(one.set, text, f"{one.found:.0%}, {rightly:.0%}", met)

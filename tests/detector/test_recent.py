@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from elmgrove import BadInput
-from elmgrove.detector.recent import ROWS, Recent
+from elmgrove.detector.last_rows import ROWS
+from elmgrove.detector.recent import Recent
 
 CAPACITY, WIDTH = 64, 2
 SCORE = st.floats(0, 10)

@@ -14,7 +14,9 @@ from elmgrove.detector import (
     FixedThreshold,
     MeanSigma,
     PatternRule,
+    Span,
     pack_detector,
+    reject,
     tune,
     unpack_detector,
 )
@@ -303,6 +305,21 @@ def test_with_another_forgetting_what_was_learned_before_is_one_increment() -> N
     # The sum of the increments, each as faded as it is by now, is still all that was learned.
     [part] = detector.parts
     assert detector.increments.rest(part).evidence.close_to(part.evidence, 1e-9)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 90), (40, 60)])
+def test_of_what_was_learned_before_all_is_taken_out_or_nothing(first: int, last: int) -> None:
+    times = 60.0 * np.arange(90)
+    detector = Detector.for_data(rows_of(90), window=1)
+    detector.learn_many(rows_of(90), times)
+    tune(detector, forgetting=0.9)
+    detector.learn_many(rows_of(30, 1), 60.0 * np.arange(90, 120))
+    told = reject(detector, Span(60.0 * first, 60.0 * last))
+    assert told.taken == 90
+    assert told.exact == (last - first == 90)
+    rest = Detector.for_basis(detector.basis, forgetting=0.9)
+    rest.learn_many(rows_of(30, 1))
+    assert detector.evidence.close_to(rest.evidence, 1e-9)
 
 
 @pytest.mark.parametrize("forgetting", [0.0, 1.1, -1.0])

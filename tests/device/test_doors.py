@@ -14,6 +14,8 @@ import pytest
 from elmgrove.device import doors
 from elmgrove.device.doors import MOST_BYTES, Call, Door, Refusal, Said
 
+POST = b"POST / HTTP/1.1\r\nContent-Type: application/json\r\n"
+
 
 def answer(call: Call) -> Said:
     """Repeats what it is told; fails for /fault."""
@@ -123,8 +125,9 @@ def raw(door: Door, text: bytes) -> bytes:
         (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", 400),
         (b"BREW / HTTP/1.1\r\n\r\n", 405),
-        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\nContent-Length: \xb2\r\n\r\n", 400),
+        (POST + b"Content-Length: -1\r\n\r\n", 400),
+        (POST + b"Content-Length: \xb2\r\n\r\n", 400),
+        (POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
     ],
 )
 def test_what_is_no_request_is_told_so_in_the_same_words(
@@ -137,13 +140,19 @@ def test_what_is_no_request_is_told_so_in_the_same_words(
     assert json.loads(body)["status"] == status
 
 
+def test_what_is_refused_anyway_is_not_waited_for(door: Door) -> None:
+    head = b"POST / HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n"
+    assert b" 415 " in raw(door, head + b" " * 500_000)
+
+
 def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "SECONDS", 1.0)
     texts = [b"", b"GET", b"POST / HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: application/json"]
     texts.append(texts[2] + b"\r\n\r\n{")
-    held = [socket.create_connection(("127.0.0.1", door.address[1]), 60) for _ in texts]
+    # Far sooner than each of them could still send something.
+    held = [socket.create_connection(("127.0.0.1", door.address[1]), 30) for _ in texts]
     for connection, text in zip(held, texts, strict=True):
         connection.sendall(text)
     assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}

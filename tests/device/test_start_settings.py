@@ -60,6 +60,20 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     assert saved().events.rule == AlarmRule(1, 1, 0)
 
 
+def test_what_strange_rows_and_unused_patterns_become_can_be_set() -> None:
+    write_rows(Path("fan.csv"), rows(1, 600))
+    work(promote_after=30, patterns="2", retire_after=40)
+    detector = saved()
+    assert detector.quarantine.promote_after == 30
+    assert detector.patterns is not None
+    assert detector.patterns.retire_after == 40
+    work(promote_after=0, retire_after=50)
+    detector = saved()
+    assert detector.quarantine.promote_after is None
+    assert detector.patterns is not None
+    assert detector.patterns.retire_after == 50
+
+
 def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
     write_rows(Path("fan.csv"), rows(1, 300))
     same = {"rate": 0.02, "alarm_k": 1, "window": "3", "seed": 4, "scaling": "minmax"}
@@ -95,7 +109,7 @@ def test_what_would_need_learning_again_is_refused(setting: str, value: Any, hel
 def test_as_it_is_is_never_refused() -> None:
     write_rows(Path("fan.csv"), rows(1, 60))
     work(window="3", units=4, patterns="2")
-    work(window="auto", units=0, spectrum="", patterns="auto")
+    work(window="auto", units=0, spectrum="", patterns="auto", retire_after=0)
     assert saved().window == 3
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elmgrove.device.peer_server import Listener
 
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.detector import Span, reject
+from elmgrove.device.listening import Listener
 from elmgrove.exchange import Exchange, MemoryExchange, PeerSession, Session, Unreachable
 from elmgrove.federation import Charter, Contribution, Entry, Member, least_new_rows
 from elmgrove.storage.disk import load, save

@@ -107,8 +107,6 @@ def test_a_bookmark_of_before_is_understood() -> None:
 
 
 def test_words_must_be_known() -> None:
-    with pytest.raises(BadInput, match="elmgrove learn --categories"):
-        LineReader(Layout(categories=("mode",)))
     reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
     assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]
     assert reader.notes == ["mode=off was never learned: such a row is none of ['auto']"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Distance, Moments
 from elmgrove.detector.model import Model
-from elmgrove.detector.since import RELATED, Block
+from elmgrove.detector.since import RELATED, Passage
 
 # Sensors that are named at most.
 _NAMED = 3
@@ -39,7 +39,7 @@ class Learned(NamedTuple):
         return found
 
 
-class Change(NamedTuple):
+class Displacement(NamedTuple):
     """What one column did: where it should have been and is, or how it varied and varies now.
 
     ``weights`` make of a row how far the column is from where it should be.
@@ -83,7 +83,7 @@ def _distance(model: Model) -> Distance:
     return found
 
 
-def changes(learned: Learned, mean: Array, covariance: Array) -> list[Change]:
+def changes(learned: Learned, mean: Array, covariance: Array) -> list[Displacement]:
     """Finds the few columns that explain how these rows differ, those that explain most first.
 
     The mean squared distance of rows is dᵀΩd + tr(ΩS): by where they lie, and by how they vary.
@@ -99,14 +99,14 @@ def changes(learned: Learned, mean: Array, covariance: Array) -> list[Change]:
     return _by_spread(learned, omega, d, covariance)
 
 
-def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Change]:
+def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Displacement]:
     off = np.abs(d) / learned.deviation
     ratio = np.sqrt(variance) / learned.deviation
     by_spread = float(np.mean(variance / learned.covariance)) - 1.0 > float(np.mean(off**2))
     order = np.argsort(ratio if by_spread else off)[::-1][:_NAMED]
     unit = np.eye(1, len(d))[0]
     return [
-        Change(
+        Displacement(
             column,
             float(learned.mean[column]),
             float(learned.mean[column] + d[column]),
@@ -121,7 +121,7 @@ def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Change]
     ]
 
 
-def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Change]:
+def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Displacement]:
     """Those columns that, with any values, leave the others where they were; else the farthest."""
     sigma, total = learned.covariance, float(d @ omega @ d)
     free, left = list[int](), total
@@ -139,7 +139,7 @@ def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> li
         off = np.abs(d) / learned.deviation
         free = [int(j) for j in np.argsort(off)[::-1][:_NAMED] if 3.0 * off[j] >= off.max()]
     return [
-        Change(
+        Displacement(
             j,
             float(learned.mean[j] + expected[j]),
             float(learned.mean[j] + d[j]),
@@ -162,12 +162,12 @@ def _left_without(sigma: Array, d: Array, free: list[int]) -> float:
     return float(d[kept] @ inverse @ d[kept])
 
 
-def _by_spread(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Change]:
+def _by_spread(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Displacement]:
     """The column whose distance from what the others say varies most beyond the usual."""
     grown = np.einsum("ij,jk,ik->i", omega, covariance, omega) / np.diag(omega)
     j = int(grown.argmax())
     return [
-        Change(
+        Displacement(
             j,
             float(learned.mean[j]),
             float(learned.mean[j] + d[j]),
@@ -210,7 +210,7 @@ class Ramp(NamedTuple):
     per_hour: float | None
 
 
-def ramp_of(blocks: list[Block], values: Array, sudden: bool) -> Ramp | None:
+def ramp_of(blocks: list[Passage], values: Array, sudden: bool) -> Ramp | None:
     """Finds since when a value moved slowly; None where a step explains the blocks better.
 
     ``sudden`` says that rows were others all at once, by how strange they were.

@@ -9,11 +9,12 @@ import numpy as np
 from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.keeping import Keeping
-from elmgrove.detector.learner import BLOCK
+from elmgrove.detector.last_rows import stamps_of
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.scorer import BLOCK
 from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.views import score_of, view_of
 from elmgrove.detector.windows import Period
@@ -144,7 +145,7 @@ class Detector(Keeping):
         self.increments.note_many(periods)
         self.model.adopt(X)
         self.increments.cut()
-        self.gate.adopted(X, self.model.left_out(X), self._marks(periods))
+        self.gate.adopted(X, self.model.left_out(X), stamps_of(periods, self.learned))
 
     def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()

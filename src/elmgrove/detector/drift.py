@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from elmgrove.detector.news import json_when
@@ -155,10 +154,15 @@ def percent_of(before: float, after: float, deviation: float) -> float | None:
 
 
 def clock(time: float, now: float | None) -> str:
-    """Says when it was (UTC): the time of the day, with the day where that is another one."""
-    moment = datetime.fromtimestamp(time, UTC)
-    today = now is not None and datetime.fromtimestamp(now, UTC).date() == moment.date()
-    return f"{moment:%H:%M}" if today else f"{moment:%Y-%m-%d %H:%M}"
+    """Says when it was (UTC): the time of the day, with the day where that is another one.
+
+    >>> clock(1714573200.0, 1714580000.0), clock(1714573200.0, None)
+    ('14:20', '2024-05-01 14:20')
+    """
+    told = str(json_when(float(time)))
+    today = now is not None and str(json_when(float(now)))[:10] == told[:10]
+    # A time that no calendar has is told as it is.
+    return told if "T" not in told else told[11:16] if today else told[:16].replace("T", " ")
 
 
 def _digits(change: float) -> int:

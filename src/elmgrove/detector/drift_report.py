@@ -6,7 +6,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Scaling
 from elmgrove.detector.comparison import (
-    Change,
+    Displacement,
     Learned,
     Ramp,
     changes,
@@ -16,14 +16,14 @@ from elmgrove.detector.comparison import (
 )
 from elmgrove.detector.drift import CHANGE, SLOW, Drift, Relation, Shift, percent_of
 from elmgrove.detector.model import Model
-from elmgrove.detector.since import Block, Since
+from elmgrove.detector.since import Passage, Since
 
 
 def described(
     model: Model,
     recent: Array,
     since: Since,
-    blocks: Sequence[Block],
+    blocks: Sequence[Passage],
     sudden: bool,
     now: float | None,
 ) -> Drift:
@@ -49,7 +49,9 @@ def described(
     )
 
 
-def _moved(learned: Learned, change: Change, blocks: Sequence[Block], sudden: bool) -> Ramp | None:
+def _moved(
+    learned: Learned, change: Displacement, blocks: Sequence[Passage], sudden: bool
+) -> Ramp | None:
     """Since when a column moved slowly away from where it should be, if it did."""
     if change.by_spread:
         return None
@@ -58,13 +60,13 @@ def _moved(learned: Learned, change: Change, blocks: Sequence[Block], sudden: bo
 
 
 def _relations(
-    names: Sequence[str], learned: Learned, covariance: Array, found: Sequence[Change]
+    names: Sequence[str], learned: Learned, covariance: Array, found: Sequence[Displacement]
 ) -> list[Relation]:
     pairs = ((one.column, no_longer_followed(learned, covariance, one.column)) for one in found)
     return [Relation(names[column], names[other]) for column, other in pairs if other is not None]
 
 
-def _shift(model: Model, change: Change, moved: Ramp | None) -> Shift:
+def _shift(model: Model, change: Displacement, moved: Ramp | None) -> Shift:
     """A change in the data's own units."""
     scaling, column = model.basis.scaling, change.column
     scale = _scale(scaling, column)

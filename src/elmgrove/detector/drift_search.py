@@ -20,7 +20,7 @@ from elmgrove.detector.drift_watch import (
 )
 from elmgrove.detector.learner import Learner
 from elmgrove.detector.page_hinkley import rarities
-from elmgrove.detector.since import Block, Since
+from elmgrove.detector.since import Passage, Since
 
 # The blocks in which rows are looked at, and rows before a change that are compared with it.
 _BLOCKS, _BEFORE = 48, 4096
@@ -83,7 +83,7 @@ def _told(
         since.add_many(rows(start, stop), int(strange[start:stop].sum()), time)
     edges = np.unique(np.linspace(max(begin - _BEFORE, 0), end, _BLOCKS + 1).astype(int))
     blocks = [
-        Block(
+        Passage(
             int(stop - start),
             float("nan") if times is None else float(np.mean(times[start:stop])),
             np.asarray(rows(start, stop).mean(axis=0), np.float64),

@@ -101,7 +101,7 @@ class DriftWatch:
         if self._slow.test.height < SURE:
             self._neighbours.add(rare)
         length = self._neighbours.length
-        # Before the sums begin anew.
+        # Before the sums begin again.
         before = self._slow.since
         strange, rows, time = before.strange, before.rows, before.time
         low = self._slow.add(x, rare, length, verdict)
@@ -118,7 +118,7 @@ class DriftWatch:
         return self.report
 
     def restart(self) -> None:
-        """Begins anew: what came before is no longer compared with what comes."""
+        """Begins again: what came before is no longer compared with what comes."""
         for one in (self._slow, self._sudden, self._relief, self._history):
             one.begin()
         self.found = False

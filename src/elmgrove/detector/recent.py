@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
+from elmgrove.detector.last_rows import UNKNOWN, LastRows, Stamp
 from elmgrove.errors import BadInput, require_whole
 
 # The latest scores, of which most being strange is no chance.
 _LATEST = 32
 # Rows between two looks at what is too old.
 _EXPIRE_EVERY = 32
-#: Rows to keep at most, for scoring them again when the model changes.
-ROWS = 512
-#: The period of an input that was learned, and how many were when it had been.
-Mark = tuple[float, float, int]
-_UNKNOWN: Mark = (math.nan, math.nan, 0)
 
 
 class Recent:
@@ -53,9 +49,7 @@ class Recent:
         self.stride = 1
         #: The rows that came, accepted or not; those that were accepted; and those that strayed.
         self.clock = self.accepted = self.strayed = 0
-        self._rows: Array = np.empty((ROWS, width), dtype)
-        self._kept = 0
-        self._marks: deque[Mark] = deque(maxlen=ROWS)
+        self._last = LastRows(width, dtype)
         #: The scores in ascending order.
         self.ordered: list[float] = []
         # How high scores were before others changed the model, and how many times as high they
@@ -66,19 +60,18 @@ class Recent:
     def __len__(self) -> int:
         return len(self.ordered)
 
-    def accept(self, row: Array, score: float, mark: Mark = _UNKNOWN) -> None:
+    def accept(self, row: Array, score: float, stamp: Stamp = UNKNOWN) -> None:
         """Takes in a row that was learned."""
         self._settle()
-        self._rows[self._kept % ROWS] = row
-        self._kept += 1
-        self._marks.append(mark)
+        self._last.add(row, stamp)
         self._note(score)
 
-    def accept_many(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
+    def accept_many(
+        self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None
+    ) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
         self._settle()
-        self._keep(rows)
-        self._marks.extend([_UNKNOWN] * len(rows) if marks is None else marks)
+        self._last.add_many(rows, stamps)
         done = 0
         while done < len(scores):
             # Those before the next one of which the score is kept only count.
@@ -154,14 +147,12 @@ class Recent:
     @property
     def rows(self) -> Array:
         """The last accepted rows, oldest first."""
-        if self._kept < ROWS:
-            return self._rows[: self._kept]
-        return np.roll(self._rows, -(self._kept % ROWS), axis=0)
+        return self._last.rows
 
     @property
-    def marks(self) -> Array:
-        """The marks of the last accepted rows, in three columns."""
-        return np.array(self._marks).reshape(-1, 3)
+    def stamps(self) -> Array:
+        """The stamps of the last accepted rows, in three columns."""
+        return self._last.stamps
 
     @property
     def strays(self) -> list[float]:
@@ -188,10 +179,7 @@ class Recent:
         Later scores came from a model that knew those rows, and become others by a factor.
         """
         self._settle()
-        left = ~gone(self.marks[:, 2])
-        rows, self._kept = self.rows[left], 0
-        self._keep(rows)
-        self._marks = deque(compress(self._marks, left), ROWS)
+        self._last.keep(~gone(self.stamps[:, 2]))
         # What was accepted was learned, so the one number follows from the other.
         before = learned - self.accepted
         self._scores, self._strays = (
@@ -208,7 +196,7 @@ class Recent:
     def score_again(self, scores: Array, learned: int) -> None:
         """Lets these be the scores of the last rows, and all there are."""
         self.begin()
-        numbers = self.marks[:, 2].astype(np.int64)
+        numbers = self.stamps[:, 2].astype(np.int64)
         before = int(numbers[0]) - 1 if numbers.all() else learned - len(numbers)
         self.accepted = self.clock = learned - before
         self._scores = deque(zip((numbers - before).tolist(), scores.tolist(), strict=True))
@@ -220,12 +208,6 @@ class Recent:
             self._scores = deque((when, self._factor * score) for when, score in self._scores)
             self._strays = deque((when, self._factor * score) for when, score in self._strays)
             self._level, self._factor = None, 1.0
-
-    def _keep(self, rows: Array) -> None:
-        last = rows[-ROWS:]
-        places = (self._kept + len(rows) - len(last) + np.arange(len(last))) % ROWS
-        self._rows[places] = last
-        self._kept += len(rows)
 
     def _note(self, score: float) -> None:
         self.clock += 1
@@ -267,10 +249,8 @@ class Recent:
     @property
     def arrays(self) -> dict[str, Array]:
         """All scores and rows as arrays, to be saved."""
-        marks = {} if np.isnan(self.marks[:, 1]).all() else {"recent_marks": self.marks}
         return {
-            "recent": self.rows,
-            **marks,
+            **self._last.arrays,
             "scores": np.array([score for _, score in self._scores]),
             "score_times": _numbers(self._scores),
             "strays": np.array([score for _, score in self._strays]),
@@ -286,16 +266,7 @@ class Recent:
         self.stride = require_whole("stride", known["stride"], 1)
         self.refused_at = require_whole("refused_at", known["refused_at"], -self._apart)
         self.burst_at = require_whole("burst_at", known["burst_at"], -self._apart)
-        rows = arrays["recent"]
-        if len(rows) > ROWS:
-            raise BadInput(f"{len(rows)} recent rows, where {ROWS} are the most")
-        self._rows[: len(rows)], self._kept = rows, len(rows)
-        marks = arrays.get("recent_marks")
-        if marks is not None and marks.shape != (len(rows), 3):
-            raise BadInput("not one mark for each recent row")
-        told = [] if marks is None else marks.tolist()
-        self._marks.extend((since, time, int(number)) for since, time, number in told)
-        self._marks.extend([_UNKNOWN] * (len(rows) - len(self._marks)))
+        self._last.restore(arrays)
         self._scores = _paired(arrays["score_times"], arrays["scores"])
         self._strays = _paired(arrays["stray_times"], arrays["strays"])
         self._level, self._factor = known["level"], float(known["factor"])

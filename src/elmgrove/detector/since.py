@@ -20,7 +20,7 @@ _BLOCK, _ALIKE, _MOST = 16, 8, 64
 class Since:
     """Sums over all rows since a change began, if one did: count, mean, and how they vary.
 
-    They begin anew with every minimum of Page-Hinkley's sum. So when it rings they hold the rows
+    They begin again with every minimum of Page-Hinkley's sum. So when it rings they hold the rows
     since the change, and no others.
     """
 
@@ -118,7 +118,7 @@ class Since:
                 raise BadInput("drift: sums of other columns than the model has")
 
 
-class Block(NamedTuple):
+class Passage(NamedTuple):
     """Rows that followed each other: how many, their mean, and their mean time (or no number)."""
 
     rows: int
@@ -139,7 +139,7 @@ class History:
 
     def begin(self) -> None:
         """Forgets all rows."""
-        self._blocks: list[Block] = []
+        self._blocks: list[Passage] = []
         self._open: list[Array] = []
         self._times: list[float] = []
 
@@ -153,13 +153,13 @@ class History:
             self._blocks = _folded(self._blocks)
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[Passage]:
         """All blocks, the oldest first; the last one may be short."""
         return [*self._blocks, self._closed()] if self._open else list(self._blocks)
 
-    def _closed(self) -> Block:
+    def _closed(self) -> Passage:
         mean = np.mean(np.array(self._open, np.float64), axis=0)
-        return Block(len(self._open), float(np.mean(self._times)), mean)
+        return Passage(len(self._open), float(np.mean(self._times)), mean)
 
     # On disk
 
@@ -181,10 +181,10 @@ class History:
         if means.shape != (len(rows), self._columns) or len(times) != len(rows):
             raise BadInput("drift: blocks of other columns than the model has")
         found = zip(rows.tolist(), times.tolist(), means, strict=True)
-        self._blocks = [Block(*one) for one in found]
+        self._blocks = [Passage(*one) for one in found]
 
 
-def _folded(blocks: list[Block]) -> list[Block]:
+def _folded(blocks: list[Passage]) -> list[Passage]:
     """Folds the two oldest of one size together where there are too many, and drops the oldest."""
     size = _BLOCK
     while True:
@@ -193,5 +193,5 @@ def _folded(blocks: list[Block]) -> list[Block]:
             return blocks[-_MOST:]
         first, second = (blocks[place] for place in alike[:2])
         mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
-        blocks = [*blocks[: alike[0]], Block(2 * size, time, mean), *blocks[alike[1] + 1 :]]
+        blocks = [*blocks[: alike[0]], Passage(2 * size, time, mean), *blocks[alike[1] + 1 :]]
         size *= 2

@@ -191,7 +191,6 @@ class _Arriving(io.RawIOBase):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    unread = 0
 
     def setup(self) -> None:
         super().setup()
@@ -199,7 +198,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         try:
-            self.unread = _length(self.headers.get("Content-Length", "0"))
             call = Call(self.command, self.path.partition("?")[0], self.headers, self._read)
             said = self.server.answer(call)
         except Refusal as refusal:
@@ -213,16 +211,18 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_GET
 
     def _read(self) -> bytes:
-        if "Content-Length" not in self.headers:
+        stated = self.headers.get("Content-Length")
+        if stated is None:
             raise Refusal("length-required", "chunks are not taken: state a Content-Length")
-        if self.unread > MOST_BYTES:
+        if not (stated.isascii() and stated.isdecimal()):
+            raise Refusal("malformed", f"a Content-Length of {stated!r:.40}")
+        # Python refuses to read numbers of thousands of digits.
+        if len(stated) > 18 or int(stated) > MOST_BYTES:
             raise Refusal("too-large", f"{MOST_BYTES:,} bytes at most")
         try:
-            content = self.rfile.read(self.unread)
+            return self.rfile.read(int(stated))
         except TimeoutError as error:
             raise Refusal("slow", f"all of it must come within {SECONDS:g} s") from error
-        self.unread = 0
-        return content
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuses what the base class can't read or does not know."""
@@ -245,23 +245,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(content)
-        self._hear_out()
-
-    def _hear_out(self) -> None:
-        """Reads on for a while: hanging up on a caller that sends takes the answer from it."""
-        if self.unread:
-            self.connection.shutdown(socket.SHUT_WR)
-            while self.rfile.read1(1 << 16):
-                pass
 
     def log_message(self, *_: Any) -> None:
         """Logs nothing: standard error is the agent's log."""
-
-
-def _length(stated: str) -> int:
-    if not (stated.isascii() and stated.isdecimal()):
-        raise Refusal("malformed", f"a Content-Length of {stated!r}")
-    return int(stated)
 
 
 def _no_number(name: str) -> None:

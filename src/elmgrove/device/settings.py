@@ -42,9 +42,7 @@ class Settings:
     #: The settings that were given by a file, a flag or a variable, whatever their value.
     given: ClassVar[frozenset[str]] = frozenset()
 
-    name: Annotated[str, "The device's name; '' = the state's, or else this machine's.", DEVICE] = (
-        ""
-    )
+    name: Annotated[str, "The device's name; '' = the state's, or this machine's.", DEVICE] = ""
     state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
 
     source: Annotated[
@@ -133,7 +131,7 @@ class Settings:
     on_change: Annotated[
         str,
         f"What to do when rows are others for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
-        "new normal beside the others; begin anew).",
+        "new normal beside the others; learn from the beginning).",
         ALARMS,
     ] = TELL
 
@@ -188,6 +186,12 @@ class Settings:
     alarm_cooldown: Annotated[
         int, "Rows without another alarm until the event has ended.", ALARMS
     ] = AlarmRule.cooldown
+    promote_after: Annotated[
+        int, "Learn so many strange rows in a row that are like each other; 0 = never.", ALARMS
+    ] = 0
+    retire_after: Annotated[
+        int, "Put a pattern aside that got none of so many rows; 0 = never.", DEVICE
+    ] = 0
 
     def __post_init__(self) -> None:
         _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
@@ -238,7 +242,7 @@ class Settings:
         if self.patterns == "1":
             return None
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
-        return PatternRule(number)
+        return PatternRule(number, retire_after=self.retire_after)
 
     @property
     def chosen_spectrum(self) -> Spectrum | None:

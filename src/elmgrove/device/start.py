@@ -146,6 +146,8 @@ def _detector_settings(settings: Settings) -> dict[str, Any]:
         "threshold": FalseAlarmRate(settings.rate, settings.confidence),
         "forgetting": settings.forgetting,
         "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
+        # 0 is how a setting says never.
+        "promote_after": settings.promote_after or None,
     }
 
 

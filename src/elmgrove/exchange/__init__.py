@@ -7,7 +7,8 @@ from elmgrove.exchange.base import PATH, Exchange, Listing, SyncReport, Unauthor
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.session import Incoming, Session
+from elmgrove.exchange.session import Session
+from elmgrove.exchange.steps import Incoming
 
 if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange, client, request

@@ -9,6 +9,7 @@ from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
 from elmgrove.exchange.session import offered
+from elmgrove.exchange.steps import Steps
 from elmgrove.federation import (
     MERGED,
     SUM,
@@ -39,7 +40,7 @@ class PulledEntries:
     failures: list[str]
 
 
-class PeerSession:
+class PeerSession(Steps):
     """Keeps a member in step with other agents; the steps are those of ``Session``.
 
     Entries travel on through the agents that received them, so not every one needs to reach all.
@@ -64,13 +65,6 @@ class PeerSession:
         self._guarded = guarded
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
-
-    async def sync_async(self) -> SyncReport:
-        """Asks the peers while the event loop goes on, as ``Session.sync_async`` does."""
-        import asyncio
-
-        self.prepare()
-        return self.apply(await asyncio.to_thread(self.transfer, None))
 
     def prepare(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to send."""

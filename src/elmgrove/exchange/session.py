@@ -1,7 +1,6 @@
 """A session: one device and its exchange, in step with each other."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Self
 
 from elmgrove.detector import Detector
@@ -15,6 +14,7 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
+from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     MERGED,
     PARTS,
@@ -39,39 +39,7 @@ MOST_BYTES = 8_000_000
 MOST_BY_NAME = 16
 
 
-@dataclass(frozen=True)
-class Outgoing:
-    """What a device hands over for a sync; nothing in it changes any more.
-
-    ``entries`` are sent; ``own`` stays here, for the rule to compare others with, and so do those
-    ``held`` of others, which need not be fetched again. ``tolerance`` is set by a device with
-    several patterns: it wants to know the others' apart. ``one_model`` says that others and this
-    device are to become one.
-    """
-
-    name: str
-    entries: tuple[Entry, ...]
-    own: Contribution
-    ridge: float
-    known: Merged | None
-    tolerance: float | None
-    held: tuple[Contribution, ...]
-    one_model: bool
-
-
-@dataclass(frozen=True)
-class Incoming:
-    """What came back: the others' sums or ``others`` by name, and why an entry was not taken.
-
-    None where it is what was known before, or is not asked for.
-    """
-
-    merged: Merged | None
-    refusal: ElmgroveError | None
-    others: tuple[Contribution, ...] | None = None
-
-
-class Session:
+class Session(Steps):
     """Keeps a member in step with an exchange.
 
     ``rule`` chooses the devices to use (all unless stated), ``budget`` says how much fetching may
@@ -106,27 +74,6 @@ class Session:
     def detector(self) -> Detector:
         """The member's detector: ``observe`` rows with it."""
         return self.member.detector
-
-    def sync(self) -> SyncReport:
-        """Publishes what the guard lets, and takes in what the others learned."""
-        report = self.apply(self.transfer(self.prepare()))
-        if report.again:
-            report = self.apply(self.transfer(self.prepare()))
-        return report
-
-    async def sync_async(self) -> SyncReport:
-        """Syncs while the event loop goes on; one at a time.
-
-        Only the transfer has a thread of its own, so the detector may be used meanwhile. Cancelled,
-        it takes nothing in; what was offered counts as given away, since it may be under way.
-        """
-        # Here, since it takes a while to load, and most devices have threads.
-        import asyncio
-
-        report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
-        if report.again:
-            report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
-        return report
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""

@@ -70,7 +70,7 @@ def require_both(labels: Array, label: str, cut: bool) -> None:
         return
     rest = f" after the first {100 * FIRST:.0f} %, which are learned," if cut else ""
     which = "no row" if not found else "every row"
-    hint = " (normal is 0, no, false or normal, and nothing else)" if found else ""
+    hint = " (normal is said as 0, no, false, normal, ok or good)" if found else ""
     raise BadInput(
         f"{label}: {which} of {len(labels)}{rest} is labelled anomalous{hint}; to tell rows apart "
         "there must be both"

@@ -277,24 +277,20 @@ class OwnPatterns:
         self.next_number = require_whole("next", fields["next"], 1)
         self.rows_seen = require_whole("seen", fields["seen"], 0)
         self.first_rows = None if fields["begun"] else list(arrays["first"])
-        self.used, self.retired = (
-            [
-                self._restored(f"{name}.{index}", one, arrays)
-                for index, one in enumerate(fields[name])
-            ]
-            for name in ("own", "retired")
-        )
+        self.used = self._restored("own", fields, arrays)
+        self.retired = self._restored("retired", fields, arrays)
         self._centroids = None
         numbers = [part.number for part in self.parts]
         if not self.used or len(set(numbers)) < len(numbers) or max(numbers) >= self.next_number:
             raise BadInput("patterns have a number each, below the next one")
 
     def _restored(
-        self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> Pattern:
-        pattern = self.blank(fields["number"])
-        pattern.restore(prefix, fields, arrays)
-        return pattern
+        self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> list[Pattern]:
+        patterns = [self.blank(one["number"]) for one in fields[name]]
+        for index, pattern in enumerate(patterns):
+            pattern.restore(f"{name}.{index}", fields[name][index], arrays)
+        return patterns
 
 
 def _find(patterns: Sequence[Pattern], number: int) -> Pattern:
