@@ -108,6 +108,10 @@ def accept(
     detector.adopt(waiting)
     if waiting:
         detector.quarantine.rejected = False
+        # What was asked is answered: the event is over, and drift is from here on.
+        detector.events.end()
+        if detector.drift is not None:
+            detector.drift.restart()
     told = _feedback(ACCEPT, detector, len(waiting), TakenOut(taken))
     return told if instead else replace(told, blunter=_blunter(detector, before))
 

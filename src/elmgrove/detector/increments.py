@@ -100,7 +100,7 @@ class Increments:
     def join(self) -> None:
         """Puts all up to now into one increment: rows that come will make it fade in another way.
 
-        No span within it can be taken out any more.
+        From then on it is taken out whole or not at all.
         """
         parts, times = self._model.parts, (*(one.times for one in self.kept), self._noted)
         pieces = (

@@ -10,18 +10,16 @@ from elmgrove.algebra import (
     Basis,
     HiddenLayer,
     Moments,
-    Rows,
     Scaling,
     Spectrum,
     default_score,
-    features_of,
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
-from elmgrove.detector.frames import Frame
+from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
 from elmgrove.detector.last_rows import stamps_of
@@ -33,7 +31,7 @@ from elmgrove.detector.scorer import BLOCK, Scorer
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
 from elmgrove.detector.windows import choose_window
-from elmgrove.errors import BadInput, require_whole
+from elmgrove.errors import require_whole
 
 # Products of fewer numbers are never spread over threads.
 _SMALL = 4096
@@ -127,18 +125,7 @@ class Learner(Scorer):
         ``window="auto"`` takes ten rows for one input where the rows are a time series
         (``choose_window`` says why).
         """
-        frame = Frame.of(rows)
-        if frame is None and categories:
-            raise BadInput("categories are columns of a table with names")
-        names, words = None, dict[str, tuple[str, ...]]()
-        if frame is not None:
-            words = frame.words(categories)
-            names = features_of(frame.sensors(), words)
-            rows = frame.rows(names, words)
-        X = np.asarray(rows)
-        if X.ndim != 2 or not len(X):
-            raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
-        X, _ = Rows(X.shape[1], np.float64, names).many(rows)
+        X, names, words = rows_with_names(rows, categories)
         size = choose_window(X, spectrum).window if window == "auto" else window
         basis = Basis.fitted(
             X,

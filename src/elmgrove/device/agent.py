@@ -80,7 +80,8 @@ class Agent:
                 self._end()
             except (NobodyReads, BadInput):
                 self._stopped = True
-                self._end()
+                if self._hearing.used:
+                    self._end()
                 raise
             finally:
                 if self._work is not None:
