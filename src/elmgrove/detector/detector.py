@@ -92,7 +92,7 @@ class Detector(Keeping):
         verdicts = list[Verdict]()
         for x, time in zip(X[:missing], when[:missing].tolist(), strict=True):
             last_rows.add(x, time)
-            verdicts.append(self._unjudged(_told(time)))
+            verdicts.append(self._unjudged(None if math.isnan(time) else time))
         for start in range(missing, len(X), BLOCK):
             block = X[start : start + BLOCK], when[start : start + BLOCK]
             periods, inputs = last_rows.periods(*block), last_rows.add_many(*block)
@@ -175,7 +175,8 @@ class Detector(Keeping):
             self.increments.note(since, time)
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score, (since, time, self.model.learned))
-            self.quarantine.calm(decision.state == CHANGING)
+            if self.quarantine.run or self.quarantine.rejected:
+                self.quarantine.calm(decision.state == CHANGING)
         verdict = Verdict(
             answer.score,
             decision.limit,
@@ -191,7 +192,7 @@ class Detector(Keeping):
             x,
             answer.view,
             self.basis,
-            _told(time),
+            None if math.isnan(time) else time,
         )
         events = self.events
         events.row += 1
@@ -292,8 +293,3 @@ class Detector(Keeping):
 
     def _follow(self, before: float | None) -> None:
         self.gate.follow(before, self._level())
-
-
-def _told(time: float) -> float | None:
-    """A time, or None where none was told."""
-    return None if math.isnan(time) else time

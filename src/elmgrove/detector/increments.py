@@ -239,5 +239,5 @@ def _cost(one: Increment, later: Increment, now: float) -> float:
     """How much is lost by making two increments one: how long it lasts, compared with its age."""
     if not one.times.known or not later.times.known:
         return math.inf if one.times.known or later.times.known else 0.0
-    times = one.times.then(later.times)
-    return (times.last - times.first) / (now - times.last)
+    first, last = min(one.times.first, later.times.first), max(one.times.last, later.times.last)
+    return (last - first) / (now - last)
