@@ -103,14 +103,14 @@ def _on_fan(case: DriftCase, folder: Path) -> list[Noticed]:
         if (one.size, one.speed, one.damage) == ("12cm", speed, NORMAL)
     }
     if case.kind == CALM:
-        first, *later = (_dealt(known[room], seed) for seed in range(CALM_ROWS // _AT_ONCE + 1))
+        first, *later = (dealt(known[room], seed) for seed in range(CALM_ROWS // _AT_ONCE + 1))
         return _counted(case, first[:FAN_ROWS], lambda: iter(later), 1)
     train, calm = known[room][:FAN_ROWS], known[room][FAN_ROWS:]
     rows = np.vstack([calm, known["noisy"]])
     return _compared(case, train, rows, len(calm), None, 1)
 
 
-def _dealt(rows: Matrix, seed: int) -> Matrix:
+def dealt(rows: Matrix, seed: int) -> Matrix:
     """Rows like these in an order of chance, block by block, of which none comes twice.
 
     Each is mixed of two, so that mean and covariance stay: a model of 512 columns that learns the

@@ -1,0 +1,79 @@
+"""An agent says once what changed and since when, or what drifts, through restarts as well."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.errors import BadInput
+from support.agents import Start, state, verdicts, write_rows
+from support.commands import Elmgrove
+from support.pumps import NAMES, TEMP, pump
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def taught(elmgrove: Elmgrove, X: np.ndarray, *options: object) -> None:
+    write_rows(Path("normal.csv"), X, NAMES)
+    assert elmgrove("learn", "normal.csv", "--state", "pump.elm", *options).code == 0
+
+
+def test_a_change_that_stays_is_told_once(device: Start, elmgrove: Elmgrove) -> None:
+    """+15 °C from row 600 on: one question in 2,400 rows, with an answer to what and since when."""
+    taught(elmgrove, pump(2000, 0))
+    X = pump(3000, 50)
+    X[600:, TEMP] += 15.0
+    write_rows(Path("pump.csv"), X, NAMES)
+    started = device("pump", command="tee -a told.jsonl", save_rows=100)
+    assert started.end() == 0, started.log
+    [told] = [one for one in verdicts(Path("told.jsonl")) if one["kind"] in ("change", "drift")]
+    assert told["kind"] == "change"
+    assert told["device"] == "pump"
+    [temp] = told["sensors"]
+    assert temp["sensor"] == "temp"
+    assert temp["after"] - temp["before"] == pytest.approx(15.0, abs=0.5)
+    assert told["text"].endswith("a new normal or a fault? accept or reject")
+    assert started.log.count("accept or reject") == 1
+    # The next day it is still there: said at the start, and not asked again.
+    again = device("pump", command="tee -a told.jsonl")
+    assert again.end() == 0, again.log
+    assert "still: since " in again.log
+    report = state(Path(), "pump").detector.drift.report
+    assert report.rows == pytest.approx(2400, abs=10)
+
+
+def test_a_pump_that_warms_up_is_said_to_drift(device: Start, elmgrove: Elmgrove) -> None:
+    """Learned for 400 rows while it was cold; most of what follows is strange."""
+    X = pump(3000, 7)
+    X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.maximum(np.arange(3000) - 500.0, 0.0) / 800.0))
+    taught(elmgrove, X[:400], "--confidence", 0)
+    write_rows(Path("pump.csv"), X[400:], NAMES)
+    started = device("pump", command="tee -a told.jsonl")
+    assert started.end() == 0, started.log
+    told = [one for one in verdicts(Path("told.jsonl")) if one["kind"] in ("change", "drift")]
+    assert told[0]["kind"] == "drift"
+    assert "temp has been rising since " in told[0]["text"]
+
+
+def test_learning_again_is_done_by_the_agent(elmgrove: Elmgrove) -> None:
+    taught(elmgrove, pump(2000, 0))
+    X = pump(2000, 50)
+    X[300:, TEMP] += 15.0
+    write_rows(Path("pump.csv"), X, NAMES)
+    given = {"state": "pump.elm", "source": "pump.csv", "verdicts": "pump.jsonl"}
+    Agent(Settings(**given, on_change="relearn")).run()
+    strange = [one["strange"] for one in verdicts(Path("pump.jsonl"))]
+    assert np.mean(strange[305:340]) > 0.9
+    assert np.mean(strange[1000:]) < 0.05
+
+
+def test_what_a_device_can_not_do_is_refused_before_it_begins(elmgrove: Elmgrove) -> None:
+    taught(elmgrove, pump(500, 0))
+    write_rows(Path("pump.csv"), pump(10, 50), NAMES)
+    given = {"state": "pump.elm", "source": "pump.csv", "verdicts": ""}
+    with pytest.raises(BadInput, match=r"on_change = pattern: .* choose tell, adapt or relearn"):
+        Agent(Settings(**given, on_change="pattern")).run()
+    with pytest.raises(BadInput, match="on_change: tell, adapt, pattern or relearn, not 'ask'"):
+        Settings(on_change="ask")
