@@ -65,7 +65,7 @@ class Feedback:
         feature, times = self.blunter
         return (
             f" One model of both normals: an error of {feature} must be {times:.1f} times as large "
-            "as before to show. Accepted instead of what was learned before, the new one is sharp."
+            "as before to show. reject --to takes the old one out; accept --instead does so at once."
         )
 
     @property
