@@ -64,8 +64,9 @@ class Feedback:
             return ""
         feature, times = self.blunter
         return (
-            f" One model of both normals: an error of {feature} must be {times:.1f} times as large "
-            "as before to show. reject --to takes the old one out; accept --instead does so at once."
+            f" One model of both normals: an error of {feature} must be {times:.1f} times as "
+            "large as before to show. reject --to takes the old one out; accept --instead does so "
+            "at once."
         )
 
     @property
