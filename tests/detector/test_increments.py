@@ -514,7 +514,8 @@ def test_what_is_joined_counts_the_rows_that_are_left() -> None:
 
 def test_of_what_was_faded_whole_increments_go() -> None:
     rng = np.random.default_rng(0)
-    story = Story("distance", rng.normal(size=(300, COLUMNS)), np.arange(300) * 60.0, 1, 1.0, (1, 2))
+    X, times = rng.normal(size=(300, COLUMNS)), np.arange(300) * 60.0
+    story = Story("distance", X, times, 1, 1.0, (1, 2))
     detector = fed(story, "many")
     fade(detector, 0.25)
     # All rows are still known, but one of them no longer counts as it would if it came now.
