@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,6 +84,17 @@ def in_a_fresh_process(program, **environment):
 
 
 # The outlier detector
+
+
+def test_a_table_with_names_is_fitted_in_silence():
+    """Warnings are errors here, and scikit-learn warns where names are lost on the way."""
+    table = pd.DataFrame(ZEROS, columns=[f"pixel {i}" for i in range(64)])
+    estimator = ElmgroveOutlierDetector().fit(table)
+    np.testing.assert_array_equal(
+        estimator.score_samples(table), ElmgroveOutlierDetector().fit(ZEROS).score_samples(ZEROS)
+    )
+    assert estimator.offset_ == ElmgroveOutlierDetector().fit(ZEROS).offset_
+    assert list(estimator.partial_fit(table).feature_names_in_) == list(table.columns)
 
 
 @pytest.mark.parametrize(("score", "units"), [("distance", 64), ("loss", 16)])

@@ -62,6 +62,9 @@ def strange(elmgrove: Elmgrove, rows: np.ndarray) -> int:
 def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> None:
     before, later = detector().learned, pump(3, 100, NOON + 100, hotter=15.0)
     assert strange(elmgrove, later) == 100
+    asked = Device(STATE).ask("status")[0]
+    assert asked["event"]["rows"] == 100
+    assert "temp is" in asked["drift"]["text"]
     ran = elmgrove("accept", STATE, "--dry-run")
     assert "100 rows were learned as a new normal" in ran.out
     assert "Nothing was changed: --dry-run." in ran.out
@@ -73,6 +76,9 @@ def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> No
     assert "Saved pump.elm." in ran.out
     assert (waiting(), detector().learned) == (0, before + 100)
     assert strange(elmgrove, later) <= 5
+    found = Device(STATE).ask("status")[0]
+    assert (found["event"], found["drift"]) == (None, None), "what was asked is answered"
+    assert len(found["last_events"]) == 1
     assert "No row waited" in elmgrove("accept", STATE).out
 
 
@@ -109,6 +115,13 @@ def test_what_is_rejected_is_dropped_and_taken_out(elmgrove: Elmgrove) -> None:
     assert detector().evidence.count == count
     ran = elmgrove("reject", STATE, "--from", NOON - 500)
     assert detector().evidence.count < count
+
+
+def test_all_that_was_learned_can_be_taken_out(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("reject", STATE, "--to", "2026-05-02")
+    assert "2,000 rows learned were taken out" in ran.out
+    assert detector().evidence.count == 0.0, "and there is a state to go on with"
+    assert elmgrove("status", STATE).code == 0
 
 
 def test_what_is_no_time_and_no_span_is_said(elmgrove: Elmgrove) -> None:

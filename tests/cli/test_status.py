@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector
+from elmgrove.detector import DriftWatch
 from elmgrove.federation import Member
 from elmgrove.storage import save
+from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
 from support.fans import NAMES, rows, write
 
@@ -91,13 +93,13 @@ def busy_state(path: str) -> None:
     X = rows(3, 3000)
     detector = Detector.for_basis(Basis.fitted(X[:1000], NAMES, scaling="standard"))
     detector.learn_many(X[:1000], np.arange(1000.0))
-    detector.watch_drift()
+    watch = DriftWatch.of(detector)
     shift = np.zeros(6)
     shift[0] = 5.0
     for number, row in enumerate(X[1000:2500]):
         fault = number % 300 < 8 or number >= 1300
         verdict = detector.observe(row + shift * fault, 2000.0 + number)
-        detector.watch_drift().follow(verdict)
+        watch.follow(verdict)
     member = Member("fan", detector)
     said = "sums of 1,000 rows sent, uses 3 other devices (updated)"
     member.notes["sync"] = {"time": 0.0, "said": said, "failed": False, "next": 60.0}
@@ -123,3 +125,19 @@ def test_it_fits_on_a_screen_and_tells_of_events_and_drift(
     known = facts(elmgrove, "fan.elm")
     assert known["drift"]["kind"] == "change"
     assert known["event"]["number"] == 5
+
+
+def test_of_an_agent_that_has_no_state_yet_it_says_what_it_waits_for(
+    elmgrove: Elmgrove, start: Start
+) -> None:
+    write("few.csv", rows(2, 7))
+    words = ("--state", "new.elm", "--source", "few.csv", "--follow", "--verdicts", "")
+    agent = start("device", "run", *words)
+    agent.until(lambda: "its first rows: 7 of 100" in elmgrove("status", "new.elm").out)
+    text = shown(elmgrove, "new.elm")
+    assert "new.elm: its agent is running" in text
+    assert f"process {agent.process.pid} since " in text
+    assert facts(elmgrove, "new.elm")["live"] is True
+    refused = one_clear_line(elmgrove("accept", "new.elm"))
+    assert "the agent has not begun: it waits for its first rows" in refused
+    agent.stop()

@@ -133,7 +133,8 @@ def test_a_new_normal_that_is_accepted_is_normal(kind: str, saved: bool) -> None
 
 def test_with_patterns_the_old_normal_stays_and_faults_of_both_are_found() -> None:
     pump = Pump()
-    detector, seen = changed(pump, patterns=PatternRule())
+    # By the loss: the centroid of an old pattern may be nearer to a row of the new one.
+    detector, seen = changed(pump, patterns=PatternRule(assign="loss"))
     before = len(detector.parts)
     accept(detector)
     assert len(detector.parts) == before + 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Detector, HiddenLayer, PatternRule, Scaling
-from elmgrove.detector import Span, pack_detector, reject, unpack_detector
+from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
+from elmgrove.detector import Span, fade, pack_detector, reject, unpack_detector
 from elmgrove.detector.increments import HOUR, MOST, Increments
 from elmgrove.detector.pieces import Times
 
@@ -86,6 +86,13 @@ def fed(story: Story, how: str) -> Detector:
     return made
 
 
+def equal(found: Evidence, wanted: Evidence, whole: Evidence) -> bool:
+    """Whether two are equal to 1e-9 of what had been learned: rounding is a share of that."""
+    return (found + whole).close_to(wanted + whole, 1e-9) and found.count == pytest.approx(
+        wanted.count, rel=1e-9
+    )
+
+
 def again(detector: Detector) -> Detector:
     return unpack_detector(*pack_detector(detector))
 
@@ -101,10 +108,11 @@ def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     detector = fed(story, how)
     if saved:
         detector = again(detector)
+    whole = detector.evidence
     told = reject(detector, story.span)
     wanted = story.without()
     assert told.exact
-    assert detector.evidence.close_to(wanted.evidence, 1e-9)
+    assert equal(detector.evidence, wanted.evidence, whole)
     assert detector.evidence.admissible()
     assert told.taken == fed(story, how).learned - wanted.learned == detector.taken
 
@@ -128,16 +136,17 @@ def test_what_is_learned_after_an_hour_was_taken_out_is_learned_as_without_it(
     story: Story, more: int
 ) -> None:
     detector, wanted = fed(story, "many"), story.without()
+    whole = detector.evidence
     reject(detector, story.span)
     rows = np.random.default_rng(1).normal(size=(more, COLUMNS))
     for one in (detector, wanted):
         one.interrupt()
         one.learn_many(rows, 10 * HOUR + np.arange(more))
-    assert detector.evidence.close_to(wanted.evidence, 1e-9)
+    assert equal(detector.evidence, wanted.evidence, whole)
     # And that hour can go as well.
     told = reject(detector, Span(10 * HOUR, 11 * HOUR))
     assert told.taken == max(more - story.window + 1, 0)
-    assert detector.evidence.close_to(story.without().evidence, 1e-9)
+    assert equal(detector.evidence, story.without().evidence, whole)
 
 
 @settings(max_examples=100, deadline=None)
@@ -183,11 +192,11 @@ def test_rows_that_are_still_known_are_taken_out_one_by_one(
     detector = fed(story, "many")
     known = len(detector.gate.recent.rows)
     assert known == detector.learned
-    detector = again(detector) if saved else detector
+    detector, whole = again(detector) if saved else detector, detector.evidence
     told = reject(detector, story.span)
     wanted = story.without()
     assert told.exact
-    assert detector.evidence.close_to(wanted.evidence, 1e-9)
+    assert equal(detector.evidence, wanted.evidence, whole)
     assert len(detector.gate.recent.rows) == wanted.learned
     assert reject(detector, story.span).taken == 0
 
@@ -334,8 +343,8 @@ def test_scores_and_rows_of_the_span_no_longer_hold_the_threshold_up() -> None:
     reject(detector, Span(7 * HOUR, 8 * HOUR))
     assert detector.threshold == pytest.approx(wanted.threshold, rel=0.2)
     assert detector.state == "watching"
-    marks = detector.gate.recent.marks
-    assert not ((marks[:, 1] >= 7 * HOUR) & (marks[:, 1] < 8 * HOUR)).any()
+    stamps = detector.gate.recent.stamps
+    assert not ((stamps[:, 1] >= 7 * HOUR) & (stamps[:, 1] < 8 * HOUR)).any()
 
 
 def test_without_enough_scores_the_last_rows_are_scored_again() -> None:
@@ -488,3 +497,29 @@ def test_increments_know_their_boundaries() -> None:
     assert increments.boundaries(np.stack([ends, ends], axis=1)) == [0, 2, 4, 5]
     since = np.array([0.0, 1.0, 5.0, 11.0, 12.0])
     assert increments.boundaries(np.stack([since, ends], axis=1)) == [0, 2, 3, 4, 5]
+
+
+def test_what_is_joined_counts_the_rows_that_are_left() -> None:
+    story = Story("distance", np.ones((100, COLUMNS)), np.arange(100) * HOUR / 9, 1, 1.0, (0, 1))
+    detector = fed(story, "one")
+    reject(detector, story.span)
+    detector.increments.join()
+    (one,) = detector.increments.kept
+    assert one.rows == 91
+    (part,) = detector.parts
+    assert detector.increments.rows_after(part, 0) == 91
+    assert one.pieces[0].evidence == part.evidence
+    assert not reject(detector, Span(2 * HOUR, 3 * HOUR)).exact
+
+
+def test_of_what_was_faded_whole_increments_go() -> None:
+    rng = np.random.default_rng(0)
+    story = Story(
+        "distance", rng.normal(size=(300, COLUMNS)), np.arange(300) * 60.0, 1, 1.0, (1, 2)
+    )
+    detector = fed(story, "many")
+    fade(detector, 0.25)
+    # All rows are still known, but one of them no longer counts as it would if it came now.
+    told = reject(detector, Span(HOUR + 600.0, HOUR + 1200.0))
+    assert (told.taken, told.exact) == (60, False)
+    assert detector.evidence.close_to(story.without().evidence.weighted(0.25), 1e-9)

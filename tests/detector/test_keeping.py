@@ -149,8 +149,12 @@ def test_an_agents_place_in_its_source_is_not_lost() -> None:
     write("new.csv", rows(2, 40))
     taught().save("fan.elm")
     Agent(Settings(state="fan.elm", source="new.csv", verdicts="")).run()
-    with pytest.raises(BadInput, match="notes"):
-        taught().save("fan.elm")
+    learned = Detector.load("fan.elm")
+    learned.learn_many(rows(3, 10))
+    learned.save("fan.elm")
+    assert "source" in load(Path("fan.elm"), Member.from_bytes).notes
+    Agent(Settings(state="fan.elm", source="new.csv", verdicts="")).run()
+    assert Detector.load("fan.elm").learned == learned.learned
 
 
 def test_a_state_in_use_is_not_replaced() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
@@ -297,3 +299,27 @@ def test_while_changing_the_count_goes_on() -> None:
     assert progress.state == "changing"
     assert progress.seen.rows == progress.seen.flagged > 250
     assert progress.restarts > 10
+
+
+# Many rows at once
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shares=st.lists(st.sampled_from([0.0, 0.005, 0.02, 0.3]), min_size=1, max_size=6),
+    seed=st.integers(0, 2**16),
+    rate=st.sampled_from([None, 0.01, 0.05]),
+    window=st.sampled_from([1, 10]),
+    known=st.booleans(),
+)
+def test_rows_that_come_together_count_as_one_by_one(
+    shares: list[float], seed: int, rate: float | None, window: int, known: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    strange = np.concatenate([rng.random(700) < share for share in shares])
+    one, many = (Progress(rate, 0.95, window) for _ in range(2))
+    for row in strange.tolist():
+        one.count(row, known_normal=known)
+    for part in np.split(strange, np.sort(rng.integers(0, len(strange), 5))):
+        many.count_many(part, known_normal=known)
+    assert many == one

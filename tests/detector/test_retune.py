@@ -307,19 +307,16 @@ def test_with_another_forgetting_what_was_learned_before_is_one_increment() -> N
     assert detector.increments.rest(part).evidence.close_to(part.evidence, 1e-9)
 
 
-def test_no_span_of_before_is_taken_out_inexactly() -> None:
+@pytest.mark.parametrize(("first", "last"), [(0, 90), (40, 60)])
+def test_of_what_was_learned_before_all_is_taken_out_or_nothing(first: int, last: int) -> None:
     times = 60.0 * np.arange(90)
     detector = Detector.for_data(rows_of(90), window=1)
     detector.learn_many(rows_of(90), times)
     tune(detector, forgetting=0.9)
     detector.learn_many(rows_of(30, 1), 60.0 * np.arange(90, 120))
-    whole = Span(times[0], times[-1] + 1.0)
-    part = Span(times[40], times[60])
-    before = detector.evidence
-    with pytest.raises(BadInput):
-        reject(detector, part)
-    assert detector.evidence.close_to(before, 0.0)
-    reject(detector, whole)
+    told = reject(detector, Span(60.0 * first, 60.0 * last))
+    assert told.taken == 90
+    assert told.exact == (last - first == 90)
     rest = Detector.for_basis(detector.basis, forgetting=0.9)
     rest.learn_many(rows_of(30, 1))
     assert detector.evidence.close_to(rest.evidence, 1e-9)

@@ -176,6 +176,15 @@ def test_a_separator_and_remarks_are_read_past(device: Start) -> None:
     assert len(verdicts(Path("pump.jsonl"))) == 300
 
 
+def test_what_was_learned_before_the_source_was_refused_is_saved(device: Start) -> None:
+    text = pump().to_csv(index=False).encode()
+    Path("pump.csv").write_bytes(gzip.compress(text)[:-500])
+    run = device("pump", start_rows=50)
+    assert run.end() == 1
+    assert "Error: pump.csv: this is gzip, but damaged or cut short" in run.log
+    assert 50 < len(verdicts(Path("pump.jsonl"))) == state().notes[HEARING]["used"] < 300
+
+
 # Missing values and words
 
 
@@ -206,6 +215,12 @@ def test_words_of_the_first_rows_are_features_and_a_new_one_is_strange(device: S
     again = device("pump")
     assert again.end() == 0, again.log
     assert len(verdicts(Path("pump.jsonl"))) == 600
+    # Of a state that was made without words there are none.
+    pump().to_csv("other.csv", index=False)
+    assert device("other").end() == 0
+    refused = device("other", categories="volt")
+    assert refused.end() == 1
+    assert "the words of categories are found when a state is made" in refused.log
 
 
 # Time

@@ -187,12 +187,45 @@ def test_at_the_end_those_who_wait_are_told() -> None:
     assert all("the agent ends" in answer.json()["detail"] for answer in answers)
 
 
-def test_after_a_fault_the_state_is_what_it_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows how far it came: the agent ends, and begins again from its state."""
-
+def test_a_fault_is_met_on_a_copy_and_the_agent_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def half(member: Member, asked: Any) -> Any:
         member.detector.progress.rate = 0.5
         raise RuntimeError("secret details")
+
+    def unfit(member: Member, asked: Any) -> Any:
+        member.detector.progress.rate = 0.5
+        member.detector.quarantine.run = -1
+        return {"said": []}
+
+    write_rows(Path("fan.csv"), rows(1, 30))
+    with at_work(**FAN):
+        wait_until(seen(30))
+        for fault, code in ((half, 500), (unfit, 422)):
+            monkeypatch.setitem(actions.ACTIONS, "tune", actions.Action(fault, changes=True))
+            answer = told(STATE, "tune")
+            assert answer.status_code == code, answer.text
+            assert "secret" not in answer.text
+            assert asked(STATE, "status")["rate"] == 0.01
+        append_rows(Path("fan.csv"), rows(2, 5))
+        wait_until(seen(35))
+    assert rate() == 0.01
+    assert "secret details" in caplog.text
+
+
+def test_after_a_change_that_failed_half_way_the_state_is_what_it_was_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows how far it came: the agent ends, and begins again from its state."""
+    tries = list[int]()
+
+    def half(member: Member, asked: Any) -> Any:
+        tries.append(1)
+        member.detector.progress.rate = 0.5
+        if len(tries) > 1:
+            raise RuntimeError("secret details")
+        return {"said": []}
 
     monkeypatch.setitem(actions.ACTIONS, "tune", actions.Action(half, changes=True))
     write_rows(Path("fan.csv"), rows(1, 30))
@@ -204,7 +237,7 @@ def test_after_a_fault_the_state_is_what_it_was_before(monkeypatch: pytest.Monke
             assert answer.status_code == 500
             assert "secret" not in answer.text
 
-    with pytest.raises(RuntimeError, match="secret details"):
+    with pytest.raises(actions.HalfDone, match="secret details"):
         work()
     assert rate() == 0.01
 

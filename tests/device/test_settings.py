@@ -30,6 +30,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "window": ("7", "auto", "1"),
     "alarm": ("strange", "merged", "unknown"),
     "score": ("loss", "distance", "loss"),
+    "on_change": ("adapt", "relearn", "tell"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),
     "delimiter": (";", "|", "\t"),

@@ -105,7 +105,7 @@ LEARNED = {
 def test_a_word_that_was_never_learned_is_none_of_them_and_said_once(table: Any) -> None:
     read = table("mode,heat\ntest,1\noff,2\ntest,3\n", LEARNED)
     assert read.array.tolist() == [[1, 0, 0], [2, 0, 1], [3, 0, 0]]
-    assert read.notes == ["mode=test was never learned: such a row is none of ['auto', 'off']"]
+    assert read.notes == ["the word mode=test was never learned: it is none of ['auto', 'off']"]
 
 
 def test_words_are_found_without_names_too(table: Any) -> None:

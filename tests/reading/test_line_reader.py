@@ -34,7 +34,7 @@ def test_the_first_row_says_which_column_is_the_time() -> None:
     assert reader.names is None
     assert reader.read("x", "2024-05-01T12:00:00Z,1") == Record([1.0], 1714564800.0)
     assert reader.names == ("a",)
-    assert reader.notes == ["column 1 ('when') is the time of each row, and not learned"]
+    assert reader.findings == ["column 1 ('when') is the time of each row, and not learned"]
     with pytest.raises(BadInput, match="'noon' is no time"):
         reader.read("x", "noon,1")
 
@@ -107,11 +107,9 @@ def test_a_bookmark_of_before_is_understood() -> None:
 
 
 def test_words_must_be_known() -> None:
-    with pytest.raises(BadInput, match="elmgrove learn --categories"):
-        LineReader(Layout(categories=("mode",)))
     reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
     assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]
-    assert reader.notes == ["mode=off was never learned: such a row is none of ['auto']"]
+    assert reader.notes == ["the word mode=off was never learned: it is none of ['auto']"]
 
 
 def test_missing_values_are_held() -> None:

@@ -130,7 +130,8 @@ class Evidence:
 
     def weighted(self, weight: float) -> Self:
         """Gives the evidence in which every row counts so many times as much."""
-        arrays = {name: array * weight for name, array in self.arrays.items()}
+        # Nothing of a negative number is −0, which a file does not hold as 0.
+        arrays = {name: array * weight + 0.0 for name, array in self.arrays.items()}
         numbers = {name: weight * getattr(self, name) for name in self.NUMBERS}
         return self._adopt(arrays, numbers, self.resolution)
 

@@ -13,7 +13,7 @@ import typer
 
 from elmgrove.algebra import Array
 from elmgrove.cli.options import notes
-from elmgrove.cli.reading_options import SkipBad, read_for, with_layout
+from elmgrove.cli.reading_options import SkipBad, file_or_input, read_for, with_layout
 from elmgrove.detector import (
     TIME,
     AlarmRule,
@@ -46,9 +46,8 @@ def plot(
         typer.Argument(
             help="A state (its last rows and those in quarantine), rows that --state judges, or "
             "verdicts that the agent or elmgrove score wrote as JSON lines.",
-            exists=True,
-            dir_okay=False,
-            allow_dash=True,
+            parser=file_or_input,
+            metavar="FILE",
         ),
     ],
     state: Annotated[

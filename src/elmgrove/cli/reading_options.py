@@ -17,14 +17,24 @@ from elmgrove.reading import LAYOUT, STANDARD_INPUT, Layout, Table, read_table
 #: What decides which columns are learned: a state has them already.
 COLUMN_OPTIONS = ("columns", "drop", "categories")
 
+
+def file_or_input(text: str) -> Path:
+    """Takes an argument that is a file, or ``-`` for standard input."""
+    # Typer's own check of a path takes no dash, whatever it is told.
+    if text != STANDARD_INPUT and not Path(text).exists():
+        raise typer.BadParameter(f"file {text!r} does not exist.")
+    if Path(text).is_dir():
+        raise typer.BadParameter(f"{text!r} is a folder, not a file.")
+    return Path(text)
+
+
 Data = Annotated[
     Path,
     typer.Argument(
         help="Rows: CSV or JSON lines (packed with gzip or not), .npy or Parquet; - for standard "
         "input.",
-        exists=True,
-        dir_okay=False,
-        allow_dash=True,
+        parser=file_or_input,
+        metavar="DATA",
     ),
 ]
 SkipBad = Annotated[

@@ -9,12 +9,12 @@ import numpy as np
 from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.keeping import Keeping
-from elmgrove.detector.last_rows import marks_of
-from elmgrove.detector.learner import BLOCK
+from elmgrove.detector.last_rows import stamps_of
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.scorer import BLOCK
 from elmgrove.detector.verdict import Cause, Verdict, explained
 from elmgrove.detector.views import score_of, view_of
 from elmgrove.detector.windows import Period
@@ -92,7 +92,7 @@ class Detector(Keeping):
         verdicts = list[Verdict]()
         for x, time in zip(X[:missing], when[:missing].tolist(), strict=True):
             last_rows.add(x, time)
-            verdicts.append(self._unjudged(_told(time)))
+            verdicts.append(self._unjudged(None if math.isnan(time) else time))
         for start in range(missing, len(X), BLOCK):
             block = X[start : start + BLOCK], when[start : start + BLOCK]
             periods, inputs = last_rows.periods(*block), last_rows.add_many(*block)
@@ -145,7 +145,7 @@ class Detector(Keeping):
         self.increments.note_many(periods)
         self.model.adopt(X)
         self.increments.cut()
-        self.gate.adopted(X, self.model.left_out(X), marks_of(periods, self.learned))
+        self.gate.adopted(X, self.model.left_out(X), stamps_of(periods, self.learned))
 
     def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()
@@ -175,7 +175,8 @@ class Detector(Keeping):
             self.increments.note(since, time)
             self.model.keep(answer, x)
             gate.recent.accept(x, answer.score, (since, time, self.model.learned))
-            self.quarantine.calm(decision.state == CHANGING)
+            if self.quarantine.run or self.quarantine.rejected:
+                self.quarantine.calm(decision.state == CHANGING)
         verdict = Verdict(
             answer.score,
             decision.limit,
@@ -191,7 +192,7 @@ class Detector(Keeping):
             x,
             answer.view,
             self.basis,
-            _told(time),
+            None if math.isnan(time) else time,
         )
         events = self.events
         events.row += 1
@@ -292,8 +293,3 @@ class Detector(Keeping):
 
     def _follow(self, before: float | None) -> None:
         self.gate.follow(before, self._level())
-
-
-def _told(time: float) -> float | None:
-    """A time, or None where none was told."""
-    return None if math.isnan(time) else time

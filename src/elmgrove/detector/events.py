@@ -204,6 +204,11 @@ class Events:
         since = self.row - self._alarm.marks[-1].row
         return self.row - running.last >= calm and since >= self.rule.n
 
+    def end(self) -> None:
+        """Ends the open event, if there is one: somebody said that its rows are normal."""
+        if self.running is not None:
+            self._end(self.running)
+
     def _end(self, running: Running) -> None:
         event = running.event(running.last_at)
         self._closed.append(event)

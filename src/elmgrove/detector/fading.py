@@ -14,8 +14,13 @@ def fade(detector: Detector, weight: float) -> None:
     """
     increments = detector.increments
     increments.cut()
+    # No longer in order: single rows of them count otherwise than those that come.
     increments.kept = [
-        replace(one, pieces=tuple(piece.faded(weight) for piece in one.pieces))
+        replace(
+            one,
+            times=one.times._replace(ordered=False),
+            pieces=tuple(piece.faded(weight) for piece in one.pieces),
+        )
         for one in increments.kept
     ]
     for part in detector.model.parts:

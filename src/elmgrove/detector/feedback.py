@@ -9,7 +9,6 @@ import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.gaussian import Gaussian
 from elmgrove.detector.pieces import Span
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Waiting
@@ -66,7 +65,7 @@ class Feedback:
         feature, times = self.blunter
         return (
             f" One model of both normals: an error of {feature} must be {times:.1f} times as large "
-            "as before to show. Accepted instead of what was learned before, the new one is sharp."
+            "as before to show. reject --to takes the old one out; accept --instead does so at once."
         )
 
     @property
@@ -109,6 +108,10 @@ def accept(
     detector.adopt(waiting)
     if waiting:
         detector.quarantine.rejected = False
+        # What was asked is answered: the event is over, and drift is from here on.
+        detector.events.end()
+        if detector.drift is not None:
+            detector.drift.restart()
     told = _feedback(ACCEPT, detector, len(waiting), TakenOut(taken))
     return told if instead else replace(told, blunter=_blunter(detector, before))
 
@@ -164,10 +167,12 @@ def _causes(detector: Detector, one: Waiting, k: int) -> list[Cause]:
 
 def _residuals(detector: Detector) -> Array | None:
     """What the others leave open of each column of the newest row; None if there is no saying."""
-    model = detector.model
-    if not isinstance(model, Gaussian) or not detector.evidence.count:
+    basis, model = detector.basis, detector.model
+    if basis.score == "loss" or detector.patterns is not None or not model.evidence.count:
         return None
-    return model.distance.residual[-detector.basis.layer.inputs :]
+    _, distance = model.explainer(np.zeros(basis.inputs))
+    residuals: Array = distance.residual[-basis.layer.inputs :]
+    return residuals
 
 
 def _blunter(detector: Detector, before: Array | None) -> tuple[str, float] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Categories, columns_of, word_of
+from elmgrove.algebra import Array, Basis, Categories, Rows, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
 
 # More words than these are no categories.
@@ -84,6 +84,23 @@ class Frame:
 
     def _texts(self, name: str) -> list[str]:
         return [word_of(value) for value in np.asarray(self._table[name]).tolist()]
+
+
+def rows_with_names(
+    rows: Any, categories: Sequence[str]
+) -> tuple[Array, tuple[str, ...] | None, dict[str, tuple[str, ...]]]:
+    """Checks rows that a detector is to be made for; gives their names, if any, and words too."""
+    frame, names, words = Frame.of(rows), None, dict[str, tuple[str, ...]]()
+    if frame is None and categories:
+        raise BadInput("categories are columns of a table with names")
+    if frame is not None:
+        words = frame.words(categories)
+        names = features_of(frame.sensors(), words)
+        rows = frame.rows(names, words)
+    shape = np.asarray(rows).shape
+    if len(shape) != 2 or not shape[0]:
+        raise BadInput(f"expected rows of columns, got an array of shape {shape}")
+    return Rows(shape[1], np.float64, names).many(rows)[0], names, words
 
 
 def rows_by_name(basis: Basis, rows: Any) -> Any:

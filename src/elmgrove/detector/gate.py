@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.detector.last_rows import Mark
+from elmgrove.detector.last_rows import Stamp
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
@@ -93,18 +93,18 @@ class Gate:
         """
         self.progress.count(True)
 
-    def learned(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
+    def learned(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.
 
         Where most of the latest are above the threshold, what is normal was another before: then
         the scores up to now say nothing about it any more.
         """
         if not self._ready:
-            self.recent.accept_many(rows, scores, marks)
+            self.recent.accept_many(rows, scores, stamps)
             return
         limit = self.limit()
         self.progress.count_many(~(scores <= limit), known_normal=True)
-        self.recent.accept_many(rows, scores, marks)
+        self.recent.accept_many(rows, scores, stamps)
         if self.recent.mostly_above(limit, self.policy.rate or 0.0):
             self.recent.begin()
             self.expire()
@@ -143,9 +143,9 @@ class Gate:
             self.progress.doubt()
         self.expire()
 
-    def adopted(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
+    def adopted(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
         """Takes in rows that were strange and are a new normal."""
-        self.recent.accept_many(rows, scores, marks)
+        self.recent.accept_many(rows, scores, stamps)
         if self.progress.state == CHANGING:
             self.progress.accept()
         self.expire()

@@ -1,7 +1,7 @@
 """Increments: what a detector learned, hour by hour, so that an hour can be taken out again."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -83,10 +83,11 @@ class Increments:
     def cut(self) -> None:
         """Makes what was learned since the last cut an increment."""
         parts = self._model.parts
-        if not {piece.number for one in self.kept for piece in one.pieces} <= {
-            part.number for part in parts
-        }:
-            self._begin_again()
+        known = {piece.number for one in self.kept for piece in one.pieces}
+        if not known <= {part.number for part in parts}:
+            # What was one part is several now, of the same rows.
+            self.join()
+            return
         grown = tuple(self._grown(part) for part in parts if self._new(part))
         if grown:
             new = Increment(self._noted, self._cut_at, self._model.learned, grown)
@@ -94,18 +95,28 @@ class Increments:
                 new = self.kept.pop().then(new, self._model.forgetting)
             self.kept.append(new)
             self._fold()
-        self._cut_at = self._model.learned
-        self._cut_parts = {part.number: part.learned for part in parts}
-        self._open(Times())
+        self._go_on(parts)
 
     def join(self) -> None:
         """Puts all up to now into one increment: rows that come will make it fade in another way.
 
-        No span within it can be taken out any more.
+        From then on it is taken out whole or not at all.
         """
-        self._begin_again()
-        self._open(self._noted._replace(ordered=False))
-        self.cut()
+        parts, times = self._model.parts, (*(one.times for one in self.kept), self._noted)
+        pieces = (
+            Piece(part.number, 0, part.learned, rows, part.evidence, part.total)
+            for part in parts
+            if (rows := self.rows_after(part, 0))
+        )
+        all_times = reduce(Times.then, times)._replace(ordered=False)
+        self.kept = [Increment(all_times, 0, self._model.learned, tuple(pieces))]
+        self._go_on(parts)
+
+    def _go_on(self, parts: Sequence[Part]) -> None:
+        """Begins the next increment with what comes now."""
+        self._cut_at = self._model.learned
+        self._cut_parts = {part.number: part.learned for part in parts}
+        self._open(Times())
 
     def _turn(self, since: float, time: float, times: Times) -> None:
         if not self.seconds:
@@ -135,11 +146,6 @@ class Increments:
         self._begin, self._end = math.inf, -math.inf
         if place is not None and place[0] == place[1]:
             self._begin, self._end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
-
-    def _begin_again(self) -> None:
-        """Puts all into one increment: what was one part is several now, of the same rows."""
-        self._open(reduce(Times.then, (*(one.times for one in self.kept), self._noted)))
-        self.kept, self._cut_at, self._cut_parts = [], 0, {}
 
     def _new(self, part: Part) -> int:
         return part.learned - self._cut_parts.get(part.number, 0)
@@ -233,5 +239,5 @@ def _cost(one: Increment, later: Increment, now: float) -> float:
     """How much is lost by making two increments one: how long it lasts, compared with its age."""
     if not one.times.known or not later.times.known:
         return math.inf if one.times.known or later.times.known else 0.0
-    times = one.times.then(later.times)
-    return (times.last - times.first) / (now - times.last)
+    first, last = min(one.times.first, later.times.first), max(one.times.last, later.times.last)
+    return (last - first) / (now - last)

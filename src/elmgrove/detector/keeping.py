@@ -1,6 +1,6 @@
 """Keeping a detector: its state file, and what it shows of itself."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmgrove.detector.learner import Learner
 from elmgrove.detector.progress import LEARNING
@@ -20,18 +20,19 @@ class Keeping(Learner):
     def save(self, path: FilePath, name: str | None = None) -> None:
         """Saves all that it knows, atomically, as a state that the command and agents go on with.
 
-        ``name`` is the device's; else that of the state which is there already, or the file's. A
-        state that holds more than a detector, such as what others gave, is not replaced: that is
-        for ``elmgrove.federation.Member``. The file holds recent rows, so only its owner may read
-        it.
+        ``name`` is the device's; else that of the state which is there already, or the file's. What
+        that state notes beside its detector stays. One that holds what others gave, or what was
+        given away, is not replaced: that is for ``elmgrove.federation.Member``. The file holds
+        recent rows, so only its owner may read it.
         """
         # Here, since it makes detectors itself.
         from elmgrove.detector.archive import STATE_FORMAT, pack_state
 
         path = as_path(path)
         with locked(path):
-            name = name or (load(path, _name_of) if path.exists() else path.stem)
-            write(path, seal(STATE_FORMAT, *pack_state(name, self)), private=True)
+            beside = load(path, _beside) if path.exists() else {"name": path.stem}
+            fields, arrays = pack_state(name or beside["name"], self)
+            write(path, seal(STATE_FORMAT, beside | fields, arrays), private=True)
 
     @staticmethod
     def load(path: FilePath) -> "Detector":
@@ -59,15 +60,15 @@ class Keeping(Learner):
         return f"<Detector of {columns}{named}{window}: {gate.state}{stated}, {outlook}; {learned}>"
 
 
-def _name_of(blob: bytes) -> str:
-    """Reads the name in a state that may be replaced; ``BadInput`` if that would lose something."""
+def _beside(blob: bytes) -> dict[str, Any]:
+    """Reads what a state holds beside its detector; ``BadInput`` if that would not fit another."""
     from elmgrove.detector.archive import STATE_FORMAT
 
     fields, _ = unseal(STATE_FORMAT, blob)
-    more = sorted({name for name, held in fields.items() if held} - {"name", "detector"})
-    if more:
+    exchanged = [name for name in ("heard", "left", "merged", "published") if fields.get(name)]
+    if exchanged:
         raise BadInput(
-            f"the state of {fields['name']!r} holds more than a detector ({', '.join(more)}), "
+            f"the state of {fields['name']!r} holds more than a detector ({', '.join(exchanged)}), "
             "which would be lost; save to another file, or save its elmgrove.federation.Member"
         )
-    return str(fields["name"])
+    return fields

@@ -5,47 +5,39 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from elmgrove.algebra import (
-    Array,
     Basis,
-    Bulk,
     HiddenLayer,
     Moments,
-    Rows,
     Scaling,
     Spectrum,
     default_score,
-    features_of,
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
-from elmgrove.detector.frames import Frame
+from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.increments import HOUR, Increments
-from elmgrove.detector.last_rows import marks_of
+from elmgrove.detector.last_rows import stamps_of
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.model import Model
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Quarantine
+from elmgrove.detector.scorer import BLOCK, Scorer
 from elmgrove.detector.single import single_model
 from elmgrove.detector.thresholds import Threshold
-from elmgrove.detector.verdict import Cause, explained
-from elmgrove.detector.views import bulk_of, score_of, view_of
-from elmgrove.detector.windows import choose_window, stacked
-from elmgrove.errors import BadInput, require_whole
+from elmgrove.detector.windows import choose_window
+from elmgrove.errors import require_whole
 
 # Products of fewer numbers are never spread over threads.
 _SMALL = 4096
-#: Rows that are prepared at once.
-BLOCK = 4096
 
 
-class Learner:
+class Learner(Scorer):
     """Scores rows, and learns those that are known to be normal; ``Detector`` also decides.
 
     Every row is scored before it is learned, and counted: that is what a threshold is made of.
@@ -133,18 +125,7 @@ class Learner:
         ``window="auto"`` takes ten rows for one input where the rows are a time series
         (``choose_window`` says why).
         """
-        frame = Frame.of(rows)
-        if frame is None and categories:
-            raise BadInput("categories are columns of a table with names")
-        names, words = None, dict[str, tuple[str, ...]]()
-        if frame is not None:
-            words = frame.words(categories)
-            names = features_of(frame.sensors(), words)
-            rows = frame.rows(names, words)
-        X = np.asarray(rows)
-        if X.ndim != 2 or not len(X):
-            raise BadInput(f"expected rows of columns, got an array of shape {X.shape}")
-        X, _ = Rows(X.shape[1], np.float64, names).many(rows)
+        X, names, words = rows_with_names(rows, categories)
         size = choose_window(X, spectrum).window if window == "auto" else window
         basis = Basis.fitted(
             X,
@@ -183,58 +164,6 @@ class Learner:
         """Rows learned here since the start, forgotten or not."""
         return self.model.learned
 
-    # Scoring: never learns
-
-    def score_one(self, row: Any) -> float:
-        """Says how strange a row is that follows the last one: about 1 where it is typical."""
-        x = self.preparation.one(row)
-        return score_of(self.model, self.preparation.last_rows.with_next(x))
-
-    def score_many(self, rows: Any) -> Array:
-        """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
-
-        With a window, the first rows of the stretch are scored by as many rows as there are. With a
-        spectrum, rows are samples, and there is a score for each whole frame of the stretch.
-        """
-        bulk = bulk_of(self.model) if self.patterns is None else None
-        if bulk is not None:
-            return self._scored_as_they_come(self.preparation.unscaled(rows), bulk)
-        X = self.preparation.many(rows)
-        size, scores = self.basis.window, np.empty(len(X))
-        for start in range(0, len(X), BLOCK):
-            first = max(start - size + 1, 0)
-            inputs = stacked(X[first : start + BLOCK], size)
-            # As many as there are inputs, up to the end of the block.
-            end = min(start + BLOCK, len(X))
-            scores[end - len(inputs) : end] = self.model.scores(inputs)
-        self._score_first(X, scores)
-        return scores
-
-    def blame(self, row: Any, k: int = 3) -> list[Cause]:
-        """Finds the k features that, each alone with other values, explain most of the score.
-
-        Where there are patterns, to the one that explains the row best. With a window, the row is
-        taken to follow the last one.
-        """
-        return self._blamed(self.preparation.last_rows.with_next(self.preparation.one(row)), k)
-
-    def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
-        """Finds what ``blame`` finds, for one score that ``score_many`` gave of these rows."""
-        span = self.basis.span(max(index - self.basis.window + 1, 0), index + 1)
-        return self._blamed(self.preparation.many(rows[span]).reshape(-1), k)
-
-    def known_at(self, rows: Any, index: int) -> tuple[str, ...]:
-        """Names those elsewhere for whom an input would have been normal, as ``blame_at`` has it.
-
-        Nobody, where rows are missing in its window.
-        """
-        if index < self.basis.window - 1:
-            return ()
-        span = self.basis.span(index - self.basis.window + 1, index + 1)
-        return self.elsewhere.known(
-            self.preparation.many(rows[span]).reshape(-1), self.gate.limit()
-        )
-
     # Learning rows that are known to be normal
 
     def learn_one(self, row: Any, time: float | None = None) -> None:
@@ -250,8 +179,8 @@ class Learner:
             answer = self.model.answer(x)
             self.increments.note(*period)
             self.model.keep(answer, x)
-        mark = (*period, self.model.learned)
-        self.gate.learned(x[np.newaxis], np.array([answer.score]), [mark])
+        stamp = (*period, self.model.learned)
+        self.gate.learned(x[np.newaxis], np.array([answer.score]), [stamp])
 
     def learn_many(self, rows: Any, times: Any = None) -> None:
         """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
@@ -269,40 +198,13 @@ class Learner:
                 scores = self.model.answers(block)
                 self.model.learn_all(block)
                 begun, done, inputs = done, done + len(block), inputs[len(block) :]
-                self.gate.learned(block, scores, marks_of(periods[begun:done], self.learned))
+                self.gate.learned(block, scores, stamps_of(periods[begun:done], self.learned))
         self.gate.expire()
 
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
         self.preparation.restart()
 
-    # Steps
-
-    def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
-        size, scores = self.basis.window, np.empty(len(raw))
-        X = None
-        for start in range(0, len(raw) - size + 1, BLOCK):
-            end = start + BLOCK + size - 1
-            found, far = bulk(raw[start:end])
-            if len(far):
-                # All of them: a row that can't be scaled is refused with its place.
-                X = self.preparation.many(raw) if X is None else X
-                windows = sliding_window_view(X[start:end], size, axis=0)[far].transpose(0, 2, 1)
-                found[far] = self.model.scores(windows.reshape(len(far), -1))
-            scores[start + size - 1 : end] = found
-        if size > 1:
-            self._score_first(self.preparation.many(raw[: size - 1]), scores)
-        return scores
-
-    def _score_first(self, X: Array, scores: Array) -> None:
-        """Scores the rows that complete no window, by as many rows as there are."""
-        for index in range(min(self.basis.window - 1, len(X))):
-            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
-
     def _rows_known(self) -> float:
         received = self.model.received
         return self.learned - self.taken + (0.0 if received is None else received.count)
-
-    def _blamed(self, x: Array, k: int) -> list[Cause]:
-        x, view = view_of(self.model, x)
-        return explained(self.basis, view, x, k)

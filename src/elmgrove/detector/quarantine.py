@@ -144,8 +144,8 @@ class Quarantine:
             "promote_after": self.promote_after,
             **({"rejected": True} if self.rejected else {}),
         }
-        marks = np.array([(one.since, one.time, one.score) for one in self._waiting], np.float64)
-        known = {} if np.isnan(marks).all() else {"quarantine_marks": marks}
+        stamps = np.array([(one.since, one.time, one.score) for one in self._waiting], np.float64)
+        known = {} if np.isnan(stamps).all() else {"quarantine_stamps": stamps}
         return fields, {"quarantine": self.rows(), **known}
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -153,8 +153,8 @@ class Quarantine:
         if fields["quarantine_run"] < 0:
             raise BadInput(f"quarantine_run can't be {fields['quarantine_run']}")
         rows = arrays["quarantine"]
-        marks = arrays.get("quarantine_marks", np.full((len(rows), 3), math.nan))
-        for row, (since, time, score) in zip(rows, marks.tolist(), strict=True):
+        stamps = arrays.get("quarantine_stamps", np.full((len(rows), 3), math.nan))
+        for row, (since, time, score) in zip(rows, stamps.tolist(), strict=True):
             self.add(row, None if math.isnan(score) else score, (since, time))
         self.run = fields["quarantine_run"]
         self.rejected = fields.get("rejected", False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.last_rows import UNKNOWN, LastRows, Mark
+from elmgrove.detector.last_rows import UNKNOWN, LastRows, Stamp
 from elmgrove.errors import BadInput, require_whole
 
 # The latest scores, of which most being strange is no chance.
@@ -60,16 +60,18 @@ class Recent:
     def __len__(self) -> int:
         return len(self.ordered)
 
-    def accept(self, row: Array, score: float, mark: Mark = UNKNOWN) -> None:
+    def accept(self, row: Array, score: float, stamp: Stamp = UNKNOWN) -> None:
         """Takes in a row that was learned."""
         self._settle()
-        self._last.add(row, mark)
+        self._last.add(row, stamp)
         self._note(score)
 
-    def accept_many(self, rows: Array, scores: Array, marks: Sequence[Mark] | None = None) -> None:
+    def accept_many(
+        self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None
+    ) -> None:
         """Takes in many rows, as ``accept`` takes in one."""
         self._settle()
-        self._last.add_many(rows, marks)
+        self._last.add_many(rows, stamps)
         done = 0
         while done < len(scores):
             # Those before the next one of which the score is kept only count.
@@ -148,9 +150,9 @@ class Recent:
         return self._last.rows
 
     @property
-    def marks(self) -> Array:
-        """The marks of the last accepted rows, in three columns."""
-        return self._last.marks
+    def stamps(self) -> Array:
+        """The stamps of the last accepted rows, in three columns."""
+        return self._last.stamps
 
     @property
     def strays(self) -> list[float]:
@@ -177,7 +179,7 @@ class Recent:
         Later scores came from a model that knew those rows, and become others by a factor.
         """
         self._settle()
-        self._last.keep(~gone(self.marks[:, 2]))
+        self._last.keep(~gone(self.stamps[:, 2]))
         # What was accepted was learned, so the one number follows from the other.
         before = learned - self.accepted
         self._scores, self._strays = (
@@ -194,7 +196,7 @@ class Recent:
     def score_again(self, scores: Array, learned: int) -> None:
         """Lets these be the scores of the last rows, and all there are."""
         self.begin()
-        numbers = self.marks[:, 2].astype(np.int64)
+        numbers = self.stamps[:, 2].astype(np.int64)
         before = int(numbers[0]) - 1 if numbers.all() else learned - len(numbers)
         self.accepted = self.clock = learned - before
         self._scores = deque(zip((numbers - before).tolist(), scores.tolist(), strict=True))

@@ -34,8 +34,8 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     ``changes`` are those named in ``TUNABLE``. None leaves a thing as it is; what can't be done is
     refused before anything changes. ``rate`` and ``confidence`` state a false-alarm rate;
     ``threshold`` (a fixed value) and ``sigma`` (mean plus so many deviations) take its place. A
-    ``promote_after`` or ``retire_after`` of 0 means never. With another ``forgetting`` no time span
-    of what was learned before can be taken out any more.
+    ``promote_after`` or ``retire_after`` of 0 means never. With another ``forgetting``, what was
+    learned before can be taken out as a whole only.
 
     A detector that watches goes on watching: the scores that it keeps give the new threshold at
     once, and counting begins again. For a lower rate they may be too few. Then it is ``learning``

@@ -91,7 +91,7 @@ def _go_on_with(detector: Detector, left: list[Increment], out: Sequence[Increme
         increments.kept = kept
         raise
     gone, since = _numbers(out), min(one.after for one in out)
-    learned_at = recent.marks[:, 2]
+    learned_at = recent.stamps[:, 2]
     later = recent.rows[~gone(learned_at) & (learned_at > since)]
     before = detector.level(later)
     for part in rest:
@@ -140,16 +140,16 @@ def _parted(
     recent, forgetting = detector.gate.recent, detector.model.forgetting
     if (detector.patterns is not None and not detector.rows_undecided) or not one.times.ordered:
         return None
-    known = (recent.marks[:, 2] > one.after) & (recent.marks[:, 2] <= one.until)
-    rows, marks = recent.rows[known], recent.marks[known]
-    first, last = int((marks[:, 1] < span.begin).sum()), int((marks[:, 0] < span.end).sum())
+    known = (recent.stamps[:, 2] > one.after) & (recent.stamps[:, 2] <= one.until)
+    rows, stamps = recent.rows[known], recent.stamps[known]
+    first, last = int((stamps[:, 1] < span.begin).sum()), int((stamps[:, 0] < span.end).sum())
     head = one.rows - len(rows)
     if head and (not first or forgetting ** (len(rows) - first) < _FORGOTTEN):
         return None
     if first == last:
         return one, None, None
     early, within, late = (
-        _alone(detector, one, rows[begin:end], marks[begin:end])
+        _alone(detector, one, rows[begin:end], stamps[begin:end])
         for begin, end in pairwise([0, first, last, len(rows)])
     )
     if head and early is not None:
@@ -160,13 +160,13 @@ def _parted(
     return early, within, late
 
 
-def _alone(detector: Detector, one: Increment, rows: Array, marks: Array) -> Increment | None:
+def _alone(detector: Detector, one: Increment, rows: Array, stamps: Array) -> Increment | None:
     """An increment of these rows, which follow each other in another one; None of none."""
     if not len(rows):
         return None
-    after, until = int(marks[0, 2]) - 1, int(marks[-1, 2])
+    after, until = int(stamps[0, 2]) - 1, int(stamps[-1, 2])
     piece = _piece(detector, one.pieces[0], rows, after, until)
-    return Increment(Times.of(marks[:, :2]), after, until, (piece,))
+    return Increment(Times.of(stamps[:, :2]), after, until, (piece,))
 
 
 def _head(detector: Detector, one: Increment, rows: Array, later: int) -> Piece:

@@ -28,11 +28,18 @@ class Action(NamedTuple):
     changes: bool = False
 
 
+class HalfDone(Exception):
+    """A change that failed after it had gone well on a copy: the member is not to be saved."""
+
+
 def perform(member: Member, action: str, asked: Asked) -> dict[str, Any]:
     """Does what is asked of a member, and gives what there is to say, for JSON.
 
     Raises ``BadInput`` if it can't, and has changed nothing then. A change says what it did in
     lines (``said``), and how the device is doing after it. To save it is the caller's.
+
+    A change is tried on a copy first, which must be fit to be saved: what fails there, and be it
+    a fault of Elmgrove's own, leaves the member as it was. What fails after that is ``HalfDone``.
     """
     known, given = ACTIONS[action], dict(asked)
     trial = given.pop(DRY_RUN, False) if known.changes else False
@@ -42,13 +49,23 @@ def perform(member: Member, action: str, asked: Asked) -> dict[str, Any]:
     if strange:
         words = ", ".join(sorted(known.words)) or "nothing"
         raise BadInput(f"{action} takes {words}, not {strange[0]!r:.40}")
-    if trial:
-        member = Member.from_bytes(member.to_bytes())
-    said = known.do(member, given)
-    if known.changes:
-        mark_state(member)
-        said |= {DRY_RUN: trial, "status": status_of(member)}
-    return said
+    if not known.changes:
+        return known.do(member, given)
+    copy = Member.from_bytes(member.to_bytes())
+    said = _changed(copy, known, given)
+    Member.from_bytes(copy.to_bytes())
+    if not trial:
+        try:
+            said = _changed(member, known, given)
+        except Exception as error:
+            raise HalfDone(f"{action} failed half-way: {error!r}") from error
+    return {**said, DRY_RUN: trial}
+
+
+def _changed(member: Member, action: Action, given: Asked) -> dict[str, Any]:
+    said = action.do(member, given)
+    mark_state(member)
+    return {**said, "status": status_of(member)}
 
 
 def _status(member: Member, asked: Asked) -> dict[str, Any]:

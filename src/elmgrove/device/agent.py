@@ -80,7 +80,8 @@ class Agent:
                 self._end()
             except (NobodyReads, BadInput):
                 self._stopped = True
-                self._end()
+                if self._hearing.used:
+                    self._end()
                 raise
             finally:
                 if self._work is not None:
@@ -218,7 +219,6 @@ class Work:
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
         detector, row = self.member.detector, reading.row
-        when = time.time() if reading.time is None else reading.time
         if reading.gap is not None:
             self.hearing.notice(reading.gap)
         if not reading.follows:

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, Self
 
 from elmgrove.detector import json_when
-from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
+from elmgrove.device.actions import ACTIONS, DRY_RUN, HalfDone, perform
 from elmgrove.device.doors import Call, Refusal, Said
 from elmgrove.device.listening import Listener, LocalSocket
 from elmgrove.device.settings import Settings
@@ -93,10 +93,12 @@ class Control:
                     said["agent"] = {**self._agent, **known}
             except ElmgroveError as error:
                 future.set_exception(Refusal("refused", str(error)))
-            except BaseException as error:
-                # Not known how far it came: the agent ends, and the state is what it was before.
+            except (HalfDone, OSError) as error:
+                # The agent ends, and its state is what it was before.
                 future.set_exception(error)
                 raise
+            except Exception as error:
+                future.set_exception(error)
             else:
                 future.set_result(said)
 

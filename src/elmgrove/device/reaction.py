@@ -62,7 +62,7 @@ class Reaction:
     def _react(self, since: float) -> None:
         detector = self._member.detector
         watch, waiting = DriftWatch.of(detector), detector.quarantine.waiting
-        if not watch.found:
+        if not watch.found or detector.quarantine.rejected:
             # It went away by itself, or a person has answered.
             self._since = None
             return

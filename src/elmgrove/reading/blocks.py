@@ -10,7 +10,7 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.text import CsvText, JsonText, Numbers
 
 
-class Block(Protocol):
+class RecordBlock(Protocol):
     """Some records of a file."""
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
@@ -29,7 +29,7 @@ class Blocks(Protocol):
     header: Header
     notes: list[str]
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[RecordBlock]:
         """Gives all records, from the first."""
         ...
 

@@ -224,7 +224,7 @@ class Columns:
         if word in words or f"{name}={word}" in self._unseen:
             return
         self._unseen.add(f"{name}={word}")
-        self.notes.append(f"{name}={word} was never learned: such a row is none of {list(words)}")
+        self.notes.append(f"the word {name}={word} was never learned: it is none of {list(words)}")
 
 
 class Held:

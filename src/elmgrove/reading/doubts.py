@@ -34,7 +34,8 @@ def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
     # What overflows neither counts nor grows by steps that anybody looks at.
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.diff(rows, axis=0)
-    counting = (steps[0] != 0.0) & np.all(steps == steps[0], axis=0) & (steps[0] % 1.0 == 0.0)
+        whole = (steps[0] != 0.0) & (steps[0] % 1.0 == 0.0)
+    counting = whole & np.all(steps == steps[0], axis=0)
     growing: NDArray[np.bool_] = np.all(steps > 0.0, axis=0)
     found = []
     for name, column, counts, grows in zip(names, rows.T, counting, growing, strict=True):

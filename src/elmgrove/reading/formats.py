@@ -51,7 +51,7 @@ def opened(where: Path | str, encoding: str = "utf-8") -> Iterator[Opened]:
     """Opens a file, packed or not, or standard input (``-``); ``BadInput`` names another format."""
     standard = str(where) == STANDARD_INPUT
     name = "standard input" if standard else str(where)
-    with _spooled() if standard else cast(BinaryIO, Path(where).open("rb")) as raw:
+    with _seekable(sys.stdin.buffer if standard else Path(where).open("rb")) as raw:
         file = raw
         if _look(raw).startswith(_GZIP):
             file = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
@@ -94,9 +94,11 @@ def _look(file: BinaryIO) -> bytes:
     return first
 
 
-def _spooled() -> BinaryIO:
-    """Standard input in a file without a name: it is read more than once."""
+def _seekable(source: BinaryIO) -> BinaryIO:
+    """Gives the file itself, or a pipe's content in a file without a name: it is read twice."""
+    if source is not sys.stdin.buffer and source.seekable():
+        return source
     file = unnamed_file()
-    shutil.copyfileobj(sys.stdin.buffer, file)
+    shutil.copyfileobj(source, file)
     file.seek(0)
     return file

@@ -36,6 +36,11 @@ class LineReader:
         bookmark: Mapping[str, Any] | None = None,
     ) -> None:
         self._layout = layout or Layout()
+        if self._layout.categories and not categories:
+            raise BadInput(
+                "the words of categories are found when a state is made: elmgrove learn "
+                "--categories, and then go on with that state"
+            )
         self._features = None if features is None else list(features)
         self._categories = categories
         self._head: Head | None = None

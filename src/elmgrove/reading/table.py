@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra import Categories
 from elmgrove.errors import BadInput
-from elmgrove.reading.blocks import Block, Blocks, blocks_in
+from elmgrove.reading.blocks import Blocks, RecordBlock, blocks_in
 from elmgrove.reading.columns import Columns, StillMissing
 from elmgrove.reading.doubts import doubts_about
 from elmgrove.reading.formats import opened
@@ -109,7 +109,7 @@ class _Gathering:
         self._left_out = 0
         self._doubts: list[str] | None = None
 
-    def take(self, block: Block) -> None:
+    def take(self, block: RecordBlock) -> None:
         """Reads a block, at once or else record by record."""
         found = block.numbers(self._columns, self._layout.decimal)
         if found is None:
@@ -126,7 +126,7 @@ class _Gathering:
         if found.labels is not None:
             self._labels.append(found.labels)
 
-    def _one_by_one(self, block: Block) -> Numbers:
+    def _one_by_one(self, block: RecordBlock) -> Numbers:
         values, lines = list[list[float]](), list[int]()
         times, labels = list[float | None](), list[bool | None]()
         for line, cells in block.records():

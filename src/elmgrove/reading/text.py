@@ -4,7 +4,6 @@ import codecs
 import csv
 import io
 import json
-import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -67,20 +66,19 @@ class TextBlock:
     def _loaded(self, text: str, columns: Columns, decimal: str) -> Array:
         """Reads numbers however they are written; ``ValueError`` where a line has none."""
         lines = text.rstrip("\n").split("\n")
+        if not text.strip():
+            raise ValueError("blank lines only")
         if not all(line.count(self._delimiter) == columns.width - 1 for line in lines):
             raise ValueError("a line with more or fewer cells")
         if decimal != "." != self._delimiter:
             lines = [line.replace(decimal, ".") for line in lines]
-        with warnings.catch_warnings():
-            # Of a line without a number there is none to be read.
-            warnings.simplefilter("error", UserWarning)
-            rows = np.loadtxt(
-                lines,
-                delimiter=self._delimiter,
-                comments=None,
-                usecols=None if columns.places == list(range(columns.width)) else columns.places,
-                ndmin=2,
-            )
+        rows = np.loadtxt(
+            lines,
+            delimiter=self._delimiter,
+            comments=None,
+            usecols=None if columns.places == list(range(columns.width)) else columns.places,
+            ndmin=2,
+        )
         if rows.shape != (len(lines), columns.count):
             raise ValueError("a line without a number")
         return rows

@@ -57,7 +57,9 @@ class Records:
         )
         #: The words of columns of words.
         self.categories = categories
-        self._lines = LineReader(layout, features, categories, bookmark)
+        unknown = self._held_back is not None
+        known = replace(layout, categories=()) if unknown else layout
+        self._lines = LineReader(known, features, categories, bookmark)
         self._at_start = True
 
     @property

@@ -1,0 +1,147 @@
+"""Tables of pandas and Polars, and rows with names, as a detector takes them."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from elmgrove import BadInput, Basis, Detector
+
+RNG = np.random.default_rng(0)
+ROWS = 400
+START = 1714564800.0
+COLUMNS = {
+    "heat": RNG.normal(50.0, 1.0, ROWS),
+    "mode": RNG.choice(["auto", "manual"], ROWS),
+    "flow": RNG.normal(5.0, 0.1, ROWS),
+    "open": RNG.random(ROWS) < 0.5,
+}
+FEATURES = ("heat", "mode=auto", "mode=manual", "flow", "open")
+DATES = START + 60.0 * np.arange(ROWS)
+
+
+def pandas(columns: dict[str, Any], dates: str = "index") -> pd.DataFrame:
+    when = pd.to_datetime(DATES[: len(next(iter(columns.values())))], unit="s")
+    if dates == "index":
+        return pd.DataFrame(columns, index=when)
+    if dates == "index with a zone":
+        return pd.DataFrame(columns, index=when.tz_localize("UTC").tz_convert("Asia/Tokyo"))
+    return pd.DataFrame({**columns, **({"when": when} if dates == "column" else {})})
+
+
+def polars(columns: dict[str, Any], dates: str = "column") -> pl.DataFrame:
+    frame = pl.DataFrame(columns)
+    if dates == "none":
+        return frame
+    when = DATES[: len(frame)].astype("int64") * 1_000_000
+    return frame.with_columns(pl.Series("when", when).cast(pl.Datetime("us")))
+
+
+TABLES = [
+    pytest.param(pandas, "index", id="pandas, index"),
+    pytest.param(pandas, "index with a zone", id="pandas, index with a zone"),
+    pytest.param(pandas, "column", id="pandas, column"),
+    pytest.param(polars, "column", id="polars, column"),
+]
+
+
+def expected() -> np.ndarray:
+    mode = COLUMNS["mode"]
+    return np.column_stack(
+        [COLUMNS["heat"], mode == "auto", mode == "manual", COLUMNS["flow"], COLUMNS["open"]]
+    )
+
+
+@pytest.mark.parametrize(("made", "dates"), TABLES)
+def test_a_table_is_learned_scored_and_observed_by_name(made: Any, dates: str) -> None:
+    table = made(COLUMNS, dates)
+    detector = Detector.for_data(table, categories=["mode"], window=1)
+    assert detector.basis.features == FEATURES
+    assert dict(detector.basis.categories) == {"mode": ("auto", "manual")}
+    detector.learn_many(table)
+    plain = Detector.for_basis(detector.basis)
+    plain.learn_many(expected())
+    assert detector.evidence.close_to(plain.evidence)
+    turned = made({"new": [0.0] * ROWS, **dict(reversed(COLUMNS.items()))}, dates)
+    wanted = plain.score_many(expected())
+    np.testing.assert_allclose(detector.score_many(turned), wanted, rtol=1e-9)
+    verdicts = detector.observe_many(turned)
+    assert [verdict.time for verdict in verdicts] == DATES.tolist()
+
+
+@pytest.mark.parametrize("made", [pandas, polars])
+def test_without_dates_there_are_no_times(made: Any) -> None:
+    table = made(COLUMNS, "none")
+    detector = Detector.for_data(table, categories=["mode"])
+    assert {verdict.time for verdict in detector.observe_many(table)} == {None}
+
+
+def test_times_that_are_told_count_before_those_of_the_table() -> None:
+    table = pandas(COLUMNS)
+    detector = Detector.for_data(table, categories=["mode"])
+    verdicts = detector.observe_many(table, times=np.arange(ROWS))
+    assert [verdict.time for verdict in verdicts] == list(range(ROWS))
+
+
+def test_rows_with_names_are_taken_by_name() -> None:
+    table = pandas(COLUMNS)
+    detector = Detector.for_data(table, categories=["mode"], window=1)
+    detector.learn_many(table)
+    wanted = pytest.approx(detector.score_many(table)[0])
+    first = {name: values[0] for name, values in reversed(COLUMNS.items())}
+    assert detector.score_one(first) == wanted
+    assert detector.score_one(table.iloc[0]) == wanted
+    assert detector.observe(first).score == wanted
+    assert detector.blame(first)
+
+
+def test_a_word_that_was_never_learned_is_strange_and_no_error() -> None:
+    table = pandas(COLUMNS)
+    detector = Detector.for_data(table, categories=["mode"], window=1)
+    detector.learn_many(table)
+    odd = table.assign(mode="broken")
+    assert (detector.score_many(odd) > detector.threshold).all()
+    assert {detector.blame(odd.iloc[i])[0].feature[:5] for i in range(9)} == {"mode="}
+
+
+def test_words_are_part_of_the_fingerprint_and_of_nothing_else() -> None:
+    known = Detector.for_data(pandas(COLUMNS), categories=["mode"]).basis
+    again = Basis.from_fields(known.fields)
+    assert again == known
+    assert again.fingerprint == known.fingerprint
+    plain = Basis(known.layer, known.outputs, known.features, known.scaling, score=known.score)
+    assert plain.fingerprint != known.fingerprint
+    assert "categories" not in plain.fields
+    with pytest.raises(BadInput, match="a feature for each word, like 'mode=off'"):
+        Basis(known.layer, known.outputs, known.features, categories={"mode": ["off"]})
+
+
+@pytest.mark.parametrize(
+    ("table", "categories", "complaint"),
+    [
+        (np.ones((5, 2)), ["mode"], "categories are columns of a table with names"),
+        (pandas(COLUMNS), ["gear"], "no column 'gear' among"),
+        (pandas(COLUMNS), [], r"row 0, column 1 \('mode'\): '\w+' is not a number"),
+        (pandas({"id": [f"m{i}" for i in range(65)]}), ["id"], "65 different words, too many"),
+    ],
+)
+def test_what_can_not_be_learned_is_refused(
+    table: Any, categories: list[str], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        Detector.for_data(table, categories=categories)
+
+
+def test_missing_columns_values_and_times_are_named() -> None:
+    table = pandas(COLUMNS)
+    detector = Detector.for_data(table, categories=["mode"])
+    with pytest.raises(BadInput, match=r"expected columns \['heat', 'mode', 'flow', 'open'\], got"):
+        detector.score_many(table.drop(columns="flow"))
+    holes = table.assign(flow=[np.nan, *table["flow"].iloc[1:]])
+    with pytest.raises(BadInput, match=r"row 0, column 3 \('flow'\): nan is not a finite number"):
+        detector.score_many(holes)
+    undated = table.set_index(table.index.where(np.arange(ROWS) != 3))
+    with pytest.raises(BadInput, match="row 3: the time is missing"):
+        detector.observe_many(undated)
