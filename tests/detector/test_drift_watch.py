@@ -77,7 +77,7 @@ def test_a_slow_drift_is_told_with_its_pace(seed: int, window: int) -> None:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("length", [3, 8, 15])
+@pytest.mark.parametrize("length", [3, 8, 25])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_spike_is_no_change(seed: int, length: int, window: int) -> None:
     by = np.where(np.arange(2400) < length, 15.0, 0.0)
@@ -86,7 +86,7 @@ def test_a_spike_is_no_change(seed: int, length: int, window: int) -> None:
     # Told when it is over, the first after it began; few others come with it.
     row, spike = next(one for one in found if one[0] > ONSET)
     strange = round(spike.strange * spike.rows)
-    assert length <= strange <= length + window + 5
+    assert length <= strange <= 2 * length + window + 5
     assert row > ONSET + length
     assert "then normal again" in str(spike)
 
