@@ -141,3 +141,16 @@ def test_of_an_agent_that_has_no_state_yet_it_says_what_it_waits_for(
     refused = one_clear_line(elmgrove("accept", "new.elm"))
     assert "the agent has not begun: it waits for its first rows" in refused
     agent.stop()
+
+
+def test_rows_that_were_taken_out_are_told_beside_those_learned(
+    elmgrove: Elmgrove, fan_1: Path
+) -> None:
+    known = facts(elmgrove, fan_1)
+    assert (known["learned"], known["kept"]) == (300, 300.0)
+    assert "in the model" not in shown(elmgrove, fan_1)
+    write("new.csv", rows(3, 80))
+    assert elmgrove("accept", fan_1, "--rows", "new.csv", "--instead").code == 0
+    known = facts(elmgrove, fan_1)
+    assert (known["learned"], known["kept"]) == (380, 80.0)
+    assert "380 rows; 80 of them are in the model" in shown(elmgrove, fan_1)

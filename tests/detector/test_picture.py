@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -311,3 +312,15 @@ def test_without_matplotlib_the_error_says_how_to_get_it(
         detector.plot(ROWS[:50], "never.png")
     assert "pip install 'elmgrove[plot]'" in str(caught.value)
     assert "pip install '.[plot]'" in str(caught.value)
+
+
+def test_rows_beside_the_fault_do_not_water_down_what_explains_it(detector: Detector) -> None:
+    rows = pump(400, seed=8)
+    rows[200:206] += WARMER
+    # An event that goes on for long after its fault, as one does whose rows are strange by chance.
+    course = course_of(detector, rows)
+    first = course.spells[0]
+    wide = replace(course, spells=(first._replace(last=first.last + 60),))
+    said = [axes.get_title(loc="left") for axes in draw(wide).axes]
+    share = int(said[1].removeprefix("temp: explains ").partition(" ")[0])
+    assert share >= 90

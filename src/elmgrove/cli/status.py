@@ -47,7 +47,7 @@ def lines_of(found: Fields) -> dict[str, str]:
         # It waits for something, and the agent says for what.
         return agent
     lines = {
-        "learned": f"{found['learned']:,} {found['counted']}",
+        "learned": _learned(found),
         "state": state_of(found),
         "strange": f"{flagged(found)}{_stated(found)}",
         "events": _events(found),
@@ -144,6 +144,13 @@ def _sync(sync: Fields) -> str:
     due = "" if sync["next"] is None else f"; next {shown(sync['next'])}"
     failed = "failed: " if sync["failed"] else ""
     return f"{shown(sync['time'])}: {failed}{sync['said']}{due}"
+
+
+def _learned(found: Fields) -> str:
+    """How much was learned, and what is left of it where rows were taken out or forgotten."""
+    learned, kept = found["learned"], round(found["kept"])
+    left = f"; {kept:,} of them are in the model" if kept < learned else ""
+    return f"{learned:,} {found['counted']}{left}"
 
 
 def _agent(agent: Fields) -> str:

@@ -37,6 +37,7 @@ def status_of(member: Member) -> dict[str, Any]:
     return {
         "name": member.name,
         "learned": detector.learned,
+        "kept": detector.evidence.count,
         "counted": detector.basis.counted,
         "state": detector.state,
         "since": _since(member.notes.get(STATE), detector.state),

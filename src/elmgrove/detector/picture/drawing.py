@@ -30,6 +30,8 @@ BAND = 3.0
 _WIDTH, _SCORE_HEIGHT, _SENSOR_HEIGHT = 11.0, 3.1, 1.45
 # A course of more rows than this shows its sensors around one event.
 _WHOLE = 1500
+# A sensor that explains a smaller share of what is shown is not shown.
+_MATTERS = 0.05
 # Rows shown before and after an event: so many times its length, and at least and at most so many.
 _AROUND, _LEAST, _MOST = 1.5, 60, 1000
 # Events that say which sensors to show, and rows of each; events that are numbered.
@@ -149,18 +151,18 @@ def _causing(course: Course, shown: Shown, most: int) -> list[tuple[str, float]]
     inside.sort(key=lambda one: -float(course.times[one[1]]))
     places = sorted({place for one in inside[:_ASKED] for place in _asked(*one)})
     if not places:
-        part = slice(shown.first, shown.end)
-        places = [shown.first + int(course.times[part].argmax())]
-    shares = dict[str, float]()
-    for causes in course.sensors.causes(places):
+        places = [shown.first + int(course.times[shown.first : shown.end].argmax())]
+    shares, weight = dict[str, float](), 0.0
+    for place, causes in zip(places, course.sensors.causes(places), strict=True):
+        # Of an event, the rows that are far off tell what it is: that of others is by chance.
+        weight += float(course.times[place])
         for one in causes:
-            shares[one.feature] = shares.get(one.feature, 0.0) + max(one.share, 0.0)
-    total = sum(shares.values()) or 1.0
+            part = float(course.times[place]) * max(one.share, 0.0)
+            shares[one.feature] = shares.get(one.feature, 0.0) + part
     ranked = sorted(shares, key=lambda name: -shares[name])[:most]
+    found = [(name, shares[name] / (weight or 1.0)) for name in ranked]
     # Those that hardly matter only take room from those that do.
-    return [(name, shares[name] / total) for name in ranked if shares[name] > 0.05 * total] or [
-        (name, shares[name] / total) for name in ranked[:1]
-    ]
+    return [one for one in found if one[1] > _MATTERS] or found[:1]
 
 
 def _asked(spell: Spell, peak: int) -> list[int]:
