@@ -80,6 +80,12 @@ Confidence = Annotated[
         "How sure counting must be of that rate before there are alarms; 0 = do not wait for it."
     ),
 ]
+PromoteAfter = Annotated[
+    int | None,
+    new_state_option(
+        "Learn so many strange rows in a row that are like each other \\[default: never].", min=2
+    ),
+]
 Fixed = Annotated[
     float | None, new_state_option("A fixed threshold on the score instead of a rate.")
 ]
@@ -113,6 +119,7 @@ def learn(
     confidence: Confidence = 0.95,
     threshold: Fixed = None,
     sigma: Sigma = None,
+    promote_after: PromoteAfter = None,
     alarm: AlarmName = UNKNOWN,
     *,
     layout: Layout,
@@ -140,6 +147,7 @@ def learn(
         confidence=confidence,
         threshold=threshold,
         sigma=sigma,
+        promote_after=promote_after,
         alarm=alarm,
     )
     choice: Choice | None = None
@@ -163,18 +171,13 @@ def learn(
         lesson.take()
         if not gate and _was_changing(lesson.seen, member.detector):
             member.detector.progress.doubt()
-        require_solution(member, table)
+        # Raises if the model has no solution, and so can't score a row.
+        member.detector.score_many(table.rows[member.detector.basis.span(0, 1)])
         mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
         note_window(choice)
         _report(member, lesson)
         notes.print(f"{_outlook(member.detector)} Saved {state}.")
-
-
-def require_solution(member: Member, table: Table) -> None:
-    """Raises ``SingularSystem`` if the model has no solution and so can't score a row."""
-    detector = member.detector
-    detector.score_many(table.rows[detector.basis.span(0, 1)])
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,7 @@ class NewDevice:
     confidence: float
     threshold: float | None
     sigma: float | None
+    promote_after: int | None
     alarm: str
 
     def start(self, state: Path, table: Table) -> Member:
@@ -209,6 +213,7 @@ class NewDevice:
             ridge=self.ridge,
             forgetting=self.forgetting,
             threshold=self._limit(),
+            promote_after=self.promote_after,
         )
         return Member(self.name or state.stem, detector, policy=self.alarm)
 

@@ -1,13 +1,17 @@
 """The settings of a device: one table for the file, the flags and the environment."""
 
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
 from elmgrove.detector import AlarmRule, PatternRule, require_window
+from elmgrove.device.settings_checks import (
+    require_choice,
+    require_exchange_or_peers,
+    require_guarded,
+)
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
     MERGED,
@@ -31,6 +35,7 @@ DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
 FLEET, NEW = "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
 FORMATS = ("json", "slack", "ntfy")
+_NOT_NEGATIVE = ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes")
 # The frames of samples that decide scaling and window, at least.
 _START_FRAMES = 20
 
@@ -189,42 +194,44 @@ class Settings:
     promote_after: Annotated[
         int, "Learn so many strange rows in a row that are like each other; 0 = never.", ALARMS
     ] = 0
+    increment: Annotated[
+        float, "New device: what is learned in so many seconds can be taken out; 0 = nothing.", NEW
+    ] = 3600.0
     retire_after: Annotated[
         int, "Put a pattern aside that got none of so many rows; 0 = never.", DEVICE
     ] = 0
 
     def __post_init__(self) -> None:
-        _require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
-        _require_choice("webhook_format", self.webhook_format, FORMATS)
-        _require_choice("score", self.score, SCORES)
-        _require_choice("on_change", self.on_change, ON_CHANGE)
+        require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
+        require_choice("webhook_format", self.webhook_format, FORMATS)
+        require_choice("score", self.score, SCORES)
+        require_choice("on_change", self.on_change, ON_CHANGE)
         if self.alarm:
-            _require_choice("alarm", self.alarm, POLICIES)
-        self._require_listening()
+            require_choice("alarm", self.alarm, POLICIES)
+        require_exchange_or_peers(self.exchange, self.peers, self.listen, self.control_token)
+        if self.listen:
+            require_guarded(
+                self.listen, self.peer_token, self.control_token, pulled=not self.exchange
+            )
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
-        for limit in ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes", "units"):
+        for limit in (
+            "sync_seconds",
+            "sync_rows",
+            "budget_seconds",
+            "budget_bytes",
+            "units",
+            "increment",
+        ):
             if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
         for limit in ("save_rows", "start_rows", "save_seconds"):
             if not getattr(self, limit) > 0:
                 raise BadInput(f"{limit} must be above 0")
-
-    def _require_listening(self) -> None:
-        """Raises unless it is clear who may pull, and who may ask and tell."""
-        if self.exchange and (self.peers or (self.listen and not self.control_token)):
-            raise BadInput("exchange and peers: what comes by both would count twice; choose one")
-        if self.listen and not _is_address(self.listen):
-            raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {self.listen!r}")
-        pulled = self.listen and not self.exchange
-        if pulled and not self.peer_token and not _is_loopback(self.listen):
-            raise BadInput("listen: evidence is not for everybody; set peer_token as well")
-        if self.control_token and self.control_token == self.peer_token:
-            raise BadInput("control_token: other agents know the peer_token; choose another")
 
     @property
     def own_name(self) -> str:
@@ -284,17 +291,3 @@ class Settings:
             return None
         unlimited = Cost()
         return Cost(self.budget_seconds or unlimited.seconds, self.budget_bytes or unlimited.bytes)
-
-
-def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-
-
-def _is_address(text: str) -> bool:
-    port = text.rpartition(":")[2]
-    return port.isdecimal() and int(port) < 2**16 and ":" in text
-
-
-def _is_loopback(address: str) -> bool:
-    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")

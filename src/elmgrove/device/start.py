@@ -148,6 +148,7 @@ def _detector_settings(settings: Settings) -> dict[str, Any]:
         "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
         # 0 is how a setting says never.
         "promote_after": settings.promote_after or None,
+        "increment": settings.increment,
     }
 
 
@@ -162,6 +163,7 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
         "score": (basis.score, settings.score),
         "seed": (basis.layer.seed, settings.seed),
         "patterns": ("1" if rule is None else str(rule.patterns), settings.patterns),
+        "increment": (detector.increments.seconds, settings.increment),
     }
     for name, (had, wanted) in made.items():
         if name not in settings.given or getattr(settings, name) == _AS_IT_IS.get(name):

@@ -1,0 +1,38 @@
+"""Checks of settings: what is one of a few, and who may come in where an agent listens."""
+
+from collections.abc import Sequence
+
+from elmgrove.errors import BadInput
+
+
+def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
+    """Raises ``BadInput`` unless a setting is one of those known."""
+    if value not in known:
+        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+
+
+def require_exchange_or_peers(
+    exchange: str, peers: Sequence[str], listen: str, control_token: str
+) -> None:
+    """Raises ``BadInput`` if what others learned would come by two ways."""
+    if exchange and (peers or (listen and not control_token)):
+        raise BadInput("exchange and peers: what comes by both would count twice; choose one")
+
+
+def require_guarded(address: str, peer_token: str, control_token: str, *, pulled: bool) -> None:
+    """Raises ``BadInput`` unless it is clear who may pull here, and who may ask and tell."""
+    if not _is_address(address):
+        raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {address!r}")
+    if pulled and not peer_token and not _is_loopback(address):
+        raise BadInput("listen: evidence is not for everybody; set peer_token as well")
+    if control_token and control_token == peer_token:
+        raise BadInput("control_token: other agents know the peer_token; choose another")
+
+
+def _is_address(text: str) -> bool:
+    port = text.rpartition(":")[2]
+    return port.isdecimal() and int(port) < 2**16 and ":" in text
+
+
+def _is_loopback(address: str) -> bool:
+    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
