@@ -269,7 +269,7 @@ def test_a_slight_event_does_not_hide_a_large_fault() -> None:
         return [Cause("cpu" if verdict.score > 8.0 else "flow", 1.0, 1.0, 0.0)]
 
     events = Events(AlarmRule(k=2, n=3, cooldown=9))
-    for score in [1.53] * 20 + [24.0] + [1.53] * 3 + [24.0] * 9 + [1.53] * 20:
+    for score in [1.53] * 20 + [24.0] + [1.53] * 3 + [24.0] * 5 + [1.53] * 20:
         events.row += 1
         events.follow(verdict(True, score), WATCHING, causes)
     told = events.take_news()
