@@ -82,6 +82,18 @@ def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> No
     assert "No row waited" in elmgrove("accept", STATE).out
 
 
+def test_the_end_is_told_by_the_next_agent_and_no_accepted_row_counts(elmgrove: Elmgrove) -> None:
+    assert elmgrove("accept", STATE, "--instead").code == 0
+    assert not detector().events.fields["events"]["marks"]
+    Path("empty.csv").write_text(",".join(NAMES) + "\n")
+    words = ("--verdicts", "told.jsonl", "--only", "events")
+    for _ in range(2):
+        ran = elmgrove("device", "run", "--state", STATE, "--source", "empty.csv", *words)
+        assert ran.code == 0, ran.err
+    [told] = verdicts(Path("told.jsonl"))
+    assert (told["kind"], told["number"], told["where"]) == ("ended", 1, None)
+
+
 def test_of_a_time_span_only_its_rows_are_learned(elmgrove: Elmgrove) -> None:
     ran = elmgrove("accept", STATE, "--from", "2026-05-01T12:00:20", "--to", str(NOON + 50))
     assert ran.code == 0, ran.err
@@ -115,6 +127,32 @@ def test_what_is_rejected_is_dropped_and_taken_out(elmgrove: Elmgrove) -> None:
     assert detector().evidence.count == count
     ran = elmgrove("reject", STATE, "--from", NOON - 500)
     assert detector().evidence.count < count
+
+
+def test_what_is_rejected_stays_one_event_and_opens_no_other(elmgrove: Elmgrove) -> None:
+    assert elmgrove("reject", STATE).code == 0
+    assert detector().events.open is not None, "a fault that is rejected is not over"
+    rows = pump(5, 400, NOON + 100)
+    rows[:5, 2] += 15.0
+    rows[350, 2] += 15.0
+    write_rows(Path("later.csv"), rows, NAMES)
+    words = ("--source", "later.csv", "--verdicts", "told.jsonl", "--only", "events")
+    assert elmgrove("device", "run", "--state", STATE, *words).code == 0
+    assert [one["kind"] for one in verdicts(Path("told.jsonl"))] == ["ended"]
+    [event] = detector().events.closed
+    assert (event.begin, event.rows) == (NOON, 105)
+
+
+def test_one_strange_row_after_accept_is_no_event(elmgrove: Elmgrove) -> None:
+    assert elmgrove("accept", STATE).code == 0
+    rows = pump(5, 20, NOON + 100, hotter=15.0)
+    rows[0, 2] += 60.0
+    write_rows(Path("later.csv"), rows, NAMES)
+    words = ("--source", "later.csv", "--verdicts", "told.jsonl", "--only", "events")
+    assert elmgrove("device", "run", "--state", STATE, *words).code == 0
+    assert waiting() == 1
+    assert [one["kind"] for one in verdicts(Path("told.jsonl"))] == ["ended"]
+    assert detector().events.count == 1
 
 
 def test_all_that_was_learned_can_be_taken_out(elmgrove: Elmgrove) -> None:
@@ -177,6 +215,7 @@ def test_a_lasting_change_is_one_event_until_somebody_says_that_it_is_fine(
     ran = elmgrove("accept", STATE)
     assert ran.code == 0, ran.err
     assert "The agent has saved it." in ran.out
+    agent.until(lambda: agent.log.count("event 2 ended: ") == 1)
     append_rows(Path("live.csv"), pump(7, 1000, NOON + 3600, hotter=15.0))
     seen(3600)
     found = Device(STATE).ask("status")[0]

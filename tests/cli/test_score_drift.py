@@ -28,10 +28,12 @@ def test_another_regime_is_said_with_its_sensors(elmgrove: Elmgrove, pump_1: str
     X = pump(1147, 1)
     X[:, [0, TEMP, 3]] -= [600, 30, 5]
     said = drift_said(elmgrove, X, pump_1)
-    assert said.startswith("Drift: another regime from the first row on: ")
+    assert said.startswith("Drift: a fault, or another regime, from the first row on: ")
     assert "rpm is 4" in said
     assert "% lower (1" in said
-    assert said.endswith("100 % of rows are strange: relearn, or accept it as a new normal.")
+    assert said.endswith(
+        "100 % of rows are strange: if it is no fault, relearn, or accept it as a new normal."
+    )
 
 
 def test_a_change_is_said_with_its_line(elmgrove: Elmgrove, pump_1: str) -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, Detector, FalseAlarmRate
 from elmgrove.detector import CHANGING, WATCHING, Cause, Event, Events, News, json_when, when_text
-from elmgrove.detector.events import CLOSED, STRONGEST
+from elmgrove.detector.events import CLOSED
 from elmgrove.detector.progress import Flagged
+from elmgrove.detector.running import STRONGEST
 from elmgrove.detector.verdict import Verdict
 
 RULE = AlarmRule(k=2, n=3, cooldown=4)
@@ -196,7 +197,7 @@ def test_causes_are_those_of_its_strongest_rows_in_order() -> None:
         return [Cause("b", 0.9, 7.0, 0.0), Cause("c", 0.1, 3.0, 0.0)]
 
     events = Events(AlarmRule(k=1, n=1))
-    for score in (2.0, 9.0, 2.0):
+    for score in (3.0, 9.0, 3.0):
         events.row += 1
         events.follow(verdict(True, score), WATCHING, causes)
     assert events.open is not None
@@ -235,6 +236,73 @@ def test_only_the_last_ones_are_remembered() -> None:
     events = Events(AlarmRule(k=1, n=1, cooldown=0))
     feed(events, "#." * 50)
     assert [event.number for event in events.closed] == list(range(31, 51))
+
+
+def test_what_was_never_confirmed_is_no_part_of_it() -> None:
+    """A peak after the end: a single stronger row within the cool-down."""
+    events = Events(RULE)
+    feed(events, "##")
+    *_, single = feed(events, "..") + feed(events, "#", score=9.0)
+    assert single.event is None
+    assert events.open is not None
+    assert (events.open.peak, events.open.rows) == (3.0, 2)
+    feed(events, "....")
+    [event] = events.closed
+    assert (event.end, event.peak, event.peak_at, event.rows) == (2, 3.0, 1, 2)
+
+
+def test_what_is_confirmed_later_is_part_of_it_with_its_peak() -> None:
+    events = Events(RULE)
+    feed(events, "##..")
+    feed(events, "#", score=9.0)
+    [second] = feed(events, "#")
+    assert second.event == 1
+    assert events.open is not None
+    assert (events.open.peak, events.open.peak_at, events.open.rows) == (9.0, 5, 4)
+
+
+# Worse
+
+
+def test_a_slight_event_does_not_hide_a_large_fault() -> None:
+    def causes(verdict: Verdict, k: int) -> list[Cause]:
+        return [Cause("cpu" if verdict.score > 8.0 else "flow", 1.0, 1.0, 0.0)]
+
+    events = Events(AlarmRule(k=2, n=3, cooldown=9))
+    for score in [1.53] * 20 + [24.0] + [1.53] * 3 + [24.0] * 5 + [1.53] * 20:
+        events.row += 1
+        events.follow(verdict(True, score), WATCHING, causes)
+    told = events.take_news()
+    assert [one.kind for one in told] == ["opened", "worse"]
+    assert str(told[1]) == (
+        "event 1 is worse: since row 1, 26 rows strange, peak 16 × threshold; cpu 1 (not 0)"
+    )
+    feed(events, 9 * ".")
+    [ended] = events.take_news()
+    assert [cause.feature for cause in ended.event.causes] == ["cpu"]
+
+
+def test_it_is_told_again_at_four_times_what_was_told() -> None:
+    events = Events(AlarmRule(k=1, n=1))
+    peaks = []
+    for score in [2.0, 8.0, 9.0, 35.0, 36.1, 36.1, 40.0, float("inf"), float("inf")]:
+        feed(events, "#", score=score)
+        peaks += [one.event.peak for one in events.take_news()]
+    assert peaks[:3] == [2.0, 9.0, 36.1]
+    assert len(peaks) == 4
+
+
+# Accepted
+
+
+def test_what_somebody_calls_normal_counts_for_no_alarm() -> None:
+    events = Events(RULE)
+    feed(events, "##")
+    events.end()
+    assert not any(one.alarm for one in feed(events, "#"))
+    events.end()
+    assert not any(one.alarm for one in feed(events, "#"))
+    assert [one.kind for one in events.take_news()] == ["opened", "ended"]
 
 
 # In words
@@ -290,6 +358,7 @@ def test_restored_at_any_row_it_goes_on_as_the_saved_one(before: str, after: str
     again.restore(fields)
     assert json.loads(json.dumps(again.fields)) == fields
     assert (again.open, again.closed) == (saved.open, saved.closed)
+    assert again.take_news() == saved.take_news()
     told = [[(one.alarm, one.event) for one in feed(each, after)] for each in (saved, again)]
     assert told[0] == told[1]
     assert spans(again) == spans(saved)

@@ -18,7 +18,7 @@ from elmgrove.detector.fading import fade
 from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
-from elmgrove.detector.news import ENDED, OPENED, Event, News, json_when, when_text
+from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News, json_when, when_text
 from elmgrove.detector.picture import (
     TIME,
     Course,
@@ -59,6 +59,7 @@ __all__ = [
     "TRUSTED",
     "TUNABLE",
     "WATCHING",
+    "WORSENED",
     "AlarmRule",
     "Cause",
     "Choice",

@@ -15,7 +15,7 @@ SLOW = "drift"
 # Of what is so many deviations from 0, or more, a change is told in per cent.
 _FROM_ZERO = 3.0
 _QUESTION = "a new normal or a fault? accept or reject"
-_REGIME = "relearn, or accept it as a new normal"
+_REGIME = "if it is no fault, relearn, or accept it as a new normal"
 
 
 class Shift(NamedTuple):
@@ -129,7 +129,7 @@ strange: a new normal or a fault? accept or reject
         if not self.sensors:
             told = "no sensor alone is different, but how they move together"
         if self.whole:
-            return f"another regime from the first row on: {told}"
+            return f"a fault, or another regime, from the first row on: {told}"
         return f"{since} {told}"
 
     @property

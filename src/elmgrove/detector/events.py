@@ -1,105 +1,31 @@
 """Events: strange rows that belong together, from the alarm that opens one to its end."""
 
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
-from elmgrove.detector.alarm import Alarm, AlarmRule, Mark, When
+from elmgrove.detector.alarm import Alarm, AlarmRule, Mark
 from elmgrove.detector.news import (
     ENDED,
     OPENED,
+    WORSENED,
     Event,
     News,
-    causes_from,
     event_from,
+    news_from,
     require_numbers,
 )
 from elmgrove.detector.progress import CHANGING
-from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.detector.running import Explain, Running, running_from
+from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput, require_whole
 
 #: Events that ended and are remembered.
 CLOSED = 20
-#: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
-STRONGEST, CAUSES = 8, 8
 
 # While what is normal is changing, it takes so many cool-downs until all is over.
 _LASTING = 4
-
-Explain = Callable[[Verdict, int], list[Cause]]
-
-
-class Strong(NamedTuple):
-    """A row that is among the strongest of its event."""
-
-    score: float
-    threshold: float
-    when: When
-    causes: tuple[Cause, ...]
-
-
-@dataclass
-class Running:
-    """The event that is open, as it grows."""
-
-    number: int
-    begin: When
-    #: The last row at which there was an alarm's worth of strange rows.
-    last: int
-    last_at: When
-    rows: int = 0
-    #: Strange rows since then: they count once there is another.
-    loose: int = 0
-    changing: bool = False
-    strongest: list[Strong] = field(default_factory=list)
-
-    def add(self, mark: Mark, explain: Explain) -> None:
-        """Counts a strange row, and explains it if it is among the strongest."""
-        self.loose += 1
-        verdict = mark.verdict
-        if verdict is None:
-            return
-        # Written so that a score that is no number is one; JSON has no infinity.
-        score = verdict.score if verdict.score < sys.float_info.max else sys.float_info.max
-        if len(self.strongest) == STRONGEST and score <= self.strongest[-1].score:
-            return
-        causes = tuple(explain(verdict, CAUSES))
-        self.strongest.append(Strong(score, verdict.threshold, mark.when, causes))
-        self.strongest.sort(key=lambda strong: -strong.score)
-        del self.strongest[STRONGEST:]
-
-    def confirm(self, mark: Mark) -> None:
-        """Takes the strange rows up to this one as part of the event."""
-        self.rows, self.loose = self.rows + self.loose, 0
-        self.last, self.last_at = mark.row, mark.when
-
-    def event(self, end: When | None = None) -> Event:
-        """Gives the event as it is known by now."""
-        peak = self.strongest[0] if self.strongest else Strong(0.0, 0.0, self.begin, ())
-        return Event(
-            self.number,
-            self.begin,
-            end,
-            peak.score,
-            peak.when,
-            peak.threshold,
-            self.rows,
-            self._causes(),
-            self.changing,
-        )
-
-    def _causes(self) -> tuple[Cause, ...]:
-        shares, seen = dict[str, float](), dict[str, Cause]()
-        for strong in self.strongest:
-            for cause in strong.causes:
-                shares[cause.feature] = shares.get(cause.feature, 0.0) + cause.share
-                # That of the strongest row which has it.
-                seen.setdefault(cause.feature, cause)
-        order = sorted(shares, key=lambda feature: -shares[feature])
-        count = len(self.strongest)
-        return tuple(seen[name]._replace(share=shares[name] / count) for name in order[:CAUSES])
 
 
 class Events:
@@ -115,6 +41,9 @@ class Events:
     (strange rows may be many, and never k of n). From then on k strange rows within the cool-down
     prolong it, and it takes four times the cool-down to end. What changed is for ``DriftWatch`` to
     say, and to ask.
+
+    While it is open it is told again where k of the last n rows are all far stronger than the peak
+    that was last told: a slight fault that lasts is not to hide a large one.
 
     A normal row costs nothing unless an event is open.
     """
@@ -184,11 +113,13 @@ class Events:
         running = self.running
         if running is None:
             return
-        verdict.event = running.number
-        if raised or (state == CHANGING and self._alarm.within(self.rule.calm)):
+        if raised or found_out or (state == CHANGING and self._alarm.within(self.rule.calm)):
             running.confirm(mark)
+            verdict.event = running.number
         if verdict.alarm:
-            self._news.append(News(OPENED, running.event()))
+            self._news.append(News(OPENED, running.tell()))
+        elif raised and running.is_worse(self._alarm.marks):
+            self._news.append(News(WORSENED, running.tell_worse()))
 
     def _begin(self, verdict: Verdict, explain: Explain) -> None:
         marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]
@@ -205,7 +136,11 @@ class Events:
         return self.row - running.last >= calm and since >= self.rule.n
 
     def end(self) -> None:
-        """Ends the open event, if there is one: somebody said that its rows are normal."""
+        """Ends the open event, if there is one: somebody said that strange rows are normal.
+
+        So they count for no alarm any more, either.
+        """
+        self._alarm.marks.clear()
         if self.running is not None:
             self._end(self.running)
 
@@ -229,6 +164,8 @@ class Events:
             "open": None if self.running is None else asdict(self.running),
             "closed": [asdict(event) for event in self._closed],
         }
+        if self._news:
+            known["news"] = [[news.kind, asdict(news.event)] for news in self._news]
         return {"events": known}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
@@ -240,19 +177,11 @@ class Events:
         for row, when in known["marks"]:
             require_numbers({"when": when})
             self._alarm.marks.append(Mark(require_whole("row", row, 1), when))
-        self.running = None if known["open"] is None else _running(known["open"])
+        self.running = None if known["open"] is None else running_from(known["open"])
         self._closed.extend(map(event_from, known["closed"]))
+        self._news.extend(news_from(*told) for told in known.get("news", ()))
         numbers = [event.number for event in (*self._closed, self.running) if event is not None]
         if max(numbers, default=0) > self.count or any(
             mark.row > self.row for mark in self._alarm.marks
         ):
             raise BadInput("events: one of them, or a strange row, is not among those counted")
-
-
-def _running(fields: Mapping[str, Any]) -> Running:
-    strongest = list[Strong]()
-    for score, threshold, when, causes in fields["strongest"]:
-        require_numbers({"score": score, "threshold": threshold, "when": when})
-        strongest.append(Strong(score, threshold, when, causes_from(causes)))
-    require_numbers(fields)
-    return Running(**{**fields, "strongest": strongest})

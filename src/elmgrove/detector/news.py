@@ -12,7 +12,7 @@ from elmgrove.errors import BadInput, require_whole
 #: Causes of an event that its text names.
 TOLD = 3
 #: What is told of an event.
-OPENED, ENDED = "opened", "ended"
+OPENED, WORSENED, ENDED = "opened", "worse", "ended"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Event:
 
 
 class News(NamedTuple):
-    """What is new: an event ``opened`` or ``ended``."""
+    """What is new: an event ``opened``, is ``worse`` or ``ended``."""
 
     kind: str
     event: Event
@@ -86,6 +86,8 @@ class News(NamedTuple):
         event = self.event
         if self.kind == OPENED:
             return f"event {event.number} opened at {event.span}: {event.facts}"
+        if self.kind == WORSENED:
+            return f"event {event.number} is worse: since {event.span}, {event.facts}"
         return f"event {event.number} ended: {event.span}, {event.facts}"
 
 
@@ -121,6 +123,13 @@ def event_from(fields: Mapping[str, Any]) -> Event:
     return event
 
 
+def news_from(kind: str, fields: Mapping[str, Any]) -> News:
+    """Makes news of their kind and their event's own fields; ``BadInput`` if they are none."""
+    if kind not in (OPENED, WORSENED, ENDED):
+        raise BadInput(f"news of an event can't be {kind!r}")
+    return News(kind, event_from(fields))
+
+
 def causes_from(known: Sequence[Sequence[Any]]) -> tuple[Cause, ...]:
     """Makes causes of their values."""
     causes = tuple(Cause(*cause) for cause in known)
@@ -143,5 +152,5 @@ def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> N
 
 
 # Fields that are no numbers, and those that count.
-_NAMED = {"causes", "feature", "strongest"}
+_NAMED = {"causes", "feature", "strong", "strongest"}
 _WHOLE = {"number", "rows", "last", "loose", "ago"}

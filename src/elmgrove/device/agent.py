@@ -6,11 +6,10 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.detector import Verdict
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
-from elmgrove.device.outlook import Company, Outlook
-from elmgrove.device.output import NobodyReads, Output
+from elmgrove.device.outlook import Company
+from elmgrove.device.output import NobodyReads
 from elmgrove.device.reaction import Reaction
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
@@ -24,6 +23,7 @@ from elmgrove.device.start import (
 )
 from elmgrove.device.status import HEARING, SYNC, mark_state
 from elmgrove.device.sync import BackgroundSync, syncing_of
+from elmgrove.device.telling import Telling
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, keyfile, open_exchange
 from elmgrove.federation import Member
@@ -205,9 +205,8 @@ class Work:
         self._where: str | None = None
         self._updated = False
         self._saved_at = time.monotonic()
-        self._output = Output(settings, member)
+        self._telling, company = Telling(settings, member), Company(member)
         self._reaction = Reaction(settings.on_change, member)
-        self._outlook, company = Outlook(member.detector), Company(member)
         syncing = syncing_of(settings, member, exchange, self.save)
         self._sync = (
             None
@@ -236,18 +235,14 @@ class Work:
         self._rows += len(verdicts)
         self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
-            self._tell(reading.where, verdict)
-
-    def _tell(self, where: str, verdict: Verdict) -> None:
-        news = self.member.detector.events.take_news()
-        drift = self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news, drift)
-        self._reaction.follow(drift)
-        mark_state(self.member, verdict.time)
+            self._reaction.follow(self._telling.tell(reading.where, verdict))
+            mark_state(self.member, verdict.time)
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
         self._control.step(self.member, self.save, self._live)
+        if self._telling.tell_news(self._where):
+            self._updated = True
         if self._sync is not None and self._sync.step(self._rows):
             self._updated = True
             self._control.tell(self.member)
@@ -263,7 +258,7 @@ class Work:
         self._note()
         save(self._settings.path, member)
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
-        self._outlook.tell_missing()
+        self._telling.tell_missing()
         self._updated = False
         self._control.tell(self.member)
         if self._bookmark is not None:
@@ -271,6 +266,7 @@ class Work:
 
     def end(self, *, sync: bool) -> None:
         """Saves; with ``sync``, after a last sync."""
+        self._telling.tell_news(self._where)
         if sync and self._sync is not None:
             self._sync.finish(PATIENCE)
         self.save(self.member)
@@ -285,7 +281,7 @@ class Work:
         """Closes files and connections, and ends threads."""
         if self._sync is not None:
             self._sync.close()
-        self._output.close(PATIENCE)
+        self._telling.close(PATIENCE)
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""

@@ -52,8 +52,7 @@ class Outlook:
         """
         self._strange.append(verdict.strange)
         self._notice(verdict)
-        for one in news:
-            log.log(logging.INFO if one.kind == ENDED else logging.WARNING, "%s", one)
+        self.tell(news)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             if state == LEARNING:
@@ -64,6 +63,11 @@ class Outlook:
             log.info("still changing: more were strange than stated; counting begins again")
         self._restarts = restarts
         return self._drift(verdict)
+
+    def tell(self, news: Sequence[News]) -> None:
+        """Tells what is new of events."""
+        for one in news:
+            log.log(logging.INFO if one.kind == ENDED else logging.WARNING, "%s", one)
 
     def _drift(self, verdict: Verdict) -> Drift | None:
         was_found = self._watch.found

@@ -49,7 +49,7 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
     }
 
 
-def event_message(where: str, news: News) -> dict[str, Any]:
+def event_message(where: str | None, news: News) -> dict[str, Any]:
     """Makes news of an event an object for JSON: its kind, all that is known, and a text."""
     known = {**news.event.fields, "causes": _causes(news.event.causes)}
     return {"kind": news.kind, "where": where, **known, "text": str(news)}
@@ -82,21 +82,30 @@ class Output:
         self, where: str, verdict: Verdict, news: Sequence[News], drift: Drift | None = None
     ) -> None:
         """Tells of a row, and of what is new with it; returns at once."""
-        name, verdicts = self._member.name, self._verdicts
-        said = [{"device": name, **event_message(where, one)} for one in news]
+        said = [event_message(where, one) for one in news]
         # A spike is an event, or nothing worth telling.
         if drift is not None and drift.kind != SPIKE:
-            said.append({"device": name, **drift_message(where, drift)})
+            said.append(drift_message(where, drift))
+        self._say(said)
+        if self._verdicts is not None and self._verdicts.wants(verdict):
+            causes = self._member.detector.causes(verdict) if verdict.strange else []
+            self._verdicts.write(self._signed(message(where, verdict, causes)))
+
+    def tell_news(self, where: str | None, news: Sequence[News]) -> None:
+        """Tells what is new without a row; ``where`` is the last one, None before there was one."""
+        self._say([event_message(where, one) for one in news])
+
+    def _say(self, messages: Sequence[dict[str, Any]]) -> None:
+        said = [self._signed(one) for one in messages]
         # First: where nobody reads the lines, recipients are still told.
         for one in said:
             self._alarms.raise_(one)
-        if verdicts is None:
-            return
-        for one in said if verdicts.wants_events else ():
-            verdicts.write(one)
-        if verdicts.wants(verdict):
-            causes = self._member.detector.causes(verdict) if verdict.strange else []
-            verdicts.write({"device": name, **message(where, verdict, causes)})
+        if self._verdicts is not None and self._verdicts.wants_events:
+            for one in said:
+                self._verdicts.write(one)
+
+    def _signed(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"device": self._member.name, **message}
 
     def close(self, patience: float) -> None:
         """Closes the file, and delivers what waits, as much as it can in so many seconds."""

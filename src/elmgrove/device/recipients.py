@@ -17,7 +17,7 @@ from email.header import Header
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from elmgrove.detector import CHANGE, ENDED, OPENED, SLOW
+from elmgrove.detector import CHANGE, ENDED, OPENED, SLOW, WORSENED
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
@@ -128,6 +128,7 @@ class Post(NamedTuple):
 # How loud ntfy is about each kind of news, and the picture that it shows.
 _LOUDNESS = {
     OPENED: ("high", "warning"),
+    WORSENED: ("high", "warning"),
     ENDED: ("low", "white_check_mark"),
     CHANGE: ("default", "question"),
     SLOW: ("default", "question"),

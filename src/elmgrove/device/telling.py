@@ -1,0 +1,38 @@
+"""What an agent says: in its log, in lines of JSON, and to recipients."""
+
+from elmgrove.detector import Drift, Verdict
+from elmgrove.device.outlook import Outlook
+from elmgrove.device.output import Output
+from elmgrove.device.settings import Settings
+from elmgrove.federation import Member
+
+
+class Telling:
+    """Tells of each row, and of what is new without one: somebody said what an event was."""
+
+    def __init__(self, settings: Settings, member: Member) -> None:
+        self._member = member
+        self._output = Output(settings, member)
+        self._outlook = Outlook(member.detector)
+
+    def tell(self, where: str, verdict: Verdict) -> Drift | None:
+        """Tells of a row and of what is new with it; gives the drift that was found out."""
+        news = self._member.detector.events.take_news()
+        drift = self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news, drift)
+        return drift
+
+    def tell_news(self, where: str | None) -> bool:
+        """Tells what nobody has told yet; says whether there was anything."""
+        news = self._member.detector.events.take_news()
+        self._outlook.tell(news)
+        self._output.tell_news(where, news)
+        return bool(news)
+
+    def tell_missing(self) -> None:
+        """Tells how many rows are missing before there are alarms, if that is another number."""
+        self._outlook.tell_missing()
+
+    def close(self, patience: float) -> None:
+        """Closes the file, and delivers what waits, as much as it can in so many seconds."""
+        self._output.close(patience)
