@@ -169,7 +169,7 @@ def test_one_row_costs_no_new_inverse_as_a_rule() -> None:
 
 
 def test_importing_elmgrove_loads_nothing_heavy() -> None:
-    heavy = {"sklearn", "pandas", "river", "torch", "matplotlib", "typer", "rich", "safetensors"}
+    heavy = {"sklearn", "pandas", "river", "torch", "matplotlib", "typer", "rich", "httpx"}
     program = "import json, sys, elmgrove; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
