@@ -21,7 +21,6 @@ from elmgrove.reading.text import Numbers
 from elmgrove.reading.words import found_words
 
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
-_HOLDING = ", --missing hold keeps the last value"
 # Texts about bad rows that are kept.
 _MOST_TEXTS = 1000
 # Rows that are looked at for columns that are no sensors.
@@ -136,8 +135,7 @@ class _Gathering:
                 self._leave_out(str(error), len(values))
             except BadInput as error:
                 if not self._skip_bad:
-                    holds = _HOLDING * ("is missing" in str(error))
-                    raise BadInput(f"{error}; {_WAYS_OUT}{holds}") from error
+                    raise BadInput(f"{error}; {_WAYS_OUT}") from error
                 self._leave_out(str(error), len(values))
             else:
                 values.append(record.values)
