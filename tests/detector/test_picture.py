@@ -311,3 +311,10 @@ def test_without_matplotlib_the_error_says_how_to_get_it(
         detector.plot(ROWS[:50], "never.png")
     assert "pip install 'elmgrove[plot]'" in str(caught.value)
     assert "pip install '.[plot]'" in str(caught.value)
+
+
+def test_a_column_of_dates_is_the_axis(tmp_path: Path, detector: Detector) -> None:
+    dates = pd.date_range("2026-03-01", periods=len(ROWS), freq="min")
+    frame = pd.DataFrame(ROWS, columns=NAMES).assign(when=dates)
+    figure = detector.plot(frame, tmp_path / "column.png")
+    assert figure.axes[-1].get_xlabel().startswith(TIME)
