@@ -111,6 +111,15 @@ def test_rows_of_a_file_are_learned(elmgrove: Elmgrove) -> None:
     assert (waiting(), detector().learned) == (100, before + 60)
 
 
+def test_rows_of_a_file_are_read_as_it_is_said(elmgrove: Elmgrove) -> None:
+    write_rows(Path("given.csv"), pump(4, 60, NOON + 500, hotter=15.0), NAMES)
+    text = Path("given.csv").read_text().replace(",", "^")
+    Path("given.csv").write_text(text)
+    ran = elmgrove("accept", STATE, "--rows", "given.csv", "--delimiter", "^")
+    assert ran.code == 0, ran.err
+    assert "60 rows were learned as a new normal" in ran.out
+
+
 def test_instead_of_what_was_learned_before(elmgrove: Elmgrove) -> None:
     ran = elmgrove("accept", STATE, "--instead")
     assert "all 2,000 rows learned before were taken out" in ran.out

@@ -146,3 +146,10 @@ def test_a_reader_that_goes_away_is_no_error_to_shout_about(fan_1: Path) -> None
         assert process.stdout.readline().startswith("line,score")
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
+
+
+def test_a_file_without_a_row_is_an_error(elmgrove: Elmgrove, fan_1: Path) -> None:
+    Path("empty.csv").write_text(",".join(NAMES) + "\n")
+    ran = elmgrove("score", "empty.csv", "--state", fan_1)
+    assert ran.code == 1
+    assert "empty.csv: no rows to score" in ran.err

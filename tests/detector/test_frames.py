@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from elmgrove import BadInput, Basis, Detector
+from elmgrove import BadInput, Basis, Detector, FalseAlarmRate
 
 RNG = np.random.default_rng(0)
 ROWS = 400
@@ -145,3 +145,26 @@ def test_missing_columns_values_and_times_are_named() -> None:
     undated = table.set_index(table.index.where(np.arange(ROWS) != 3))
     with pytest.raises(BadInput, match="row 3: the time is missing"):
         detector.observe_many(undated)
+
+
+@pytest.mark.parametrize("made", [pandas, polars])
+def test_words_are_refused_with_what_reads_them(made: Any) -> None:
+    with pytest.raises(BadInput, match=r"is not a number; categories=\['mode'\] reads it as words"):
+        Detector.for_data(made(COLUMNS))
+    texts = {"heat": COLUMNS["heat"], "note": [f"on day {i}" for i in range(ROWS)]}
+    with pytest.raises(BadInput, match=r"leave 'note' out, or if it is a time make it dates"):
+        Detector.for_data(made(texts))
+
+
+def test_a_rate_is_short_for_a_threshold() -> None:
+    rows = RNG.normal(size=(50, 2))
+    short = Detector.for_data(rows, rate=0.25)
+    long = Detector.for_data(rows, threshold=FalseAlarmRate(0.25))
+    assert short.rows_missing == long.rows_missing < Detector.for_data(rows).rows_missing
+
+
+def test_an_index_of_dates_tells_times_without_names_as_well() -> None:
+    table = pandas({"heat": COLUMNS["heat"], "flow": COLUMNS["flow"]})
+    detector = Detector.for_data(table, window=1)
+    table.columns = pd.Index([0, 1])
+    assert [verdict.time for verdict in detector.observe_many(table)] == DATES.tolist()

@@ -318,3 +318,31 @@ def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str) -> None:
     found, expected = state("fan").detector, state("calm").detector
     assert found.learned == expected.learned
     assert found.evidence.close_to(expected.evidence, 1e-12)
+
+
+def test_times_that_run_backwards_are_told_once(device: Start) -> None:
+    with_times()[::-1].to_csv("pump.csv", index=False)
+    run = device("pump", start_rows=50)
+    run.end()
+    told = "ERROR times run backwards in many of the last rows: sort the rows by time, oldest first"
+    assert run.log.count(told) == 1, run.log
+
+
+# A source without a row
+
+
+@pytest.mark.parametrize("content", ["", "rpm,temp\n"])
+def test_a_source_without_a_row_is_an_error(device: Start, content: str) -> None:
+    Path("pump.csv").write_text(content)
+    run = device("pump")
+    assert run.end() == 1
+    assert "Error: no rows in pump.csv" in run.log
+    run = device("pump", source="-")
+    assert run.end() == 1
+    assert "Error: no rows in standard input" in run.log
+
+
+def test_a_source_without_a_new_row_is_none(device: Start) -> None:
+    pump().to_csv("pump.csv", index=False)
+    assert device("pump").end() == 0
+    assert device("pump").end() == 0

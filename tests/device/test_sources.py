@@ -110,7 +110,7 @@ def test_bad_rows_are_told_and_passed_over(path: Path) -> None:
     items = list(opened(path))
     assert rows(items) == [[1, 2], [6, 7], [10, 11]]
     found = {where.rpartition(" ")[2]: reason for where, reason in bad(items)}
-    assert found["2"] == "column 2 ('b'): 'hot' is not a finite number"
+    assert found["2"].startswith("column 2 ('b'): 'hot' is not a finite number (--categories b ")
     assert found["4"] == "expected 2 columns, got 1"
     assert found["5"] == "a quotation mark without its pair"
     assert found["6"] == "not text in UTF-8"

@@ -107,7 +107,8 @@ def test_keys_that_come_later_are_ignored_and_those_that_are_missing_cost_a_row(
     found = list(opened(path))
     assert rows(found) == [[1, 2], [3, 4], [8, 9]]
     assert "column 1 ('started'): 'now' is not a finite number" in reasons(found)[0]
-    assert reasons(found)[1] == "column 2 ('b'): the value is missing"
+    hint = "--missing hold keeps the last value"
+    assert reasons(found)[1] == f"column 2 ('b'): the value is missing ({hint})"
     assert [reason.partition(" (")[0] for reason in reasons(found)[2:]] == ["not JSON"] * 2
     assert warnings(caplog) == [f"{path}, line 3: 'c' was not there before: ignored"]
 
@@ -116,7 +117,8 @@ def test_the_first_object_may_lack_what_a_state_has_learned(path: Path) -> None:
     path.write_text('{"a": 1, "x": 0}\n{"b": 3, "a": 2}\n')
     found = list(opened(path, features=["b", "a"]))
     assert rows(found) == [[3, 2]]
-    assert reasons(found) == ["column 3 ('b'): the value is missing"]
+    hint = "--missing hold keeps the last value"
+    assert reasons(found) == [f"column 3 ('b'): the value is missing ({hint})"]
 
 
 # What is read past, and what is noticed

@@ -146,8 +146,8 @@ HOLES = "a,b\n,1\n1,2\n,3\nnan,4\nNA,5\n5,6\nnull,\n7,8\n"
 def test_a_missing_value_is_refused_with_the_ways_out(table: Any) -> None:
     with pytest.raises(
         BadInput,
-        match=r"line 2, column 1 \('a'\): the value is missing; --drop leaves a named column out, "
-        r"--skip-bad a row, --missing hold keeps the last value",
+        match=r"line 2, column 1 \('a'\): the value is missing \(--missing hold keeps the last "
+        r"value\); --drop leaves a named column out, --skip-bad a row",
     ):
         table(HOLES)
 
@@ -198,3 +198,25 @@ def test_a_time_in_another_way_of_writing_is_noticed(table: Any) -> None:
         table("when;a\n31.12.2024 10:00;1\n")
     read = table("when;a\n31.12.2024 10:00;1\n", time="when=%d.%m.%Y %H:%M")
     assert read.times.tolist() == [1735639200.0]
+
+
+# What can't be read is named with the option that reads it
+
+
+@pytest.mark.parametrize("cell", ["NA", "null", "None", "-", "nan"])
+def test_a_word_for_a_missing_value_is_named_as_one(table: Any, cell: str) -> None:
+    with pytest.raises(
+        BadInput, match=r"the value is missing \(--missing hold keeps the last valu"
+    ):
+        table(f"a,b\n1,2\n{cell},3\n")
+
+
+def test_a_column_of_words_is_named_with_the_option_that_reads_it(table: Any) -> None:
+    words = "a,mode\n1,auto\n2,manual\n"
+    hint = "--categories mode reads it as words, --drop mode leaves it out"
+    with pytest.raises(BadInput, match=hint):
+        table(words)
+    with pytest.raises(BadInput, match="'auto' is not a finite number; --drop leaves"):
+        table(words, {"features": ["a", "mode"]})
+    with pytest.raises(BadInput, match="'auto' is not a finite number; --drop leaves"):
+        table("a,mode\n1,2\n1,auto\n")

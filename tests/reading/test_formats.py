@@ -33,6 +33,8 @@ def refused(tmp_path: Path, content: bytes) -> str:
         (b"SQLite format 3\x00", "an SQLite data base; export a table"),
         (b"<?xml version='1.0'?>", "XML or HTML; save its table as CSV"),
         ("a,b\n1,2\n".encode("utf-16"), "text in UTF-16, not text in UTF-8; --encoding utf-16"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "text in UTF-16, without a mark; --encoding utf-16-le"),
+        ("a,b\n1,2\n".encode("utf-16-be"), "text in UTF-16, without a mark; --encoding utf-16-be"),
     ],
     ids=lambda one: one[:12] if isinstance(one, str) else "",
 )

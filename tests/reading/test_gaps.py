@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove.reading import Gaps
-from elmgrove.reading.gaps import gaps_in
+from elmgrove.reading.gaps import first_back, gaps_in
 
 
 def test_a_row_that_comes_several_times_later_than_usual_follows_a_gap() -> None:
@@ -37,3 +37,28 @@ def test_what_is_usual_may_change() -> None:
     assert 0 < len(apart) < 80, "a minute is a gap until it is usual"
     assert gaps.follows(times[-1] + 60.0)
     assert not gaps.follows(times[-1] + 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        ([9, 8, 7, 6, 5], 0),
+        ([1, 2, 3, 9, 8, 7, 6, 5, 4], 3),
+        (np.random.default_rng(0).normal(1500.0, 5.0, 300), 0),
+        ([1, 2, 3, 1, 2, 3, 1, 2, 3], None),
+        ([2, 1], None),
+        ([], None),
+    ],
+)
+def test_times_that_run_backwards_are_in_no_order(times: list[float], first: int | None) -> None:
+    assert first_back(np.diff(np.array(times, float))) == first
+
+
+def test_rows_as_they_come_may_run_backwards() -> None:
+    gaps = Gaps()
+    for time in (*range(100), 50, *range(51, 150)):
+        gaps.follows(time)
+        assert not gaps.backwards
+    for time in range(149, 49, -1):
+        gaps.follows(time)
+    assert gaps.backwards

@@ -59,3 +59,20 @@ def test_where_that_is_not_sure_it_is_said() -> None:
 def test_a_header_of_numbers_is_known_by_what_was_learned() -> None:
     assert Head.of(NO_DECIMALS.split("\n"), Layout(), ("2", "4")).named
     assert head("2024-01-01,1,2,3\n2024-01-02,2,3,4").named is False, "a date is no name"
+
+
+def test_numbers_that_are_taken_as_names_are_said() -> None:
+    found = head("1,2,3,4\n1.5,2,3,4")
+    assert found.named
+    assert found.doubt is not None
+    assert "(1, 2, 3, 4) is taken as the names of the columns; if it is a row, put" in found.doubt
+    assert head("time,1,2,3\n5,1.5,2,3").doubt is None
+
+
+def test_whole_numbers_above_broken_ones_are_questioned() -> None:
+    found = head("2019,2020,2021\n2001.5,1999.25,2000.0\n2003,1998.5,2001.5")
+    assert not found.named
+    assert found.doubt is not None
+    assert "(2019, 2020, 2021) holds whole numbers, unlike the rows below" in found.doubt
+    assert head("2019,2020\n2001.5,7\n1999.5,8").doubt is None, "the second column has such rows"
+    assert head("5,5\n2001.5,7.5").doubt is None, "names are different"

@@ -7,7 +7,7 @@ import typer
 
 from elmgrove.cli.moments import moment
 from elmgrove.cli.options import notes
-from elmgrove.cli.reading_options import read_for
+from elmgrove.cli.reading_options import read_for, with_layout
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
 from elmgrove.device import FROM, TO
 from elmgrove.errors import BadInput
@@ -25,6 +25,7 @@ From = Annotated[
 To = Annotated[str | None, typer.Option("--to", help="Rows before this time.")]
 
 
+@with_layout
 def accept(
     state: StateOrAgent = None,
     begin: From = None,
@@ -39,6 +40,8 @@ def accept(
     dry_run: DryRun = False,
     agent: AgentUrl = None,
     token: ControlToken = None,
+    *,
+    layout: Layout,
 ) -> None:
     """That was fine: learn strange rows as a new normal, now.
 
@@ -48,7 +51,7 @@ def accept(
     Example: [bold]elmgrove accept fan-1.elm --from 14:20[/]
     """
     device, span = Device(state, agent, token), _span(begin, end)
-    given = {} if rows is None else _given(device, rows)
+    given = {} if rows is None else _given(device, rows, layout)
     device.change("accept", dry_run, **span, **given, **({"instead": True} if instead else {}))
 
 
@@ -80,11 +83,11 @@ def _span(begin: str | None, end: str | None) -> dict[str, Any]:
     return span
 
 
-def _given(device: Device, rows: Path) -> dict[str, Any]:
+def _given(device: Device, rows: Path, layout: Layout) -> dict[str, Any]:
     """Reads the rows of a file as the device's state says they are."""
     if device.state is None:
         raise BadInput("--rows: name the state, which says how rows are read, not --agent")
     member = load(device.state, Member.from_bytes)
-    table = read_for(member, rows, Layout(), skip_bad=False)
+    table = read_for(member, rows, layout, skip_bad=False)
     times = {} if table.times is None else {"times": table.times.tolist()}
     return {"rows": table.rows[:].tolist(), **times}

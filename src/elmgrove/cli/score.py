@@ -18,6 +18,7 @@ from elmgrove.algebra import Array, Basis
 from elmgrove.cli.options import SavedState, notes, tracked
 from elmgrove.cli.reading_options import Data, SkipBad, read_for, with_layout
 from elmgrove.detector import Cause, Detector, Drift, drift_in
+from elmgrove.errors import BadInput
 from elmgrove.federation import Member
 from elmgrove.reading import Layout, Table, time_told
 from elmgrove.storage import load
@@ -79,6 +80,8 @@ def score(
     member = load(state, Member.from_bytes)
     detector = member.detector
     table = read_for(member, data, layout, skip_bad)
+    if not len(table.rows):
+        raise BadInput(f"{data}: no rows to score")
     judged = Judged(detector, table)
     scores = judged.scores
     if style is Format.table:

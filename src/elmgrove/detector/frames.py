@@ -82,6 +82,17 @@ class Frame:
             mixed[:, place] = part
         return mixed
 
+    def way_out(self, categories: Categories) -> str | None:
+        """Says what to do with the first column of texts; None where there is none."""
+        for name in self.sensors():
+            values = np.asarray(self._table[name]).tolist()
+            if name in categories or not all(isinstance(value, str) for value in values):
+                continue
+            if len(set(values)) <= _MOST_WORDS:
+                return f"categories=[{name!r}] reads it as words"
+            return f"leave {name!r} out, or if it is a time make it dates (pandas.to_datetime)"
+        return None
+
     def _texts(self, name: str) -> list[str]:
         return [word_of(value) for value in np.asarray(self._table[name]).tolist()]
 
@@ -100,7 +111,13 @@ def rows_with_names(
     shape = np.asarray(rows).shape
     if len(shape) != 2 or not shape[0]:
         raise BadInput(f"expected rows of columns, got an array of shape {shape}")
-    return Rows(shape[1], np.float64, names).many(rows)[0], names, words
+    try:
+        return Rows(shape[1], np.float64, names).many(rows)[0], names, words
+    except BadInput as error:
+        way_out = None if frame is None else frame.way_out(words)
+        if way_out is None:
+            raise
+        raise BadInput(f"{error}; {way_out}") from error
 
 
 def rows_by_name(basis: Basis, rows: Any) -> Any:
@@ -129,9 +146,13 @@ def row_by_name(basis: Basis, row: Any) -> Any:
 
 
 def times_of(rows: Any, features: Sequence[str] | None) -> Array | None:
-    """Gives the time of each row of a table with names; None where it has none."""
+    """Gives the time of each row of a table, by its index or a column; None where it has none."""
     frame = Frame.of(rows)
-    return None if frame is None else frame.times(features)
+    if frame is not None:
+        return frame.times(features)
+    index = getattr(rows, "index", None)
+    # A list has a method of that name.
+    return None if index is None or callable(index) or not _is_of_dates(index) else _seconds(index)
 
 
 def _is_of_dates(column: Any) -> bool:

@@ -29,7 +29,7 @@ from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Quarantine
 from elmgrove.detector.scorer import BLOCK, Scorer
 from elmgrove.detector.single import single_model
-from elmgrove.detector.thresholds import Threshold
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.windows import choose_window
 from elmgrove.errors import require_whole
 
@@ -112,6 +112,7 @@ class Learner(Scorer):
         score: str | None = None,
         spectrum: Spectrum | None = None,
         categories: Sequence[str] = (),
+        rate: float | None = None,
         scaling: str = "standard",
         units: int | None = None,
         seed: int = 0,
@@ -121,7 +122,8 @@ class Learner(Scorer):
 
         It has learned nothing yet. Rows may be a table with names (pandas, Polars), whose columns
         are then found by name, in whatever order, and whose dates are times; ``categories`` are
-        those of its columns that hold words. ``settings`` are the constructor's.
+        those of its columns that hold words. ``rate`` is the share of normal rows that may be
+        flagged, short for ``threshold=FalseAlarmRate(rate)``. ``settings`` are the constructor's.
         ``window="auto"`` takes ten rows for one input where the rows are a time series
         (``choose_window`` says why).
         """
@@ -138,6 +140,8 @@ class Learner(Scorer):
             spectrum=spectrum,
             seed=seed,
         )
+        if rate is not None:
+            settings["threshold"] = FalseAlarmRate(rate)
         return cls.for_basis(basis, **settings)
 
     @classmethod

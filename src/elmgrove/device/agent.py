@@ -73,6 +73,7 @@ class Agent:
             exchange = self._exchange(self._settings.own_name if member is None else member.name)
             member = member or self._new_member(exchange)
             source = self._source(member)
+            resumed = member is not None and SOURCE in member.notes
             try:
                 if member is not None:
                     self._work = self._working(member, source, exchange)
@@ -89,7 +90,7 @@ class Agent:
                 elif exchange is not None:
                     exchange.close()
         if not self._stopped:
-            self._hearing.require_heard()
+            self._hearing.require_heard(self._settings.source, resumed=resumed)
 
     def _exchange(self, name: str) -> Exchange | None:
         settings = self._settings

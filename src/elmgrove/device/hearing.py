@@ -7,6 +7,7 @@ from typing import Any
 
 from elmgrove.device.sources import Gap
 from elmgrove.errors import BadInput
+from elmgrove.reading import STANDARD_INPUT
 
 log = logging.getLogger("elmgrove.device")
 
@@ -18,6 +19,7 @@ AGAIN = 3600.0
 QUIET = 60.0
 #: Bad rows that are logged one by one; the rest are only counted.
 LOGGED = 10
+_SORT = "sort the rows by time, oldest first, or say with --time which column is their time"
 
 
 class Hearing:
@@ -36,6 +38,7 @@ class Hearing:
         #: How many missing values were filled with the last ones, and gaps in time there were.
         self.held = self.gaps = 0
         self._gaps_told, self._gap_told_at = 0, -QUIET
+        self._backwards_told = False
         self._last: deque[bool] = deque(maxlen=WINDOW)
         self._heard = 0
         self._told_at: float | None = None
@@ -75,6 +78,9 @@ class Hearing:
     def notice(self, gap: Gap) -> None:
         """Counts a gap in time, and tells it; of many within a minute, the first."""
         self.gaps += 1
+        if gap.backwards and not self._backwards_told:
+            self._backwards_told = True
+            log.error("times run backwards in many of the last rows: %s", _SORT)
         now = time.monotonic()
         if now - self._gap_told_at >= QUIET:
             unsaid = self.gaps - self._gaps_told - 1
@@ -90,9 +96,14 @@ class Hearing:
         if self.left_out:
             log.warning("%d bad rows were left out", self.left_out)
 
-    def require_heard(self) -> None:
-        """Raises ``BadInput`` if less than half of all rows could be used."""
+    def require_heard(self, source: str, *, resumed: bool) -> None:
+        """Raises ``BadInput`` if less than half of all rows could be used, or there was none.
+
+        Where reading was ``resumed`` behind rows of before, it may be that no more came.
+        """
         rows = self.used + self.left_out
+        if not rows and not resumed:
+            raise BadInput(f"no rows in {'standard input' if source == STANDARD_INPUT else source}")
         if self._mostly_left_out(self.used, rows):
             raise BadInput(
                 f"{self.used or 'none'} of {rows} rows could be used; the last: {self.reason}"

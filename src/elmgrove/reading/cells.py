@@ -16,6 +16,9 @@ _STRANGE = {
 }  # fmt: skip
 _NORMAL = {"normal", "ok", "good", "benign", "nominal"}
 
+#: What is said of a cell that holds no value.
+MISSING = "the value is missing"
+_HOLDING = "--missing hold keeps the last value"
 _LIKE_A_TIME = re.compile(r"\d:\d\d|\d[./-]\d+[./-]\d")
 
 
@@ -71,13 +74,21 @@ def label_of(cell: Any) -> bool:
     return word in _STRANGE
 
 
-def refusal(where: str, column: str, cell: Any) -> BadInput:
-    """Makes the error for a cell that is no number."""
+def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> BadInput:
+    """Makes the error for a cell that is no number, with the option that reads it.
+
+    ``of_words`` is the column's name where it may hold words.
+    """
     if cell is None or (isinstance(cell, str) and not cell.strip()):
-        return BadInput(f"{where}, {column}: the value is missing")
+        return BadInput(f"{where}, {column}: {MISSING} ({_HOLDING})")
     said = f"{where}, {column}: {cell!r:.60} is not a finite number"
+    if is_missing(cell):
+        return BadInput(f"{said}: {MISSING} ({_HOLDING})")
     if is_decimal_comma(cell):
         return BadInput(f"{said} (decimal commas: --decimal ,)")
     if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
         return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like %d.%m.%Y %H:%M:%S)")
+    if of_words is not None:
+        ways = f"--categories {of_words} reads it as words, --drop {of_words} leaves it out"
+        return BadInput(f"{said} ({ways})")
     return BadInput(said)

@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 from elmgrove.algebra import Categories, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
-from elmgrove.reading.cells import boolean, is_missing, label_of, number, refusal
+from elmgrove.reading.cells import (
+    MISSING,
+    boolean,
+    is_missing,
+    is_number,
+    label_of,
+    number,
+    refusal,
+)
 from elmgrove.reading.doubts import is_index, is_time
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.times import Clock
@@ -71,7 +79,7 @@ class Columns:
         categories: Categories | None = None,
     ) -> None:
         self.notes: list[str] = []
-        self._header, self._layout = header, layout
+        self._header, self._layout, self._new = header, layout, features is None
         words = {name: tuple(some) for name, some in (categories or {}).items()}
         #: How many cells a record has, and where time and label are among them.
         self.width = len(header.cells)
@@ -150,6 +158,12 @@ class Columns:
         if missing:
             raise BadInput(f"{self._header.name}: no column {missing[0]!r} to take categories from")
 
+    def _of_words(self, place: int) -> str | None:
+        """The name of a column that may be learned as words; None if it holds numbers, too."""
+        cells = self._header.column(place)
+        words = self._new and bool(cells) and not any(map(is_number, cells))
+        return self._header.cells[place] if words else None
+
     def _is_boolean(self, place: int) -> bool:
         cells = self._header.column(place)
         return bool(cells) and boolean(cells[0]) is not None
@@ -204,7 +218,7 @@ class Columns:
         value = math.nan if missing else boolean(cell) if self._booleans[index] else None
         value = number(cell, self._layout.decimal) if value is None else value
         if value is None or not (missing or math.isfinite(value)):
-            raise refusal(where, self._header.told(place), cell)
+            raise refusal(where, self._header.told(place), cell, self._of_words(place))
         return [value]
 
     def _filled(self, where: str, values: list[float]) -> list[float]:
@@ -214,7 +228,7 @@ class Columns:
         place = next(
             place for place, end in zip(self.places, self._ends(), strict=True) if column < end
         )
-        raise StillMissing(str(refusal(where, self._header.told(place), None)))
+        raise StillMissing(f"{where}, {self._header.told(place)}: {MISSING}")
 
     def _ends(self) -> list[int]:
         sizes = [1 if words is None else len(words) for words in self._words]

@@ -77,8 +77,20 @@ def format_of(name: str, first: bytes, encoding: str = "utf-8") -> str:
     plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii")
     if plain and first.startswith(_UTF_16):
         raise BadInput(f"{name}: this is text in UTF-16, not text in UTF-8; --encoding utf-16")
+    if plain and (order := _utf_16_order(first)):
+        raise BadInput(f"{name}: this is text in UTF-16, without a mark; --encoding utf-16-{order}")
     text = first.removeprefix(_MARK) if plain else first.decode(encoding, "ignore").encode()
     return format_of_text(name, text.lstrip()[:1])
+
+
+def _utf_16_order(first: bytes) -> str | None:
+    """Which end comes first in a text of two bytes a character, of which one is 0; or None."""
+    even, odd = first[::2], first[1::2]
+    for order, zeros, letters in (("le", odd, even), ("be", even, odd)):
+        # A line that was cut behind its line feed lacks half of it.
+        if len(zeros) > 1 and 0 not in letters and zeros.count(0) >= len(zeros) - 1:
+            return order
+    return None
 
 
 def format_of_text(name: str, first: bytes) -> str:

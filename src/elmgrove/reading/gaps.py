@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 SEVERAL = 5.0
 # Intervals that say what is usual: at least, and the last so many at most.
 _LEAST, _MOST = 8, 101
+# Where more than one of so many intervals runs back, times are in no order.
+_UNSORTED = 3
 
 
 def usual_interval(intervals: Sequence[float] | NDArray[np.float64]) -> float | None:
@@ -26,6 +28,16 @@ def gaps_in(times: NDArray[np.float64]) -> NDArray[np.intp]:
     usual = usual_interval(intervals)
     late = np.zeros(len(intervals), bool) if usual is None else intervals > SEVERAL * usual
     return np.flatnonzero(late | (intervals < 0.0)) + 1
+
+
+def first_back(intervals: Sequence[float] | NDArray[np.float64]) -> int | None:
+    """Finds the first interval that runs back, where so many do that rows are in no order of time.
+
+    None where they are in order: a clock that was set back once, or now and then, is a gap.
+    """
+    back = np.flatnonzero(np.asarray(intervals, np.float64) < 0.0)
+    many = len(back) > 1 and _UNSORTED * len(back) > len(intervals)
+    return int(back[0]) if many else None
 
 
 class Gaps:
@@ -54,6 +66,11 @@ class Gaps:
         if self._seen <= 2 * _LEAST or self._seen % _LEAST == 0:
             self._usual = usual_interval(self._intervals)
         return not gap
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the last rows run backwards in time, or in no order at all."""
+        return len(self._intervals) >= _LEAST and first_back(self._intervals) is not None
 
     @property
     def last(self) -> float | None:

@@ -19,8 +19,8 @@ _LEAST_NUMBERED = 3
 class Head(NamedTuple):
     """How the cells of a text are separated, and its names or else its first row's cells.
 
-    ``lines`` counts the lines before the first row. ``doubt`` is what to say where a first line of
-    numbers may have been meant as names.
+    ``lines`` counts the lines before the first row. ``doubt`` is what to say where it is not sure
+    whether a first line of numbers is a row or holds names.
     """
 
     delimiter: str
@@ -95,16 +95,38 @@ def _is_named(
     if features and set(features) <= set(cells):
         return True, None
     if not is_counted(numbers) or (len(numbers) == len(cells) and not after):
-        return False, None
+        return False, _unlike_rows(cells, after)
     # A row of 1, 2, 3, 4 is rare, and where no other row is whole it can be none.
     broken = any(is_number(cell) and not _whole(cell) for row in after for cell in row)
     texts = [cell for cell in cells if cell not in numbers]
-    if texts or broken:
+    if texts:
         return not are_dates(texts), None
+    if broken:
+        return True, (
+            f"the first line ({_some(cells)}) is taken as the names of the columns; if it is a "
+            "row, put a line of names above it"
+        )
     return False, (
-        f"the first line ({', '.join(cells[:6])}{', …' * (len(cells) > 6)}) was read as a row; if "
-        "it holds the numbers of columns, give them names or delete it"
+        f"the first line ({_some(cells)}) was read as a row; if it holds the numbers of columns, "
+        "give them names or delete it"
     )
+
+
+def _unlike_rows(cells: list[str], after: list[list[str]]) -> str | None:
+    """What to say of different whole numbers, such as years, above columns of broken ones."""
+    below = [row for row in after if len(row) == len(cells)]
+    names = len(cells) > 1 and len(set(cells)) == len(cells) and all(map(_whole, cells))
+    columns = zip(*below, strict=True)
+    if not below or not names or any(all(map(_whole, column)) for column in columns):
+        return None
+    return (
+        f"the first line ({_some(cells)}) holds whole numbers, unlike the rows below, and was read "
+        "as a row; if it holds names, put a letter before each, or delete it"
+    )
+
+
+def _some(cells: list[str]) -> str:
+    return f"{', '.join(cells[:6])}{', …' * (len(cells) > 6)}"
 
 
 def is_counted(numbers: list[str]) -> bool:

@@ -129,6 +129,8 @@ class LineReader:
         self._at_start, self._first = False, []
         if counted and not head.named:
             self.notes.append(f"the line before {where} was left out: names or a row?")
+        if head.named and head.doubt is not None:
+            self._note_once(head.doubt)
         if head.named or self._head is None or not self._head.delimiter:
             self._head, self._columns = head, None
             # What is missing is told at once; the rest is found out with the first row.

@@ -14,14 +14,13 @@ from elmgrove.reading.blocks import Blocks, RecordBlock, blocks_in
 from elmgrove.reading.columns import Columns, StillMissing
 from elmgrove.reading.doubts import doubts_about
 from elmgrove.reading.formats import opened
-from elmgrove.reading.gaps import gaps_in
+from elmgrove.reading.gaps import first_back, gaps_in, usual_interval
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.spool import Spool, StoredRows
 from elmgrove.reading.text import Numbers
 from elmgrove.reading.words import found_words
 
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
-_HOLDING = ", --missing hold keeps the last value"
 # Texts about bad rows that are kept.
 _MOST_TEXTS = 1000
 # Rows that are looked at for columns that are no sensors.
@@ -136,8 +135,7 @@ class _Gathering:
                 self._leave_out(str(error), len(values))
             except BadInput as error:
                 if not self._skip_bad:
-                    holds = _HOLDING * ("is missing" in str(error))
-                    raise BadInput(f"{error}; {_WAYS_OUT}{holds}") from error
+                    raise BadInput(f"{error}; {_WAYS_OUT}") from error
                 self._leave_out(str(error), len(values))
             else:
                 values.append(record.values)
@@ -157,11 +155,25 @@ class _Gathering:
         if len(self._skipped) < _MOST_TEXTS:
             self._skipped.append(reason)
 
+    def _require_order(self, times: NDArray[np.float64], lines: NDArray[np.int64]) -> None:
+        """Raises ``BadInput`` where times run backwards, or are in no order at all."""
+        first = first_back(np.diff(times))
+        if first is not None:
+            assert self._columns.time is not None
+            told = self._source.header.told(self._columns.time)
+            raise BadInput(
+                f"{self._name}: times run backwards from {self._unit} {lines[first + 1]} on: sort "
+                f"the rows by time, oldest first (if {told} is their time; else --time COLUMN)"
+            )
+
     def table(self, *, doubted: bool) -> Table:
         """Gives the table of all rows that were taken."""
         columns = self._columns
         times = None if columns.time is None else np.concatenate([np.empty(0), *self._times])
         labels = [np.empty(0, bool), *self._labels]
+        lines = np.concatenate([np.empty(0, np.int64), *self._lines])
+        if times is not None:
+            self._require_order(times, lines)
         late = [] if times is None else gaps_in(times).tolist()
         notes = [*self._source.notes, *columns.notes, *((self._doubts or []) if doubted else [])]
         if late and times is not None:
@@ -171,7 +183,7 @@ class _Gathering:
         return Table(
             columns.names,
             self._spool.rows(),
-            np.concatenate([np.empty(0, np.int64), *self._lines]),
+            lines,
             times,
             None if columns.label is None else np.concatenate(labels),
             self._skipped,
@@ -183,7 +195,14 @@ class _Gathering:
 
 
 def _gaps_told(times: NDArray[np.float64], late: list[int]) -> str:
-    longest = float(np.max(times[late] - times[np.array(late) - 1]))
-    usual = float(np.median(np.diff(times)))
-    many = f"{len(late)} gap{'s' * (len(late) > 1)} in time"
-    return f"{many}, up to {longest:g} s where {usual:g} s are usual: windows begin again there"
+    intervals = np.diff(times)
+    usual = usual_interval(intervals)
+    jumps = intervals[np.array(late) - 1]
+    gaps, back, told = jumps[jumps > 0.0], jumps[jumps < 0.0], list[str]()
+    if len(gaps):
+        many = f"{len(gaps)} gap{'s' * (len(gaps) > 1)} in time"
+        told.append(f"{many}, up to {gaps.max():g} s where {usual:g} s are usual")
+    if len(back):
+        many = f"{len(back)} jump{'s' * (len(back) > 1)} back in time"
+        told.append(f"{many}, by up to {-back.min():g} s")
+    return f"{' and '.join(told)}: windows begin again there"

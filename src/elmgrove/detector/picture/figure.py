@@ -4,9 +4,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
-import numpy as np
-
-from elmgrove.algebra import Array
+from elmgrove.detector.frames import times_of
 from elmgrove.detector.picture.course import course_of
 from elmgrove.detector.picture.drawing import draw
 from elmgrove.errors import BadInput, require_extra
@@ -25,10 +23,11 @@ def plotted(
 
     Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
     windows and notebooks show. Rows may be a table with names (pandas, Polars); ``times`` are
-    seconds since 1970 (UTC), or those of the table's index. Needs ``elmgrove[plot]``.
+    seconds since 1970 (UTC), or those of the table's index or
+    of its column of dates. Needs ``elmgrove[plot]``.
     """
     if times is None:
-        times = _times_of(rows)
+        times = times_of(rows, detector.basis.features)
     figure = draw(course_of(detector, rows, times, name=name), window=path is None)
     if path is not None:
         save_picture(figure, path)
@@ -50,11 +49,3 @@ def save_picture(figure: Any, path: Any) -> None:
         # A third of the size, and nobody sees a difference.
         images = require_extra("PIL.Image", "plot")
         images.open(drawn).convert("RGB").quantize(_COLOURS, dither=0).save(path, optimize=True)
-
-
-def _times_of(rows: Any) -> Array | None:
-    """The times that the index of a table has, in seconds since 1970; None where it has none."""
-    index = np.asarray(getattr(rows, "index", None))
-    if index.dtype.kind != "M":
-        return None
-    return index.astype("datetime64[us]").astype(np.float64) / 1e6

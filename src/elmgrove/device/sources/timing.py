@@ -14,10 +14,14 @@ _LEAST, _MOST = 8, 100
 
 
 class Gap(NamedTuple):
-    """A time without rows, from the last row before it to the first one after it."""
+    """A time without rows, from the last row before it to the first one after it.
+
+    ``backwards`` says that many of the last rows came before the one in front of them.
+    """
 
     begin: float
     end: float
+    backwards: bool = False
 
     def __str__(self) -> str:
         begin, end = time_told(self.begin), time_told(self.end)
@@ -57,7 +61,7 @@ class Timing:
             return self._gap_before_arrival() if self._live else None
         last = self._gaps.last
         follows = self._gaps.follows(time)
-        return None if follows or last is None else Gap(last, time)
+        return None if follows or last is None else Gap(last, time, self._gaps.backwards)
 
     def _gap_before_arrival(self) -> Gap | None:
         now = clock.time()
