@@ -36,7 +36,7 @@ CHAPTERS = {
 }
 #: Each of these is there only with its extra, and so none is in the package above it.
 OPTIONAL = ("elmgrove.adapters", "elmgrove.rounds.flower")
-MOST_LAYERS = 8
+MOST_LAYERS = 9
 MOST_LINES = 300
 #: A first sentence that begins so says nothing to a reader who sees it alone.
 LEANING = (

@@ -1,5 +1,6 @@
 """Tables of pandas and Polars, and rows with names, as a detector takes them."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -168,3 +169,26 @@ def test_an_index_of_dates_tells_times_without_names_as_well() -> None:
     detector = Detector.for_data(table, window=1)
     table.columns = pd.Index([0, 1])
     assert [verdict.time for verdict in detector.observe_many(table)] == DATES.tolist()
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame])
+def test_a_table_as_a_file_gives_it_is_read_as_the_commands_read_it(
+    made: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    heat = RNG.normal(size=120)
+    pump = ["on" if value > 0 else "off" for value in heat]
+    days = [f"2026-03-01 {row // 60:02d}:{row % 60:02d}:00" for row in range(120)]
+    table = made({"Unnamed: 0": range(120), "when": days, "heat": heat, "pump": pump})
+    with caplog.at_level("INFO", "elmgrove"):
+        detector = Detector.for_data(table, window=1)
+    assert detector.basis.features == ("heat", "pump")
+    assert [record.getMessage() for record in caplog.records] == [
+        "column 'when' is the time of each row, and not learned",
+        "column 'Unnamed: 0' counts the rows, and is left out",
+    ]
+    first = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
+    assert [one.time for one in detector.observe_many(table)] == [
+        first + 60.0 * row for row in range(120)
+    ]
+    epochs = made({"ts": [first + row for row in range(120)], "heat": heat})
+    assert Detector.for_data(epochs, window=1).basis.features == ("heat",)

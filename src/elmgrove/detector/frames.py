@@ -3,14 +3,21 @@
 Neither library is imported: what both have in common is used.
 """
 
+import logging
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Categories, Rows, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
+from elmgrove.reading import Clock, boolean, is_index, is_time
 
+log = logging.getLogger("elmgrove")
+
+# Cells of a column that show what it is.
+_LOOK = 100
 # More words than these are no categories.
 _MOST_WORDS = 64
 
@@ -36,17 +43,41 @@ class Frame:
         return cls(rows) if all(isinstance(name, str) for name in names) else None
 
     def times(self, features: Sequence[str] | None = None) -> Array | None:
-        """Gives the time of each row: by its index, or by the first column of dates; or None."""
+        """Gives the time of each row: by its index, or by the first column of times; or None."""
         index = getattr(self._table, "index", None)
-        columns = [self._table[name] for name in self.names if name not in (features or ())]
-        for one in [index, *columns]:
-            if one is not None and _is_of_dates(one):
-                return _seconds(one)
-        return None
+        if index is not None and _is_of_dates(index):
+            return _seconds(index)
+        names = [name for name in self._times if name not in (features or ())]
+        if not names:
+            return None
+        column = self._table[names[0]]
+        return _seconds(column) if _is_of_dates(column) else _read_times(names[0], column)
 
     def sensors(self) -> list[str]:
-        """Names the columns that are not dates."""
-        return [name for name in self.names if not _is_of_dates(self._table[name])]
+        """Names the columns that are neither times nor numbers of rows."""
+        return [name for name in self.names if name not in {*self._times, *self._counts}]
+
+    def tell_what_is_left_out(self) -> None:
+        """Logs which columns are no sensors."""
+        for name in self._times:
+            log.info("column %r is the time of each row, and not learned", name)
+        for name in self._counts:
+            log.info("column %r counts the rows, and is left out", name)
+
+    @cached_property
+    def _times(self) -> list[str]:
+        return [
+            name
+            for name in self.names
+            if _is_of_dates(self._table[name]) or is_time(name, self._look(name))
+        ]
+
+    @cached_property
+    def _counts(self) -> list[str]:
+        return [name for name in self.names if is_index(name, self._look(name))]
+
+    def _look(self, name: str) -> list[Any]:
+        return list(np.asarray(self._table[name][:_LOOK]).tolist())
 
     def words(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Finds the words that columns hold, in their order."""
@@ -73,7 +104,7 @@ class Frame:
                 texts = np.array(self._texts(name), object)
                 parts += [(texts == word).astype(np.float64) for word in categories[name]]
             else:
-                parts.append(np.asarray(self._table[name]))
+                parts.append(_numbers(self._table[name]))
         if all(part.dtype.kind in "biuf" for part in parts):
             return np.column_stack([part.astype(np.float64) for part in parts])
         # What is no number is refused with row and column.
@@ -105,6 +136,7 @@ def rows_with_names(
     if frame is None and categories:
         raise BadInput("categories are columns of a table with names")
     if frame is not None:
+        frame.tell_what_is_left_out()
         words = frame.words(categories)
         names = features_of(frame.sensors(), words)
         rows = frame.rows(names, words)
@@ -153,6 +185,21 @@ def times_of(rows: Any, features: Sequence[str] | None) -> Array | None:
     index = getattr(rows, "index", None)
     # A list has a method of that name.
     return None if index is None or callable(index) or not _is_of_dates(index) else _seconds(index)
+
+
+def _numbers(column: Any) -> Array:
+    """The values of a column; words for yes and no are 1 and 0."""
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        return values
+    found = [boolean(value) for value in values.tolist()]
+    return values if None in found else np.array(found, np.float64)
+
+
+def _read_times(name: str, column: Any) -> Array:
+    clock, cells = Clock(), np.asarray(column).tolist()
+    where = f"column {name!r}"
+    return np.array([clock.read(f"row {row}", where, cell) for row, cell in enumerate(cells)])
 
 
 def _is_of_dates(column: Any) -> bool:

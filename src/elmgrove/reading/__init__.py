@@ -2,8 +2,9 @@
 
 from elmgrove.reading.arrays import opened_table
 from elmgrove.reading.blocks import Blocks
+from elmgrove.reading.cells import boolean
 from elmgrove.reading.columns import Header, Record
-from elmgrove.reading.doubts import doubts_about
+from elmgrove.reading.doubts import doubts_about, is_index, is_time
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
 from elmgrove.reading.layout import HOLD, LAYOUT, REFUSE, Layout
@@ -34,9 +35,12 @@ __all__ = [
     "Table",
     "WrongColumns",
     "blocks_of",
+    "boolean",
     "doubts_about",
     "format_of",
     "found_words",
+    "is_index",
+    "is_time",
     "opened_table",
     "read_table",
     "time_told",
