@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from elmgrove.detector.alarm import Alarm, AlarmRule, Mark, When
+from elmgrove.detector.alarm import Alarm, AlarmRule, Mark
 from elmgrove.detector.news import (
     ENDED,
     OPENED,
@@ -18,6 +18,7 @@ from elmgrove.detector.news import (
 )
 from elmgrove.detector.progress import CHANGING
 from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.detector.when import When
 from elmgrove.errors import BadInput, require_whole
 
 #: Events that ended and are remembered.
