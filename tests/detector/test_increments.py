@@ -559,7 +559,7 @@ def test_a_time_that_no_calendar_has_is_refused_and_nothing_learned(time: float)
         lambda: detector.observe_many([row, row], [0.0, time]),
         lambda: detector.learn_many([row, row], [0.0, time]),
     ):
-        with pytest.raises(BadInput, match="no time between the years 1 and 9999|one finite num"):
+        with pytest.raises(BadInput, match=r"no time between the years 1 and 9999|one finite num"):
             refused()
     assert detector.learned == 0
 
