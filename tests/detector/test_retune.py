@@ -341,7 +341,7 @@ def test_numbers_beyond_all_bounds_are_refused_with_the_bound(
     changes: dict[str, float], bound: str
 ) -> None:
     detector = taught(500)
-    before = pack_detector(detector)[0]
+    before = detector.threshold, detector.gate.policy, detector.events.rule
     with pytest.raises(BadInput, match=bound):
         tune(detector, **changes)
-    assert pack_detector(detector)[0] == before
+    assert (detector.threshold, detector.gate.policy, detector.events.rule) == before
