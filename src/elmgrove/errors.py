@@ -1,8 +1,9 @@
-"""The errors that Elmgrove raises on purpose, and two checks that raise them.
+"""The errors that Elmgrove raises on purpose, and checks that raise them.
 
 Each error has a text that says what to do.
 """
 
+from datetime import UTC, datetime
 from importlib import import_module
 from numbers import Integral
 from typing import Any
@@ -49,6 +50,23 @@ def require_whole(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
+
+
+def require_time(time: float) -> float:
+    """Gives a time in seconds since 1970 (UTC), or raises ``BadInput`` if no calendar has it.
+
+    >>> require_time(1e30)
+    Traceback (most recent call last):
+    elmgrove.errors.BadInput: 1e+30 is no time between the years 1 and 9999
+    """
+    if not _EARLIEST <= time <= _LATEST:
+        raise BadInput(f"{float(time)!r} is no time between the years 1 and 9999")
+    return time
+
+
+# The first and the last second of those years: what ``datetime`` can tell.
+_EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
+_LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
 
 
 def require_extra(module: str, name: str) -> Any:

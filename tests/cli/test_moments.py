@@ -43,3 +43,8 @@ def test_times_are_shown_without_the_date_where_that_is_today() -> None:
     assert shown("2026-05-01T11:00:00Z", NOON) == "11:00:00"
     assert shown("2026-04-30T11:00:00Z", NOON) == "2026-04-30 11:00:00"
     assert shown(None) == "?"
+
+
+def test_what_is_no_time_is_shown_as_it_is() -> None:
+    assert shown("1e+30 s after 1970") == "1e+30 s after 1970"
+    assert shown(1e30, "1e+30 s after 1970") == "1e+30"

@@ -316,3 +316,8 @@ def test_feedback_is_told_in_words_and_in_fields() -> None:
     assert json.loads(json.dumps(told.fields, allow_nan=False)) == told.fields
     told = Feedback("accept", 3, 0, True, None, None, "learning", None)
     assert str(told) == "3 rows were learned as a new normal. Now learning."
+
+
+def test_times_that_no_calendar_has_are_told_all_the_same() -> None:
+    told = Feedback("reject", 0, 5, False, 1e13, 1e30, "watching", 3.0)
+    assert "from 1e+13 s after 1970 UTC to 1e+30 s after 1970 UTC" in str(told)

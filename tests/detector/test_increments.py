@@ -1,5 +1,6 @@
 """What was learned, hour by hour: cut, bounded, saved, and taken out as if there had been a gap."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -546,3 +547,46 @@ def test_of_what_was_faded_whole_increments_go() -> None:
     told = reject(detector, Span(HOUR + 600.0, HOUR + 1200.0))
     assert (told.taken, told.exact) == (60, False)
     assert detector.evidence.close_to(story.without().evidence.weighted(0.25), 1e-9)
+
+
+@pytest.mark.parametrize("time", [1e30, -1e12, np.inf, np.nan])
+def test_a_time_that_no_calendar_has_is_refused_and_nothing_learned(time: float) -> None:
+    detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
+    row = np.zeros(COLUMNS)
+    for refused in (
+        lambda: detector.observe(row, time),
+        lambda: detector.learn_one(row, time),
+        lambda: detector.observe_many([row, row], [0.0, time]),
+        lambda: detector.learn_many([row, row], [0.0, time]),
+    ):
+        with pytest.raises(BadInput, match=r"no time between the years 1 and 9999|one finite num"):
+            refused()
+    assert detector.learned == 0
+
+
+def test_an_absurd_time_of_an_earlier_state_does_not_stop_folding() -> None:
+    rng = np.random.default_rng(0)
+    detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
+    for hour in range(MOST + 5):
+        time = 1e30 if hour == 5 else 1.7e9 + HOUR * hour
+        with patch("elmgrove.detector.preparation.require_time", float):
+            detector.learn_one(rng.normal(size=COLUMNS), time)
+    assert len(detector.increments.kept) <= MOST
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_rows_without_times_may_follow_rows_with_times_in_a_window(many: bool) -> None:
+    detector = Detector(HiddenLayer(COLUMNS, COLUMNS), window=3)
+    X = np.random.default_rng(0).normal(size=(20, COLUMNS))
+    detector.learn_many(X[:10], 1.7e9 + np.arange(10.0))
+    if many:
+        detector.learn_many(X[10:])
+    else:
+        for row in X[10:]:
+            detector.learn_one(row)
+    fields, arrays = pack_detector(detector)
+    again = unpack_detector(json.loads(json.dumps(fields, allow_nan=False)), arrays)
+    assert [one.times for one in again.increments.kept] == [
+        one.times for one in detector.increments.kept
+    ]
+    assert again.increments.kept[0].times.last == 1.7e9 + 9.0

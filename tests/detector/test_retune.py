@@ -326,3 +326,22 @@ def test_of_what_was_learned_before_all_is_taken_out_or_nothing(first: int, last
 def test_a_weight_that_can_not_be_is_refused(forgetting: float) -> None:
     with pytest.raises(BadInput, match="above 0 and at most 1"):
         tune(taught(300), forgetting=forgetting)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bound"),
+    [
+        ({"rate": 1e-320}, "not below 1e-09"),
+        ({"rate": 10**400}, "at most 1.8e"),
+        ({"alarm_cooldown": 10**400}, "at most 1.8e"),
+        ({"alarm_k": 10**22, "alarm_n": 10**22}, "at most 1,000,000,000 rows"),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_refused_with_the_bound(
+    changes: dict[str, float], bound: str
+) -> None:
+    detector = taught(500)
+    before = detector.threshold, detector.gate.policy, detector.events.rule
+    with pytest.raises(BadInput, match=bound):
+        tune(detector, **changes)
+    assert (detector.threshold, detector.gate.policy, detector.events.rule) == before

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from elmgrove import BadInput
@@ -100,3 +102,15 @@ def test_another_encoding_than_stated_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"a,b\n1,2\n\x81,3\n")
     with pytest.raises(BadInput, match="not text in cp1252"):
         read_table(path, Layout(encoding="cp1252"))
+
+
+def test_a_parquet_time_that_no_calendar_has_is_a_bad_row(tmp_path: Path) -> None:
+    count, path = 50, tmp_path / "fan.parquet"
+    times = [1_700_000_000_000_000 + 1_000_000 * i for i in range(count)]
+    times[3] = times[40] = 2**62
+    columns = {"t": pa.array(times, pa.timestamp("us")), "a": np.arange(count) % 7.0}
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(BadInput, match=r"row 3, .*is no time"):
+        read_table(path)
+    table = read_table(path, skip_bad=True)
+    assert (len(table.rows), table.names) == (count - 2, ("a",))

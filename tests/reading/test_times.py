@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
 from elmgrove import BadInput
@@ -67,3 +68,9 @@ def test_names_that_times_do_not_have(name: str) -> None:
 def test_a_time_is_told_for_people() -> None:
     assert told(NOON) == "2024-05-01 12:00:00"
     assert told(1e30) == "1e+30 s"
+
+
+@pytest.mark.parametrize("cell", ["1e30", -90000000000, 1e30, "-1e28", np.datetime64(2**62, "us")])
+def test_a_time_outside_the_calendar_is_none(cell: object) -> None:
+    with pytest.raises(BadInput, match="is no time"):
+        Clock().read("data.csv, line 2", "column 1", cell)

@@ -38,5 +38,13 @@ def shown(when: str | float | None, day: str | float | None = None) -> str:
     """
     if when is None:
         return "?"
-    text, today = time_told(Clock()(when)), time_told(time.time() if day is None else Clock()(day))
+    text, today = _told(when), _told(time.time() if day is None else day)
     return text.removeprefix(f"{today[:10]} ")
+
+
+def _told(when: str | float) -> str:
+    """A time for people; what is none, as it is: a state may hold what no calendar has."""
+    try:
+        return time_told(Clock()(when))
+    except (ValueError, OverflowError):
+        return str(when)

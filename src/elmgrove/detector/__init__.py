@@ -1,6 +1,6 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.alarm import AlarmRule, When
+from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.archive import (
     MERGED,
     STATE_FORMAT,
@@ -18,7 +18,7 @@ from elmgrove.detector.fading import fade
 from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
-from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News, json_when, when_text
+from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News
 from elmgrove.detector.picture import (
     TIME,
     Course,
@@ -41,6 +41,7 @@ from elmgrove.detector.retune import TUNABLE, tune
 from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.detector.when import When, json_when, when_text
 from elmgrove.detector.windows import Choice, choose_window, require_window
 
 __all__ = [

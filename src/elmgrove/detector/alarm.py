@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elmgrove.detector.verdict import Verdict
+from elmgrove.detector.when import When
 from elmgrove.errors import BadInput, require_whole
 
-#: When a row was measured: seconds since 1970 (UTC) as a float, or, where that was not told, the
-#: number of the row as an int, counted from the first one observed.
-When = float | int
+#: The most rows that an alarm looks back at, or is calm after.
+MOST_ROWS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class AlarmRule:
             object.__setattr__(
                 self, name, require_whole(f"the alarm's {name}", getattr(self, name), least)
             )
+            if getattr(self, name) > MOST_ROWS:
+                raise BadInput(f"the alarm's {name} must be at most {MOST_ROWS:,} rows")
         if self.k > self.n:
             raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from elmgrove.detector.news import json_when
+from elmgrove.detector.when import json_when
 
 #: A few rows were strange, and then rows were normal again.
 SPIKE = "spike"

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.taking_out import TakenOut, take_out, take_out_all
 from elmgrove.detector.verdict import Cause, explained
 from elmgrove.detector.views import view_of
+from elmgrove.reading import time_told
 
 ACCEPT, REJECT = "accept", "reject"
 # Errors that must be so many times as large as before to show are worth a word.
@@ -82,7 +82,9 @@ class Feedback:
     def _how(self) -> str:
         if self.exact or self.first is None or self.last is None:
             return ", exactly"
-        return f" by whole increments, from {_clock(self.first)} to {_clock(self.last)}"
+        return (
+            f" by whole increments, from {time_told(self.first)} UTC to {time_told(self.last)} UTC"
+        )
 
 
 def accept(
@@ -217,7 +219,3 @@ def _counted(rows: int) -> str:
 
 def _were(rows: int) -> str:
     return "was" if rows == 1 else "were"
-
-
-def _clock(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

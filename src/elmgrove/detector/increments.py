@@ -56,8 +56,11 @@ class Increments:
         """Takes note of the period of an input that is about to be learned; cuts before it."""
         if self._begin <= since and self._last <= time < self._end:
             self._since, self._last = since, time
-        else:
+        elif since + time == since + time:
             self._turn(since, time, Times(since, since, time, time))
+        elif self._opened is not None:
+            # A time that is not known (NaN) belongs to none that is.
+            self._turn(since, time, Times())
 
     def note_many(self, periods: Array) -> None:
         """Takes note of inputs that are about to be learned and are not cut."""
@@ -199,7 +202,7 @@ class Increments:
             len(self.kept) > MOST or sum(len(one.pieces) for one in self.kept) > most
         ):
             now = float(np.fmax.reduce([one.times.last for one in self.kept]))
-            costs = [_cost(*pair, now + self.seconds) for pair in pairwise(self.kept)]
+            costs = [_cost(*pair, now, self.seconds) for pair in pairwise(self.kept)]
             place = costs.index(min(costs))
             one, later = self.kept[place : place + 2]
             self.kept[place : place + 2] = [one.then(later, self._model.forgetting)]
@@ -235,9 +238,9 @@ class Increments:
         self._open(Times.from_fields(known["open"]))
 
 
-def _cost(one: Increment, later: Increment, now: float) -> float:
+def _cost(one: Increment, later: Increment, now: float, seconds: float) -> float:
     """How much is lost by making two increments one: how long it lasts, compared with its age."""
     if not one.times.known or not later.times.known:
         return math.inf if one.times.known or later.times.known else 0.0
     first, last = min(one.times.first, later.times.first), max(one.times.last, later.times.last)
-    return (last - first) / (now - last)
+    return (last - first) / max(now - last, seconds)

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from elmgrove.detector.alarm import When
 from elmgrove.detector.verdict import Cause
+from elmgrove.detector.when import When, json_when, when_text
 from elmgrove.errors import BadInput, require_whole
 
 #: Causes of an event that its text names.
@@ -89,28 +88,6 @@ class News(NamedTuple):
         if self.kind == WORSENED:
             return f"event {event.number} is worse: since {event.span}, {event.facts}"
         return f"event {event.number} ended: {event.span}, {event.facts}"
-
-
-def json_when(when: When) -> str | int:
-    """Gives a time in ISO 8601 (UTC), or the number of a row as it is.
-
-    >>> json_when(1714573200.0), json_when(17)
-    ('2024-05-01T14:20:00Z', 17)
-    """
-    if isinstance(when, int):
-        return when
-    try:
-        moment = datetime.fromtimestamp(when, UTC)
-    except (OverflowError, OSError, ValueError):
-        # No calendar has it; a time that was told wrongly must not stop a verdict.
-        return f"{when:.0f} s after 1970"
-    precise = "milliseconds" if when % 1 else "seconds"
-    return moment.isoformat(timespec=precise).replace("+00:00", "Z")
-
-
-def when_text(when: When) -> str:
-    """Says when a row was: its time, or which row it is."""
-    return f"row {when}" if isinstance(when, int) else str(json_when(when))
 
 
 # On disk

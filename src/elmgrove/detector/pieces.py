@@ -47,9 +47,15 @@ class Times(NamedTuple):
 
     @classmethod
     def of(cls, periods: Array) -> "Times":
-        """Gives the times of inputs with these periods, in two columns."""
-        least, most = np.fmin.reduce(periods).tolist(), np.fmax.reduce(periods).tolist()
-        ordered = not (np.diff(periods, axis=0) < 0.0).any()
+        """Gives the times of inputs with these periods, in two columns.
+
+        A period is known if both its ends are.
+        """
+        known = periods[~np.isnan(periods).any(axis=1)]
+        if not len(known):
+            return cls()
+        least, most = known.min(axis=0).tolist(), known.max(axis=0).tolist()
+        ordered = not (np.diff(known, axis=0) < 0.0).any()
         return cls(least[0], most[0], least[1], most[1], bool(ordered))
 
     @property

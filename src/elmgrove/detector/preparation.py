@@ -9,7 +9,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis, Frames, Rows
 from elmgrove.detector.frames import row_by_name, rows_by_name, times_of
 from elmgrove.detector.windows import Period, Window
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, require_time
 
 
 class Preparation:
@@ -92,7 +92,7 @@ class Preparation:
 
         ``period`` is then that of the input.
         """
-        x, when = self.one(row), math.nan if time is None else time
+        x, when = self.one(row), math.nan if time is None else require_time(time)
         if self.basis.window == 1:
             self.period = when, when
             # The caller may use its buffer again.
@@ -141,4 +141,6 @@ def _times(times: Any, rows: int) -> Array:
     known = np.asarray(times, np.float64)
     if known.shape != (rows,) or not np.isfinite(known).all():
         raise BadInput(f"times: one finite number of seconds for each of {rows} rows")
+    for time in (known.min(), known.max()) if rows else ():
+        require_time(float(time))
     return known

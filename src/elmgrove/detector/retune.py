@@ -1,6 +1,7 @@
 """Tuning: another threshold or alarm rule for a detector, without learning again."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -96,6 +97,8 @@ def _require_tunable(given: Mapping[str, Any]) -> None:
             raise BadInput(f"{name!r} can't be tuned; these can: {', '.join(TUNABLE)}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadInput(f"{name} must be a number, not {value!r}")
+        if abs(value) > sys.float_info.max:
+            raise BadInput(f"{name} must be a number of at most {sys.float_info.max:.3g} in size")
     ways = [name for name in _WAYS if name in given]
     if len(ways) > 1:
         raise BadInput(f"{' and '.join(ways)} are ways to the same thing: choose one")

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from elmgrove.detector.alarm import Mark, When
+from elmgrove.detector.alarm import Mark
 from elmgrove.detector.news import Event, causes_from, require_numbers
 from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.detector.when import When
 
 #: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
 STRONGEST, CAUSES = 8, 8

@@ -9,6 +9,9 @@ import numpy as np
 from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 
+#: The lowest rate of false alarms: one in a year of rows at 30 a second. Nobody waits for less.
+LEAST_RATE = 1e-9
+
 
 @dataclass(frozen=True)
 class FalseAlarmRate:
@@ -33,8 +36,11 @@ class FalseAlarmRate:
     kind: ClassVar[str] = "rate"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.rate < 1.0:
-            raise BadInput(f"the false-alarm rate must lie between 0 and 1, not {self.rate!r}")
+        if not LEAST_RATE <= self.rate < 1.0:
+            raise BadInput(
+                f"the false-alarm rate must lie between 0 and 1, and not below {LEAST_RATE:g}: "
+                f"not {self.rate!r}"
+            )
         if not 0.0 <= self.confidence < 1.0:
             raise BadInput(f"the confidence must lie between 0 and 1, not {self.confidence!r}")
 

@@ -101,6 +101,8 @@ def _accept(member: Member, asked: Asked) -> dict[str, Any]:
     if not isinstance(instead, bool):
         raise BadInput(f"instead is true or false, not {instead!r:.40}")
     if rows is None:
+        if "times" in asked:
+            raise BadInput("times are those of rows: give the rows, or from and to")
         return _fed_back(accept(member.detector, _span(asked), instead=instead))
     if FROM in asked or TO in asked:
         raise BadInput("rows, or from and to: name what is normal in one way")

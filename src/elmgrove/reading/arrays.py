@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.errors import BadInput, require_extra
+from elmgrove.errors import BadInput, require_extra, require_time
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.formats import NPY, PARQUET, opened
 from elmgrove.reading.text import LOOK, Numbers
@@ -117,12 +117,33 @@ class ParquetBlock:
         if not pyarrow.types.is_timestamp(column.type) or column.null_count:
             return None
         times: NDArray[np.float64] = column.cast(pyarrow.int64()).to_numpy() / 1e6
+        try:
+            for time in (times.min(), times.max()) if len(times) else ():
+                require_time(float(time))
+        except BadInput:
+            return None  # record by record: each row that is bad is named
         return times
 
     def records(self) -> Iterator[tuple[int, list[Any]]]:
         """Gives the cells of each row with its number, from 0."""
-        columns = [column.to_pylist() for column in self._columns]
+        columns = [_cells(column) for column in self._columns]
         return enumerate(map(list, zip(*columns, strict=True)), self._first)
+
+
+def _cells(column: Any) -> list[Any]:
+    """The cells as Python has them; a time that ``datetime`` can't tell as NumPy has it."""
+    try:
+        cells: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        return [_cell(one) for one in column]
+    return cells
+
+
+def _cell(one: Any) -> Any:
+    try:
+        return one.as_py()
+    except (OverflowError, ValueError):
+        return np.datetime64(one.value, "us")
 
 
 def _in_microseconds(column: Any) -> Any:

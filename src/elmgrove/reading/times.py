@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from elmgrove.errors import BadInput
+import numpy as np
+
+from elmgrove.errors import BadInput, require_time
 from elmgrove.reading.cells import number
 
 #: Numbers between these are times of 1990 to 2100, in seconds since 1970.
@@ -35,9 +37,14 @@ class Clock:
         self.form = form
 
     def __call__(self, cell: Any) -> float:
-        """Reads one; ``ValueError`` if it is none."""
+        """Reads one; ``ValueError`` if it is none, or none of the years 1 to 9999."""
+        return require_time(self._seconds(cell))
+
+    def _seconds(self, cell: Any) -> float:
         if isinstance(cell, datetime):
             return _seconds(cell)
+        if isinstance(cell, np.datetime64):
+            return float(cell.astype("M8[us]").astype(np.int64)) / 1e6
         if self.form is not None:
             return _seconds(datetime.strptime(str(cell).strip(), self.form))
         value = number(cell)
@@ -64,11 +71,16 @@ def _seconds(time: datetime) -> float:
 
 
 def told(time: float) -> str:
-    """Writes a time for people, to the second, in UTC."""
+    """Writes a time for people, to the second, in UTC.
+
+    >>> told(1714573200.5), told(1e30)
+    ('2024-05-01 14:20:00', '1e+30 s after 1970')
+    """
     try:
-        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(time, UTC).isoformat(" ", "seconds").replace("+00:00", "")
     except (ValueError, OverflowError, OSError):
-        return f"{time:g} s"
+        # No calendar has it: a state that was made before times were looked at may.
+        return f"{time:g} s after 1970"
 
 
 def is_named_like_a_time(name: str) -> bool:
@@ -92,7 +104,7 @@ def are_epochs(cells: Sequence[Any]) -> bool:
 
 
 def _is_date(cell: Any) -> bool:
-    if isinstance(cell, datetime):
+    if isinstance(cell, datetime | np.datetime64):
         return True
     if not isinstance(cell, str) or number(cell) is not None or not _YEAR_FIRST.match(cell.strip()):
         return False

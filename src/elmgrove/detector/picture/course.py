@@ -9,9 +9,9 @@ import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove.detector.alarm import Alarm, AlarmRule, Mark
-from elmgrove.detector.news import when_text
 from elmgrove.detector.picture.sensors import InputSensors, Sensors
 from elmgrove.detector.prepared import Prepared
+from elmgrove.detector.when import when_text
 from elmgrove.errors import BadInput
 
 if TYPE_CHECKING:

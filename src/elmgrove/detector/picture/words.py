@@ -1,11 +1,10 @@
 """What is to be seen in a picture, in words: its title."""
 
-from datetime import UTC, datetime
-
 import numpy as np
 
 from elmgrove.detector.picture.course import TIME, Course
 from elmgrove.detector.verdict import Cause
+from elmgrove.reading import time_told
 
 
 def title(course: Course) -> str:
@@ -20,7 +19,7 @@ def when(course: Course, place: int) -> str:
     value = float(course.where[place])
     if course.axis != TIME:
         return f"{course.axis} {value:,.0f}"
-    return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S}"
+    return time_told(value)
 
 
 def because(cause: Cause) -> str:
