@@ -144,3 +144,20 @@ def test_a_followed_file_has_gaps_by_the_clock(path: Path, clock: list[float]) -
         assert next(items) is None
     assert [n for n, item in enumerate(found) if item.gap] == [25]
     assert not found[25].follows
+
+
+@pytest.mark.parametrize("place", [4, 5])
+def test_a_restart_at_a_row_without_its_time_leaves_only_that_row_out(
+    path: Path, place: int
+) -> None:
+    times = [NOON + 60 * n for n in range(10)]
+    write(path, times)
+    lines = path.read_text().splitlines()
+    lines[place] = ",7"
+    path.write_text("\n".join(lines) + "\n")
+    bookmark = json.loads(json.dumps(read(path)[2].bookmark))
+    found = list(open_source(str(path), follow=False, features=("a",), bookmark=bookmark))
+    bad = [item.reason for item in found if not isinstance(item, Reading)]
+    assert ["'' is no time" in reason for reason in bad] == [True]
+    kept = [time for n, time in enumerate(times) if n >= 3 and n != place - 1]
+    assert [item.time for item in found if isinstance(item, Reading)] == kept

@@ -1,5 +1,6 @@
 """Lines as they come: rows, or why not."""
 
+import json
 from typing import Any
 
 import pytest
@@ -118,3 +119,86 @@ def test_missing_values_are_held() -> None:
     assert found[:3] == [None, [1, 2], [1, 3]]
     assert "the value is missing" in found[3]
     assert found[4] == [5, 6]
+
+
+@pytest.mark.parametrize("bad", ["[" * 100000, '{"a":' * 5000])
+def test_json_that_is_nested_too_deeply_is_a_bad_row(bad: str) -> None:
+    found = values(LineReader(), '{"a": 1}', bad, '{"a": 2}')
+    assert found == [[1], "x: JSON that is nested too deeply", [2]]
+
+
+def times(reader: LineReader, *lines: str) -> list[Any]:
+    """The time of each line that is a row, or the text of its error."""
+    found: list[Any] = []
+    for line in lines:
+        try:
+            record = reader.read("x", line)
+            found += [] if record is None else [record.time]
+        except BadInput as error:
+            found.append(str(error).partition(";")[0])
+    return found
+
+
+def restarted(reader: LineReader) -> LineReader:
+    again = LineReader(features=reader.names, bookmark=json.loads(json.dumps(reader.bookmark)))
+    again.begin(at_start=False)
+    return again
+
+
+NAMED = ["time,a,b", "1700000000,1,2"]
+BAD = "x, column 1 ('time'): {} is no time"
+
+
+def test_a_bad_time_behind_repeated_names_is_a_bad_row() -> None:
+    found = times(LineReader(), *NAMED, "time,a,b", "nan,1,2", "1700000060,1,2")
+    assert found == [1.7e9, BAD.format("'nan'"), 1.7e9 + 60]
+
+
+def test_a_bad_time_at_the_beginning_of_the_next_file_is_a_bad_row() -> None:
+    reader = LineReader()
+    times(reader, *NAMED)
+    reader.begin()
+    assert times(reader, "a,time,b", "1,?,2", "1,1700000060,2") == [
+        BAD.format("'?'").replace("1", "2"), 1.7e9 + 60,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "bad", "good"),
+    [
+        (NAMED, ",1,2", "1700000060,1,2"),
+        (["2023-11-14T22:13:20Z,1,2"], ",1,2", "2023-11-14T22:14:20Z,1,2"),
+        (['{"ts": 1700000000, "a": 1}'], '{"a": 1}', '{"ts": 1700000060, "a": 1}'),
+        (['{"ts": 1700000000, "a": 1}'], '{"ts": "?", "a": 1}', '{"ts": 1700000060, "a": 1}'),
+    ],
+    ids=["names", "no names", "no key", "objects"],
+)
+def test_a_bad_time_after_a_restart_is_a_bad_row(before: list[str], bad: str, good: str) -> None:
+    reader = LineReader()
+    assert times(reader, *before) == [1.7e9]
+    # A second restart before any good row forgets nothing.
+    for again in (restarted(reader), restarted(restarted(reader))):
+        refused, time = times(again, bad, good)
+        assert "is no time" in refused
+        assert time == 1.7e9 + 60
+        assert again.notes == []
+
+
+def test_a_bookmark_without_the_time_finds_it_again() -> None:
+    reader = LineReader()
+    times(reader, *NAMED)
+    bookmark = {name: reader.bookmark[name] for name in ("head", "names")}
+    again = LineReader(bookmark=bookmark)
+    again.begin(at_start=False)
+    assert times(again, "1700000060,1,2", "nan,1,2") == [1.7e9 + 60, BAD.format("'nan'")]
+
+
+def test_a_file_may_have_its_time_elsewhere_and_it_is_said_if_it_has_none() -> None:
+    reader = LineReader()
+    times(reader, *NAMED)
+    reader.begin()
+    assert times(reader, "ts,a,b", "1700000060,1,2", "nan,1,2")[0] == 1.7e9 + 60
+    assert reader.notes == []
+    reader.begin()
+    assert times(reader, "a,b", "1,2", "3,4") == [None, None]
+    assert reader.notes == ["x: no column 'ts' as before, rows have no time"]

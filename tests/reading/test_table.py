@@ -197,6 +197,57 @@ def test_a_table_of_nothing_but_bad_rows_keeps_its_width(table: Any) -> None:
     assert len(read.skipped) == 1
 
 
+@pytest.mark.parametrize(
+    ("bad", "place"),
+    [("{", 0), ('{"a":' * 5000, 0), ("[" * 100000, 1), ('{"a":' * 5000, 150), ("[1]", 150)],
+    ids=["cut at first", "deep at first", "deep", "deep and late", "list"],
+)
+def test_a_bad_line_among_objects_is_a_bad_row(table: Any, bad: str, place: int) -> None:
+    lines = [f'{{"a": {n}}}' for n in range(200)]
+    lines[place] = bad
+    text = "\n".join(lines)
+    with pytest.raises(BadInput, match=rf"line {place + 1}: .*JSON.*--skip-bad a row"):
+        table(text)
+    read = table(text, skip_bad=True)
+    assert read.rows[:].ravel().tolist() == [n for n in range(200) if n != place]
+    assert len(read.skipped) == 1
+
+
+def test_objects_that_are_all_bad_are_no_table(table: Any) -> None:
+    with pytest.raises(BadInput, match="line 1: not JSON"):
+        table("{\n[1]\n", skip_bad=True)
+
+
+@pytest.mark.parametrize("cell", ["x", "0"])
+@pytest.mark.parametrize("place", [0, 1, 150])
+@pytest.mark.parametrize("options", [{}, {"drop": ("b",)}])
+def test_a_cell_that_is_too_long_is_a_bad_row(
+    table: Any, cell: str, place: int, options: Any
+) -> None:
+    lines = [f"{n},0.5,2" for n in range(200)]
+    lines[place] = f"1,{cell * 140000},2"
+    text = "\n".join(["a,b,c", *lines])
+    with pytest.raises(BadInput, match=rf"line {place + 2}: field larger .*--skip-bad a row"):
+        table(text, **options)
+    read = table(text, skip_bad=True, **options)
+    assert read.rows[:][:, 0].tolist() == [n for n in range(200) if n != place]
+    assert read.lines[[0, -1]].tolist() == ([3, 201] if place == 0 else [2, 201])
+    assert len(read.skipped) == 1
+
+
+def test_words_are_found_around_a_cell_that_is_too_long(table: Any) -> None:
+    text = f"a,mode\n1,on\n2,{'x' * 140000}\n3,off\n"
+    read = table(text, skip_bad=True, categories=("mode",))
+    assert read.categories == {"mode": ("off", "on")}
+    assert read.lines.tolist() == [2, 4]
+
+
+def test_a_quotation_mark_without_its_pair_swallows_no_rows_silently(table: Any) -> None:
+    text = 'a,b\n1,"2\n' + "3,4\n" * 40000
+    with pytest.raises(BadInput, match="quotation mark without its pair"):
+        table(text, skip_bad=True)
+
+
 # No table at all
 
 

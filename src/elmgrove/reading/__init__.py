@@ -1,6 +1,6 @@
 """Rows from files, lines and standard input: what is in them, which columns, when, and what not."""
 
-from elmgrove.reading.arrays import opened_table
+from elmgrove.reading.arrays import NpyArray, ParquetTable, opened_table
 from elmgrove.reading.blocks import Blocks
 from elmgrove.reading.cells import boolean
 from elmgrove.reading.columns import Header, Record
@@ -29,6 +29,8 @@ __all__ = [
     "Header",
     "Layout",
     "LineReader",
+    "NpyArray",
+    "ParquetTable",
     "Record",
     "SpooledRows",
     "StoredRows",

@@ -1,13 +1,13 @@
 """A file as blocks of records, whatever its format."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.formats import JSON_LINES, NPY, PARQUET, Opened
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.text import CsvText, JsonText, Numbers
+from elmgrove.reading.text import Cells, CsvText, JsonText, Numbers
 
 
 class RecordBlock(Protocol):
@@ -17,8 +17,8 @@ class RecordBlock(Protocol):
         """Reads all at once; None where that is not sure to be right."""
         ...
 
-    def records(self) -> Iterator[tuple[int, list[Any]]]:
-        """Gives the cells of each record, with its line."""
+    def records(self) -> Iterator[tuple[int, Cells]]:
+        """Gives the cells of each record, or why it has none, with its line."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 from elmgrove.errors import BadInput
@@ -49,7 +50,7 @@ class Head(NamedTuple):
             return cls(delimiter or ",", [], False, place)
         delimiter = delimiter or delimiter_of(first[place], layout.decimal)
         cells = split(first[place], delimiter)
-        after = [split(text, delimiter) for text in first[place + 1 :] if not is_read_past(text)]
+        after = list(_rows(first[place + 1 :], delimiter))
         named, doubt = _is_named(cells, after, layout.decimal, features)
         said = split(remark, delimiter)
         if not named and len(said) == len(cells) > 1 and not any(map(is_number, said)):
@@ -83,6 +84,14 @@ def split(line: str, delimiter: str) -> list[str]:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error as error:
         raise BadInput(f"{error}; is this a CSV file?") from error
+
+
+def _rows(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
+    """The cells of each line that has any; one that can't be split says nothing of the names."""
+    for text in lines:
+        if not is_read_past(text):
+            with suppress(BadInput):
+                yield split(text, delimiter)
 
 
 def _is_named(

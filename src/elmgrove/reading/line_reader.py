@@ -47,6 +47,8 @@ class LineReader:
         self._columns: Columns | None = None
         self._names: tuple[str, ...] | None = None
         self._width: int | None = None
+        # The column that was found to be the time, and whether that is a name or a number.
+        self._time: tuple[str, bool] | None = None
         self._held: Held | None = None
         self._held_before: Sequence[Any] | None = None
         self._first: list[str] = []
@@ -75,7 +77,8 @@ class LineReader:
         head = self._head
         known = None if head is None else [head.delimiter, head.cells, head.named]
         held = {} if self._held is None else {"held": self._held.state}
-        return {"head": known, "names": self._features, **held}
+        time = {} if self._time is None else {"time_column": list(self._time)}
+        return {"head": known, "names": self._features, **held, **time}
 
     @property
     def held(self) -> int:
@@ -184,6 +187,9 @@ class LineReader:
     def _choose_keys(self, where: str, found: dict[str, Any]) -> None:
         """Takes the columns from an object that has values for all; others may lack some."""
         wanted = self._wanted if any(name in found for name in self._wanted) else []
+        if self._time is not None and self._head is not None and not self._head.delimiter:
+            # Objects had a time before: one that lacks it is bad, and not the last with a time.
+            wanted = [*wanted, *({self._time[0]} & {*self._head.cells})]
         head = Head("", list(dict.fromkeys([*found, *wanted])), True)
         sample = [[found.get(key) for key in head.cells]]
         # An object of another kind, before all others, does not decide.
@@ -210,6 +216,7 @@ class LineReader:
         self._hold(columns)
         self._categories = self._categories or columns.categories
         self._pin(columns.names)
+        self._pin_time(where, columns.time, _names_of(head), head.named)
         self.findings += [note for note in columns.notes if note not in self._told]
         self._told |= {*columns.notes}
         before, self._width = self._width, columns.count
@@ -227,10 +234,14 @@ class LineReader:
         self._held = columns.held = self._held or columns.held
 
     def _chosen(self, where: str, head: Head, sample: Sequence[Sequence[Any]]) -> Columns:
-        names = head.cells if head.named else [str(i + 1) for i in range(len(head.cells))]
+        names, layout = _names_of(head), self._layout
+        if layout.time is None and self._time is not None:
+            name, named = self._time
+            if named == head.named and names.count(name) == 1:
+                layout = replace(layout, time=name)
         header = Header(where, names, head.named, sample)
         try:
-            return Columns(header, self._layout, self._features, self._categories)
+            return Columns(header, layout, self._features, self._categories)
         except BadInput as error:
             raise WrongColumns(str(error)) from error
 
@@ -249,6 +260,9 @@ class LineReader:
             self._head = Head(*head)
             self._json = not self._head.delimiter
         self._held_before = bookmark.get("held")
+        if "time_column" in bookmark:
+            name, named = bookmark["time_column"]
+            self._time = name, named
         self._pin(names)
 
     def _pin(self, names: Sequence[str] | None) -> None:
@@ -257,6 +271,17 @@ class LineReader:
         self._features = self._features or (None if names is None else list(names))
         if self._features:
             self._layout = replace(self._layout, drop=(), columns=())
+
+    def _pin_time(self, where: str, place: int | None, names: Sequence[str], named: bool) -> None:
+        """Lets the time be that of this column from now on, whatever a row has there."""
+        if place is not None:
+            self._time = names[place], named
+        elif self._time is not None:
+            self._note_once(f"{where}: no column {self._time[0]!r} as before, rows have no time")
+
+
+def _names_of(head: Head) -> list[str]:
+    return head.cells if head.named else [str(i + 1) for i in range(len(head.cells))]
 
 
 def _new_columns(where: str, names: Sequence[str]) -> str:

@@ -130,6 +130,8 @@ class _Gathering:
         times, labels = list[float | None](), list[bool | None]()
         for line, cells in block.records():
             try:
+                if isinstance(cells, BadInput):
+                    raise cells
                 record = self._columns.record(f"{self._name}, {self._unit} {line}", cells)
             except StillMissing as error:
                 self._leave_out(str(error), len(values))

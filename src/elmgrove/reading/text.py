@@ -20,6 +20,8 @@ from elmgrove.reading.head import Head
 from elmgrove.reading.layout import Layout
 
 Array = NDArray[np.float64]
+#: The cells of a record, or why it has none.
+Cells = list[Any] | BadInput
 #: Records that are looked at before columns are chosen.
 LOOK = 100
 #: Bytes that are read at once.
@@ -50,6 +52,8 @@ class TextBlock:
         """Reads all lines at once; None where that is not sure to be right."""
         data = self._text
         if not columns.plain or b'"' in data or b"\n#" in data or data.startswith(b"#"):
+            return None
+        if _may_be_too_long(data, self._delimiter.encode()):
             return None
         text = _decoded(self._name, data)
         try:
@@ -95,19 +99,28 @@ class TextBlock:
             labels = np.array([label_of(row[columns.label]) for row in cells], bool)
         return times, labels
 
-    def records(self) -> Iterator[tuple[int, list[Any]]]:
+    def records(self) -> Iterator[tuple[int, Cells]]:
         """Gives the cells of each record with the number of its last line; not of blank lines."""
         text = io.StringIO(_decoded(self._name, self._text), newline="\n")
         past = ("\n" if line.startswith("#") else line for line in text)
         reader = csv.reader(past, delimiter=self._delimiter)
-        try:
-            for cells in reader:
+        while True:
+            before = reader.line_num
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                # The reader goes on with the next line; but how many rows were these?
+                if reader.line_num > before + 1:
+                    raise BadInput(
+                        f"{self._name}: {error}; is there a quotation mark without its pair?"
+                    ) from error
+                line = self._first + before
+                yield line, BadInput(f"{self._name}, line {line}: {error}")
+            else:
                 if len(cells) > 1 or "".join(cells).strip():
                     yield self._first + reader.line_num - 1, cells
-        except csv.Error as error:
-            raise BadInput(
-                f"{self._name}: {error}; is there a quotation mark without its pair?"
-            ) from error
 
 
 class CsvText:
@@ -157,11 +170,16 @@ class JsonBlock:
         """Gives None: objects are read one by one."""
         return None
 
-    def records(self) -> Iterator[tuple[int, list[Any]]]:
+    def records(self) -> Iterator[tuple[int, Cells]]:
         """Gives the values of each object, in the order of the keys, with its line."""
         for line, data in enumerate(self._text.split(b"\n"), self._first):
-            if data.strip():
+            if not data.strip():
+                continue
+            try:
                 found = json_object(f"{self._name}, line {line}", data)
+            except BadInput as error:
+                yield line, error
+            else:
                 yield line, [found.get(key) for key in self._keys]
 
 
@@ -175,7 +193,7 @@ class JsonText:
         self.notes: list[str] = []
         first = next(self._texts(), b"").split(b"\n", 2 * LOOK)[: 2 * LOOK]
         lines = [(f"{name}, line {i}", one) for i, one in enumerate(first, 1) if one.strip()]
-        found = [json_object(*one) for one in lines[:LOOK]]
+        found = _objects(lines[:LOOK])
         keys = list(dict.fromkeys(key for one in found for key in one))
         self.header = Header(name, keys, True, [[one.get(key) for key in keys] for one in found])
 
@@ -197,8 +215,23 @@ def json_object(where: str, text: str | bytes) -> dict[str, Any]:
         found = json.loads(text)
     except ValueError as error:
         raise BadInput(f"{where}: not JSON ({error})") from error
+    except RecursionError as error:
+        raise BadInput(f"{where}: JSON that is nested too deeply") from error
     if not isinstance(found, dict):
         raise BadInput(f'{where}: not a JSON object like {{"temp": 21.5}}, but {found!r:.40}')
+    return found
+
+
+def _objects(lines: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """The objects among lines; ``BadInput`` if all are bad."""
+    found, bad = list[dict[str, Any]](), list[BadInput]()
+    for where, text in lines:
+        try:
+            found.append(json_object(where, text))
+        except BadInput as error:
+            bad.append(error)
+    if bad and not found:
+        raise bad[0]
     return found
 
 
@@ -248,5 +281,16 @@ def _decoded(name: str, text: bytes) -> str:
         raise BadInput(f"{name}: {NOT_TEXT}") from error
 
 
+def _may_be_too_long(data: bytes, delimiter: bytes) -> bool:
+    """Whether a cell may be longer than ``csv`` reads: such a cell is all of one of these steps."""
+    step = csv.field_size_limit() // 2
+    starts = range(0, len(data) - step + 1, step)
+    return any(
+        data.find(delimiter, at, at + step) < 0 and data.find(b"\n", at, at + step) < 0
+        for at in starts
+    )
+
+
 def _first_of(block: TextBlock) -> list[list[Any]]:
-    return [cells for _, cells in islice(block.records(), LOOK)]
+    first = (cells for _, cells in islice(block.records(), LOOK))
+    return [cells for cells in first if not isinstance(cells, BadInput)]

@@ -21,6 +21,8 @@ def found_words(source: Blocks, layout: Layout) -> dict[str, list[str]]:
     found: list[set[str]] = [set() for _ in places]
     for block in source.blocks():
         for _, cells in block.records():
+            if isinstance(cells, BadInput):
+                continue
             for place, words in zip(places, found, strict=True):
                 if place < len(cells) and not is_missing(cells[place]):
                     words.add(word_of(cells[place]))

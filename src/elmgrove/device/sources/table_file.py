@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmgrove.device.sources.lines import BookmarkedFile, Line, TextFile
-from elmgrove.reading import Blocks, Layout, opened_table
+from elmgrove.reading import Layout, NpyArray, ParquetTable, opened_table
 
 
 class TableFile(BookmarkedFile):
@@ -16,7 +16,11 @@ class TableFile(BookmarkedFile):
     unit = "row"
 
     def __init__(
-        self, path: Path, table: Blocks, bookmark: dict[str, Any] | None, opened: ExitStack
+        self,
+        path: Path,
+        table: NpyArray | ParquetTable,
+        bookmark: dict[str, Any] | None,
+        opened: ExitStack,
     ) -> None:
         super().__init__(path)
         self.table = table
