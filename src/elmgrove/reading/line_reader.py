@@ -38,8 +38,7 @@ class LineReader:
         self._layout = layout or Layout()
         if self._layout.categories and not categories:
             raise BadInput(
-                "the words of categories are found when a state is made: elmgrove learn "
-                "--categories, and then go on with that state"
+                "categories: their words are found at elmgrove learn; go on with its state"
             )
         self._features = None if features is None else list(features)
         self._categories = categories
