@@ -1,8 +1,9 @@
 """One question for a state file, for the agent that has it, and for an agent elsewhere."""
 
 import json
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,27 @@ def test_a_socket_of_somebody_else_is_not_spoken_to(
         monkeypatch.setattr(running, "_is_of", lambda state, place: False)
         assert Device(fan_1).ask("status")[1] is False
     assert [place.parent.exists() for place in socket_places(fan_1)] == [True, True]
+
+
+@pytest.mark.parametrize("turn", [os.symlink, os.link])
+def test_a_name_in_the_folder_of_everybody_leads_to_no_other_agent(
+    fan_1: Path,
+    fan_2: Path,
+    start: Start,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    turn: Callable[[Path, Path], None],
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("everybody")))
+    with agent_of(start, fan_1):
+        turn(socket_places(fan_1)[0], socket_places(fan_2)[1])
+        if turn is os.symlink:
+            Device(fan_2).ask("tune", rate=0.02)
+            assert rate(fan_2) == 0.02
+        else:
+            with pytest.raises(Refused, match="another state"):
+                Device(fan_2).ask("tune", rate=0.02)
+    assert rate(fan_1) != 0.02
 
 
 def test_what_is_asked_of_a_file_and_of_its_agent_has_the_same_form(

@@ -220,7 +220,7 @@ def test_words_of_the_first_rows_are_features_and_a_new_one_is_strange(device: S
     assert device("other").end() == 0
     refused = device("other", categories="volt")
     assert refused.end() == 1
-    assert "the words of categories are found when a state is made" in refused.log
+    assert "categories: elmgrove learn finds the words" in refused.log
 
 
 # Time

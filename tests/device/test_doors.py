@@ -1,5 +1,6 @@
 """A door: answers who asks properly, and whatever else comes costs a few seconds of a thread."""
 
+import errno
 import json
 import socket
 import threading
@@ -201,6 +202,37 @@ def test_more_callers_than_it_hears_are_hung_up_on(
         except httpx.TransportError:
             assert time.monotonic() < until
             time.sleep(0.05)
+
+
+def test_a_caller_without_a_thread_leaves_its_place(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        for _ in range(doors.MOST_CALLERS):
+            with pytest.raises(httpx.TransportError):
+                httpx.get(url(door))
+    assert httpx.get(url(door)).status_code == 200
+
+
+def test_a_call_that_cannot_be_taken_is_not_asked_for_without_end(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[float]()
+
+    def no_file(_: object) -> None:
+        tries.append(time.monotonic())
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("socketserver.TCPServer.get_request", no_file)
+        with socket.create_connection(door.address):
+            time.sleep(0.35)
+    assert 1 <= len(tries) <= 5
+    assert httpx.get(url(door)).status_code == 200
 
 
 def test_a_caller_that_hangs_up_is_forgotten(

@@ -85,7 +85,7 @@ def test_by_the_guard_it_waits_for_new_rows_like_everything_else(way: Way) -> No
     theirs.sync()
     assert theirs.detector.received is not None
     assert theirs.detector.received.count == 100.0
-    learn(mine.detector, 4, 2, 1)
+    learn(mine.detector, 4, 3, 1)
     assert mine.sync().missing == 0
     theirs.sync()
     assert theirs.detector.received is not None

@@ -1,5 +1,6 @@
 """The upload guard where rows are taken out again."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.detector import Span, reject
+from elmgrove.detector import Span, accept, reject
 from elmgrove.federation import Charter, Member, least_new_rows
 
 HOUR = 3600.0
@@ -19,10 +20,11 @@ CHARTERS = {
 ENOUGH = least_new_rows(CHARTERS["distance"].basis)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("learn"), st.integers(1, ENOUGH + 1)),
-        st.tuples(st.just("take_out"), st.integers(0, 8)),
+        st.tuples(st.just("learn"), st.integers(1, 2 * ENOUGH)),
+        st.tuples(st.sampled_from(["take_out", "again", "by_hand"]), st.integers(0, 2)),
         st.tuples(st.sampled_from(["offer", "hour", "save", "crash"]), st.just(0)),
     ),
+    min_size=15,
     max_size=40,
 )
 
@@ -34,6 +36,7 @@ class Life:
     score: str = "distance"
     rows: dict[int, np.ndarray] = field(default_factory=dict)
     hours: dict[int, int] = field(default_factory=dict)
+    known: dict[int, tuple[np.ndarray, int]] = field(default_factory=dict)
     uploads: list[set[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -42,11 +45,29 @@ class Life:
         self.save(0)
 
     def learn(self, count: int) -> None:
-        X = self.rng.normal(size=(count, 3))
-        self.member.detector.learn_many(X, self.now * HOUR + 1e-3 * (self.seen + np.arange(count)))
-        for x in X:
-            self.seen += 1
-            self.rows[self.seen], self.hours[self.seen] = x, self.now
+        X, numbers = self.rng.normal(size=(count, 3)), self.seen + np.arange(count)
+        self.member.detector.learn_many(X, self.now * HOUR + 1e-3 * numbers)
+        self.seen += count
+        for number, x in zip(numbers.tolist(), X, strict=True):
+            self.known[number] = x, self.now
+            self.rows[number], self.hours[number] = x, self.now
+
+    def again(self, hour: int) -> None:
+        self._relearn(hour, self.member.detector.learn_many)
+
+    def by_hand(self, hour: int) -> None:
+        detector = self.member.detector
+        self._relearn(hour, lambda X, times: accept(detector, rows=X, times=times))
+
+    def _relearn(self, hour: int, learn: Callable[[np.ndarray, np.ndarray], object]) -> None:
+        """Learns what was taken out of an hour again, but for one row."""
+        gone = [n for n, (_, when) in self.known.items() if when == hour and n not in self.rows]
+        if len(gone) < 2:
+            return
+        back = gone[:-1]
+        learn(np.array([self.known[n][0] for n in back]), hour * HOUR + 1e-3 * np.array(back))
+        for number in back:
+            self.rows[number], self.hours[number] = self.known[number]
 
     def hour(self, _: int) -> None:
         self.now += 1
@@ -111,6 +132,33 @@ def test_of_rows_that_came_and_went_two_uploads_do_not_show_the_one_that_stayed(
     assert second is not None
     assert second.evidence.count - first.evidence.count == ENOUGH
     assert second.epoch > first.epoch
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_rows_that_come_again_are_not_new(timed: bool, by_hand: bool) -> None:
+    member = CHARTERS["distance"].start("fan")
+    X, times = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300.0)
+    member.detector.learn_many(X[:200], times[:200] if timed else None)
+    first = member.offer()
+    again, when = X[100:199], times[100:199] if timed else None
+    if timed:
+        reject(member.detector, Span(100.0, 200.0))
+    member = Member.from_bytes(member.to_bytes())
+    if by_hand:
+        accept(member.detector, rows=again, times=when, instead=not timed)
+    else:
+        member.detector.learn_many(again, when)
+    if not timed and not by_hand:
+        assert member.rows_missing() == 0, "nobody can tell"
+        return
+    member = Member.from_bytes(member.to_bytes())
+    assert member.rows_missing() == ENOUGH
+    assert member.offer() == first
+    new = times[200 : 200 + ENOUGH] if timed else None
+    member.detector.learn_many(X[200 : 200 + ENOUGH], new)
+    assert member.rows_missing() == 0
+    assert member.offer() != first
 
 
 def test_what_is_offered_without_a_guard_is_newer_though_no_row_came() -> None:

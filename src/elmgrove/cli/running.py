@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,16 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
-from elmgrove.device import ACTIONS, CONTROL_ROOT, DRY_RUN, PREFIX, perform, socket_places
+from elmgrove.device import (
+    ACTIONS,
+    CONTROL_ROOT,
+    DRY_RUN,
+    MEANT,
+    PREFIX,
+    hash_of,
+    perform,
+    socket_places,
+)
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unreachable
 from elmgrove.federation import Member
@@ -94,8 +104,12 @@ def _asked_locally(state: Path, action: str, asked: Mapping[str, Any]) -> dict[s
         # Here, since it takes a while to load, and most states have no agent.
         import httpx
 
-        through = httpx.HTTPTransport(uds=str(place))
-        with httpx.Client(transport=through, base_url="http://agent", timeout=_ANSWER) as opened:
+        with httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(place)),
+            base_url="http://agent",
+            headers={MEANT: hash_of(state)},
+            timeout=_ANSWER,
+        ) as opened:
             try:
                 return _answer(opened, action, asked)
             except Unreachable:
@@ -106,12 +120,16 @@ def _asked_locally(state: Path, action: str, asked: Mapping[str, Any]) -> dict[s
 
 
 def _is_of(state: Path, place: Path) -> bool:
-    """Whether a socket belongs to the owner of the state: anybody can put one into a folder."""
+    """Whether a socket belongs to the owner of the state: anybody can put one into a folder.
+
+    A link is none: it may lead to the socket of another device of the same owner.
+    """
     try:
-        owner = state.stat().st_uid if state.exists() else os.getuid()
-        return place.is_socket() and place.stat().st_uid == owner
-    except FileNotFoundError:
+        found = place.lstat()
+        owner = state.stat().st_uid if state.exists() else os.geteuid()
+    except OSError:
         return False
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid == owner
 
 
 def _somebody_listens(place: Path) -> bool:

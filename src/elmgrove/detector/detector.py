@@ -135,14 +135,14 @@ class Detector(Keeping):
         self.adopt(waiting)
         return len(waiting)
 
-    def adopt(self, waiting: Sequence[Waiting]) -> None:
+    def adopt(self, waiting: Sequence[Waiting], *, by_hand: bool = False) -> None:
         """Learns rows that waited: they are a new normal, and an increment of their own."""
         if not waiting:
             return
         X = self.quarantine.inputs(waiting)
         periods = np.array([(one.since, one.time) for one in waiting], np.float64)
         self.increments.cut()
-        self.increments.note_many(periods)
+        self.increments.note_many(periods, by_hand=by_hand)
         self.model.adopt(X)
         self.increments.cut()
         self.gate.adopted(X, self.model.left_out(X), stamps_of(periods, self.learned))

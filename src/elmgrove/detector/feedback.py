@@ -108,7 +108,7 @@ def accept(
         waiting = _given(detector, rows, times)
     before = _residuals(detector)
     taken = take_out_all(detector) if instead and waiting else 0
-    detector.adopt(waiting)
+    detector.adopt(waiting, by_hand=rows is not None)
     if waiting:
         detector.quarantine.rejected = False
         # What was asked is answered: the event is over, and drift is from here on.

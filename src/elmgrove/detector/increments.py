@@ -49,6 +49,9 @@ class Increments:
         self._times, self._since, self._last = Times(), math.nan, math.nan
         self._opened: tuple[float, float] | None = None
         self._begin, self._end = math.inf, -math.inf
+        # The newest time up to the last cut, taken out or not; and how many of what was learned
+        # since may have been learned before.
+        self._newest, self._again = math.nan, 0
 
     # As rows come
 
@@ -57,15 +60,22 @@ class Increments:
         if self._begin <= since and self._last <= time < self._end:
             self._since, self._last = since, time
         elif since + time == since + time:
+            again = time <= self._newest or time < self._last
             self._turn(since, time, Times(since, since, time, time))
+            self._again += again
         elif self._opened is not None:
             # A time that is not known (NaN) belongs to none that is.
             self._turn(since, time, Times())
 
-    def note_many(self, periods: Array) -> None:
-        """Takes note of inputs that are about to be learned and are not cut."""
-        since, time = periods[0].tolist()
+    def note_many(self, periods: Array, *, by_hand: bool = False) -> None:
+        """Takes note of inputs that are about to be learned and are not cut.
+
+        Those that somebody gave ``by_hand`` may be rows that were learned before.
+        """
+        (since, time), ends = periods[0].tolist(), periods[:, 1]
+        again = (ends <= self._newest) | (ends < self._last) | by_hand
         self._turn(since, time, Times.of(periods))
+        self._again += int(again.sum())
 
     def boundaries(self, periods: Array) -> list[int]:
         """Finds the places before which these inputs are cut; the first is 0, the last their end.
@@ -93,7 +103,7 @@ class Increments:
             return
         grown = tuple(self._grown(part) for part in parts if self._new(part))
         if grown:
-            new = Increment(self._noted, self._cut_at, self._model.learned, grown)
+            new = Increment(self._noted, self._cut_at, self._model.learned, grown, self._again)
             if self.kept and not (self.kept[-1].times.known or new.times.known):
                 new = self.kept.pop().then(new, self._model.forgetting)
             self.kept.append(new)
@@ -112,13 +122,15 @@ class Increments:
             if (rows := self.rows_after(part, 0))
         )
         all_times = reduce(Times.then, times)._replace(ordered=False)
-        self.kept = [Increment(all_times, 0, self._model.learned, tuple(pieces))]
+        again = self._again + sum(one.again for one in self.kept)
+        self.kept = [Increment(all_times, 0, self._model.learned, tuple(pieces), again)]
         self._go_on(parts)
 
     def _go_on(self, parts: Sequence[Part]) -> None:
         """Begins the next increment with what comes now."""
         self._cut_at = self._model.learned
         self._cut_parts = {part.number: part.learned for part in parts}
+        self._newest, self._again = float(np.fmax(self._newest, self._noted.last)), 0
         self._open(Times())
 
     def _turn(self, since: float, time: float, times: Times) -> None:
@@ -147,7 +159,7 @@ class Increments:
         self._times, self._since, self._last = times, times.began, times.last
         self._opened = place = self._place(times.first, times.last)
         self._begin, self._end = math.inf, -math.inf
-        if place is not None and place[0] == place[1]:
+        if place is not None and place[0] == place[1] and not times.last <= self._newest:
             self._begin, self._end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
 
     def _new(self, part: Part) -> int:
@@ -190,6 +202,20 @@ class Increments:
             piece.left_after(learned) for piece in held
         )
 
+    def new_rows(self, part: Part, learned: int) -> int:
+        """Counts those of ``rows_after``, at least, that were never learned before.
+
+        Those are the rows that are newer than all that had ever been learned when they came, and
+        that nobody gave by hand. Where no times are known all count that were not given by hand.
+        """
+        cut = self._cut_parts.get(part.number, 0)
+        return max(part.learned - max(cut, learned) - self._again, 0) + sum(
+            max(piece.left_after(learned) - one.again, 0)
+            for one in self.kept
+            for piece in one.pieces
+            if piece.number == part.number
+        )
+
     # Bounded
 
     def _fold(self) -> None:
@@ -213,14 +239,16 @@ class Increments:
         """Packs all increments, and the times of what was learned since; nothing of nothing."""
         packed = [one.pack(f"increment.{index}") for index, one in enumerate(self.kept)]
         fields: dict[str, Any] = {} if self.seconds == HOUR else {"increment": self.seconds}
-        opened = self._noted.fields
+        opened: dict[str, Any] = self._noted.fields
         if packed or opened or self._cut_at:
             fields["increments"] = {
                 "kept": [numbers for numbers, _ in packed],
                 "cut_at": self._cut_at,
                 "cut_parts": sorted(map(list, self._cut_parts.items())),
-                "open": opened,
+                "open": opened | ({"again": self._again} if self._again else {}),
             }
+            if not math.isnan(self._newest) and self._newest != self._newest_kept:
+                fields["increments"]["newest"] = self._newest
         return fields, {name: array for _, more in packed for name, array in more.items()}
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -235,7 +263,13 @@ class Increments:
         ]
         self._cut_at = require_whole("cut_at", known["cut_at"], 0)
         self._cut_parts = dict(known["cut_parts"])
+        self._newest = float(known.get("newest", self._newest_kept))
+        self._again = require_whole("again", known["open"].get("again", 0), 0)
         self._open(Times.from_fields(known["open"]))
+
+    @property
+    def _newest_kept(self) -> float:
+        return float(np.fmax.reduce([one.times.last for one in self.kept], initial=math.nan))
 
 
 def _cost(one: Increment, later: Increment, now: float, seconds: float) -> float:

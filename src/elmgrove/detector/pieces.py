@@ -162,13 +162,15 @@ class Piece:
 class Increment:
     """What was learned between two cuts: rows ``after`` one and ``until`` another of all learned.
 
-    ``times`` tell when its inputs began and ended.
+    ``times`` tell when its inputs began and ended; ``again`` counts those, at most, that may have
+    been learned before.
     """
 
     times: Times
     after: int
     until: int
     pieces: tuple[Piece, ...]
+    again: int = 0
 
     @property
     def rows(self) -> int:
@@ -182,7 +184,8 @@ class Increment:
             before = pieces.get(piece.number)
             pieces[piece.number] = piece if before is None else before.then(piece, forgetting)
         made = tuple(pieces[number] for number in sorted(pieces))
-        return Increment(self.times.then(later.times), self.after, later.until, made)
+        times, again = self.times.then(later.times), self.again + later.again
+        return Increment(times, self.after, later.until, made, again)
 
     def pack(self, prefix: str) -> Packed:
         """Packs its numbers, and its arrays under names that begin with ``prefix``."""
@@ -192,6 +195,7 @@ class Increment:
             "until": self.until,
             "pieces": [numbers for numbers, _ in packed],
             **self.times.fields,
+            **({"again": self.again} if self.again else {}),
         }
         return fields, {name: array for _, more in packed for name, array in more.items()}
 
@@ -206,4 +210,5 @@ class Increment:
         )
         after = require_whole("after", fields["after"], 0)
         until = require_whole("until", fields["until"], after)
-        return cls(Times.from_fields(fields), after, until, pieces)
+        again = require_whole("again", fields.get("again", 0), 0)
+        return cls(Times.from_fields(fields), after, until, pieces, again)

@@ -156,7 +156,7 @@ def _parted(
         before = _head(detector, one, rows, first)
         pieces = (before.then(early.pieces[0], 1.0),)
         times = early.times._replace(first=one.times.first, ended=one.times.ended)
-        early = replace(early, times=times, after=one.after, pieces=pieces)
+        early = replace(early, times=times, after=one.after, pieces=pieces, again=one.again)
     return early, within, late
 
 
@@ -166,7 +166,9 @@ def _alone(detector: Detector, one: Increment, rows: Array, stamps: Array) -> In
         return None
     after, until = int(stamps[0, 2]) - 1, int(stamps[-1, 2])
     piece = _piece(detector, one.pieces[0], rows, after, until)
-    return Increment(Times.of(stamps[:, :2]), after, until, (piece,))
+    # Which of its rows came again is not known: as many here as there can be.
+    again = min(one.again, len(rows))
+    return Increment(Times.of(stamps[:, :2]), after, until, (piece,), again)
 
 
 def _head(detector: Detector, one: Increment, rows: Array, later: int) -> Piece:

@@ -3,7 +3,7 @@
 from elmgrove.device.actions import ACTIONS, DRY_RUN, FROM, TO, Action, perform
 from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
-from elmgrove.device.listening import socket_places
+from elmgrove.device.listening import MEANT, hash_of, socket_places
 from elmgrove.device.output import NobodyReads
 from elmgrove.device.settings import PREFIX, Settings
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
@@ -14,6 +14,7 @@ __all__ = [
     "CONTROL_ROOT",
     "DRY_RUN",
     "FROM",
+    "MEANT",
     "PREFIX",
     "TO",
     "Action",
@@ -21,6 +22,7 @@ __all__ = [
     "NobodyReads",
     "Settings",
     "group_of",
+    "hash_of",
     "help_of",
     "mark_state",
     "perform",

@@ -20,6 +20,8 @@ log = logging.getLogger("elmgrove.device")
 MOST_BYTES, SECONDS = 1 << 22, 10.0
 #: Callers that are heard at once; more are hung up on.
 MOST_CALLERS = 32
+# Seconds to wait where a call is there and can't be taken: the system has no more files.
+_PAUSE = 0.1
 #: Each kind of refusal: its status and its title. The key ends the document's ``type``.
 REFUSALS = {
     "malformed": (400, "The request can't be read"),
@@ -154,9 +156,22 @@ class _Server(socketserver.ThreadingTCPServer):
             self.server_close()
             raise
 
+    def get_request(self) -> Any:
+        try:
+            return super().get_request()
+        except OSError:
+            # The call stays there: to ask again at once would take all the time there is.
+            time.sleep(_PAUSE)
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._callers.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except BaseException:
+                # No thread began that would give the place back.
+                self._callers.release()
+                raise
         else:
             self.shutdown_request(request)
 

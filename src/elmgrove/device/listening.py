@@ -17,6 +17,9 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange import PATH
 from elmgrove.federation import Member, bundle
 
+#: The header by which a command says which state it means: a hash of where that is.
+MEANT = "Elmgrove-State"
+
 log = logging.getLogger("elmgrove.device")
 
 
@@ -109,17 +112,19 @@ class Listener:
 class LocalSocket:
     """The socket for commands on this machine: only the owner of the state may use it.
 
-    Where there can be none, the agent goes on without.
+    Who says that another state is meant is refused: a name in a folder of everybody can lead to
+    the socket of another agent. Where there can be none, the agent goes on without.
     """
 
     def __init__(self, state: Path, control: Callable[[Call], Said]) -> None:
         self._door: Door | None = None
+        self._state, self._control = state, control
         troubles = list[str]()
         for place in socket_places(state) if hasattr(socket, "AF_UNIX") else ():
             try:
                 # The state is locked, so no agent is behind a socket that is there.
                 place.unlink(missing_ok=True)
-                self._door = Door(place, control)
+                self._door = Door(place, self._answer)
                 return
             except OSError as error:
                 troubles.append(str(error))
@@ -131,6 +136,17 @@ class LocalSocket:
             Path(self._door.address).unlink(missing_ok=True)
             self._door.close()
 
+    def _answer(self, call: Call) -> Said:
+        own = hash_of(self._state)
+        if call.headers.get(MEANT, own) != own:
+            raise Refusal("refused", f"this agent has another state, {self._state.name}")
+        return self._control(call)
+
+
+def hash_of(state: Path) -> str:
+    """Tells states apart by where they are, in a few letters."""
+    return hashlib.sha256(os.fsencode(_beside(state))).hexdigest()[:16]
+
 
 def socket_places(state: Path) -> list[Path]:
     """Names where the socket of the agent that has this state may be, the best place first.
@@ -138,10 +154,11 @@ def socket_places(state: Path) -> list[Path]:
     Beside the state, as the lock is; in the system's folder for temporary files where that path is
     too long for a socket, or the disk has none.
     """
-    folder = Path(os.path.realpath(state.parent))
-    beside = folder / f".{state.name}.sock"
-    digest = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
-    return [beside, Path(tempfile.gettempdir()) / f"elmgrove-{digest}.sock"]
+    return [_beside(state), Path(tempfile.gettempdir()) / f"elmgrove-{hash_of(state)}.sock"]
+
+
+def _beside(state: Path) -> Path:
+    return Path(os.path.realpath(state.parent)) / f".{state.name}.sock"
 
 
 def _require_token(call: Call, token: str) -> None:

@@ -21,9 +21,8 @@ class WrongColumns(BadInput):
 class LineReader:
     """Reads lines by the rules of ``read_table``, and remembers columns between files.
 
-    One line is one record: a quoted cell with a line break in it is refused. The first line of
-    each file may hold names. Where it does not, as in a log that was cut while its writer went on,
-    the columns are those of the file before. The first row decides what else there is to find out
+    One line is one record: a quoted cell with a line break in it is refused. The first line of a
+    file may hold names. If not, as in a log that was cut, columns are those before. The first row decides what else there is to find out
     (which column is the time), so ``names`` and ``width`` are known from then on. ``findings`` grow
     by what it was, and ``notes`` by what is odd and worth telling once.
     """
@@ -37,9 +36,7 @@ class LineReader:
     ) -> None:
         self._layout = layout or Layout()
         if self._layout.categories and not categories:
-            raise BadInput(
-                "categories: their words are found at elmgrove learn; go on with its state"
-            )
+            raise BadInput("categories: elmgrove learn finds the words; go on with its state")
         self._features = None if features is None else list(features)
         self._categories = categories
         self._head: Head | None = None
