@@ -77,8 +77,11 @@ SETTINGS: dict[str, Any] = {
             "last_at": 8,
             "rows": 2,
             "loose": 0,
+            "strong": [],
             "changing": False,
             "strongest": [[5.0, 1.25, 8, [["load", 0.75, 40.0, 7.5, 0]]]],
+            "told": 5.0,
+            "floor": 0.0,
         },
         "closed": [
             {

@@ -101,7 +101,8 @@ def score(
         excused = int(judged.strange.sum()) - found
         known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
-        if drift := judged.drift:
+        # What is normal elsewhere needs no other explanation.
+        if found >= excused and (drift := judged.drift):
             notes.print(f"Drift: {drift}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
