@@ -87,7 +87,7 @@ def _go_on_with(detector: Detector, left: list[Increment], out: Sequence[Increme
     increments.kept = left
     try:
         rest = [_rest(detector, whole[number]) for number in sorted(numbers)]
-    except Exception:
+    except Exception:  # whatever it was, nothing is taken out
         increments.kept = kept
         raise
     gone, since = _numbers(out), min(one.after for one in out)

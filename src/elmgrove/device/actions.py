@@ -57,7 +57,7 @@ def perform(member: Member, action: str, asked: Asked) -> dict[str, Any]:
     if not trial:
         try:
             said = _changed(member, known, given)
-        except Exception as error:
+        except Exception as error:  # it went well on the copy: whatever fails now is half done
             raise HalfDone(f"{action} failed half-way: {error!r}") from error
     return {**said, DRY_RUN: trial}
 

@@ -97,7 +97,7 @@ class Control:
                 # The agent ends, and its state is what it was before.
                 future.set_exception(error)
                 raise
-            except Exception as error:
+            except Exception as error:  # it failed on a copy: the caller is told, the agent goes on
                 future.set_exception(error)
             else:
                 future.set_result(said)

@@ -217,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
             said = self.server.answer(call)
         except Refusal as refusal:
             self._refuse(refusal)
-        except Exception:
+        except Exception:  # whatever a caller's request does, the agent goes on
             log.exception("%s %s failed", self.command, self.path)
             self._refuse(Refusal("internal", "the agent's log says more"))
         else:
