@@ -68,8 +68,10 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
 
 __all__ = [
+    "CONTRIBUTIONS",
     "DISTANCES",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
@@ -82,6 +84,7 @@ __all__ = [
     "STATE_FORMAT",
     "STRANGE",
     "SUM",
+    "SUMS",
     "UNKNOWN",
     "Benefit",
     "Borrowing",
@@ -108,6 +111,7 @@ __all__ = [
     "SameGroup",
     "StandingGroups",
     "StandingOthers",
+    "Terms",
     "Version",
     "address_of",
     "basis_of",

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
 from elmgrove.federation.policy import UNKNOWN, require_policy
+from elmgrove.federation.terms import Terms
 from elmgrove.storage import format_of
 
 #: Sums over a whole fleet stay finite below this, whatever takes part.
@@ -31,7 +32,8 @@ class Charter:
 
     Every device that joins gets this first, so it needs to know where the federation is, and no
     settings. ``members`` are patterns of device names (``fan-*``); None lets any name in. ``alarm``
-    is the policy of devices that state none: what others are to them.
+    is the policy of devices that state none: what others are to them. ``terms`` are what they can
+    see of each other, and how much one can weigh.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Charter:
     ridge: float = 1e-3
     members: tuple[str, ...] | None = None
     alarm: str = UNKNOWN
+    terms: Terms = field(default_factory=Terms)
 
     def __post_init__(self) -> None:
         require_policy(self.alarm)
@@ -66,6 +69,7 @@ class Charter:
             "ridge": self.ridge,
             "members": None if self.members is None else list(self.members),
             "alarm": self.alarm,
+            "terms": self.terms.fields,
         }
 
     @classmethod
@@ -78,6 +82,7 @@ class Charter:
                 fields.get("ridge", 1e-3),
                 fields.get("members"),
                 fields.get("alarm", UNKNOWN),
+                Terms.from_fields(fields.get("terms", {})),
             )
         except BadInput:
             raise

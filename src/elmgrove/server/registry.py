@@ -32,6 +32,7 @@ async def create_federation(request: Request) -> Response:
         hashed(token),
         time.time(),
         charter.alarm,
+        charter.terms.fields,
     )
     if not await service.store.create_federation(made):
         raise Problem("taken", f"there is a federation {charter.name!r} already")

@@ -46,6 +46,7 @@ class Service:
                     "ridge": federation.ridge,
                     "members": federation.members,
                     "alarm": federation.alarm,
+                    "terms": federation.terms,
                 }
             )
         return self._charters[key]

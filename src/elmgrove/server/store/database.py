@@ -40,9 +40,28 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 2
+VERSION = 3
+# Who may administer a server, by name, beside the token that it was started with.
+_ADMINISTRATOR = """CREATE TABLE administrator (
+    name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
+    created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION)"""
+# What was done, by whom: a chain for each federation, which outlives it ('' for the server's own).
+# A record's hash covers the record and the hash before it.
+_AUDIT = """CREATE TABLE audit (
+    federation {text} NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
+    actor {text} NOT NULL, act {text} NOT NULL, detail {text} NOT NULL, hash {text} NOT NULL,
+    PRIMARY KEY (federation, number))"""
 # What makes the tables of a version those of the next.
-_UPGRADES = {1: "ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'"}
+_UPGRADES = {
+    1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
+    2: (
+        "ALTER TABLE federation ADD COLUMN terms {text} NOT NULL DEFAULT '{{}}'",
+        "ALTER TABLE device ADD COLUMN expires DOUBLE PRECISION",
+        "ALTER TABLE device ADD COLUMN next_hash {text}",
+        _ADMINISTRATOR,
+        _AUDIT,
+    ),
+}
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
 # a list of entries reads none. An entry that nothing superseded is the newest of its origin.
@@ -50,11 +69,12 @@ TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
         members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
-        alarm {text} NOT NULL)""",
+        alarm {text} NOT NULL, terms {text} NOT NULL)""",
     """CREATE TABLE device (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,
-        enrolled DOUBLE PRECISION NOT NULL, PRIMARY KEY (federation, name))""",
+        enrolled DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION, next_hash {text},
+        PRIMARY KEY (federation, name))""",
     "CREATE INDEX device_of_key ON device (federation, key_hash)",
     """CREATE TABLE entry (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
@@ -68,6 +88,8 @@ TABLES = (
         federation {text} NOT NULL, revision BIGINT NOT NULL, blob {bytes} NOT NULL,
         PRIMARY KEY (federation, revision),
         FOREIGN KEY (federation, revision) REFERENCES entry ON DELETE CASCADE)""",
+    _ADMINISTRATOR,
+    _AUDIT,
 )
 
 
@@ -94,5 +116,6 @@ def prepare(text: str, binary: str, *further: str) -> Operation[None]:
             "newer one"
         )
     for step in range(version, VERSION):
-        yield (_UPGRADES[step].format(text=text),)
+        for statement in _UPGRADES[step]:
+            yield (statement.format(text=text),)
         yield ("UPDATE elmgrove_schema SET version = $1", step + 1)

@@ -17,8 +17,9 @@ P = ParamSpec("P")
 S = TypeVar("S", bound="Enrolment")
 T = TypeVar("T")
 
-FEDERATION = "SELECT name, basis, ridge, members, token_hash, created, alarm FROM federation"
-DEVICE = "SELECT name, key_hash, revoked, enrolled FROM device WHERE federation = $1"
+FEDERATION = "SELECT name, basis, ridge, members, token_hash, created, alarm, terms FROM federation"
+DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
+    WHERE federation = $1"""
 
 
 class NoSuchFederation(ElmgroveError, LookupError):
@@ -109,8 +110,15 @@ class Enrolment:
                 return False
             delete = "DELETE FROM device WHERE federation = $1 AND name = $2"
             yield (delete, federation, device.name)
-        insert = "INSERT INTO device VALUES ($1, $2, $3, FALSE, $4)"
-        yield (insert, federation, device.name, device.key_hash, device.enrolled)
+        yield (
+            """INSERT INTO device (federation, name, key_hash, revoked, enrolled, expires)
+            VALUES ($1, $2, $3, FALSE, $4, $5)""",
+            federation,
+            device.name,
+            device.key_hash,
+            device.enrolled,
+            device.expires,
+        )
         return True
 
     @reads
@@ -148,28 +156,32 @@ def _insert_federation(made: FederationRow) -> Operation[bool]:
     if (yield from _exists(made.name)):
         return False
     members = None if made.members is None else json.dumps(made.members)
-    insert = "INSERT INTO federation VALUES ($1, $2, $3, $4, $5, $6, $7)"
-    basis = json.dumps(made.basis)
-    values = (made.name, basis, made.ridge, members, made.token_hash, made.created, made.alarm)
-    yield (insert, *values)
+    yield (
+        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, alarm, terms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        made.name,
+        json.dumps(made.basis),
+        made.ridge,
+        members,
+        made.token_hash,
+        made.created,
+        made.alarm,
+        json.dumps(made.terms),
+    )
     return True
 
 
 def _federation(
-    name: str,
-    basis: str,
-    ridge: float,
-    members: str | None,
-    token_hash: str,
-    created: float,
-    alarm: str,
+    name: str, basis: str, ridge: float, members: str | None, *others: Any
 ) -> FederationRow:
+    token_hash, created, alarm, terms = others
     patterns = None if members is None else tuple(json.loads(members))
-    return FederationRow(name, json.loads(basis), ridge, patterns, token_hash, created, alarm)
+    rest = (token_hash, created, alarm, json.loads(terms))
+    return FederationRow(name, json.loads(basis), ridge, patterns, *rest)
 
 
 def _devices(federation: str, select: str, *arguments: str) -> Operation[list[DeviceRow]]:
     rows = yield (select, federation, *arguments)
     if not rows:
         yield from require_federation(federation)
-    return [DeviceRow(name, key, bool(revoked), enrolled) for name, key, revoked, enrolled in rows]
+    return [DeviceRow(name, key, bool(revoked), *others) for name, key, revoked, *others in rows]

@@ -1,7 +1,7 @@
 """What the store holds: plain records of names, numbers and bytes."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from elmgrove.federation import UNKNOWN
@@ -12,7 +12,7 @@ class FederationRow:
     """A federation: devices that share a basis.
 
     ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets any device
-    join that has the token. ``alarm`` is the policy of devices that state none.
+    join that has the token. ``alarm`` is the policy of devices that state none, ``terms`` are JSON.
     """
 
     name: str
@@ -22,16 +22,23 @@ class FederationRow:
     token_hash: str
     created: float
     alarm: str = UNKNOWN
+    terms: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device that was let in, known by the hash of its key."""
+    """A device that was let in, known by the hash of its key.
+
+    ``expires`` is when the key ends to be valid; None is never. ``next_hash`` is that of a key
+    which the device asked for and has not used yet: until then both are valid.
+    """
 
     name: str
     key_hash: str
     revoked: bool
     enrolled: float
+    expires: float | None = None
+    next_hash: str | None = None
 
 
 @dataclass(frozen=True)

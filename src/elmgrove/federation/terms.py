@@ -1,0 +1,60 @@
+"""Terms: what devices of a federation can see of each other, and how much one can weigh."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from elmgrove.errors import BadInput
+
+#: A device's key reads sums over others, and what is told of all at once.
+SUMS = "sums"
+#: It reads what each other device contributed as well.
+CONTRIBUTIONS = "contributions"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a device's key ``shows`` of others, and the bounds of what one device can weigh.
+
+    A sum is told from so many devices on (``least``). In a sum a device counts with at most
+    ``most_rows`` rows, with at most ``most_times`` as many as the one in the middle has, and with
+    at most ``most_energy`` a row: the mean square of a scaled column. None is no bound.
+
+    They hold where a server keeps what devices contributed. In a shared folder, or between peers,
+    each device sees every contribution; the bounds hold there as well.
+    """
+
+    shows: str = SUMS
+    least: int = 1
+    most_rows: float | None = None
+    most_times: float | None = 10.0
+    most_energy: float | None = 100.0
+
+    def __post_init__(self) -> None:
+        if self.shows not in (SUMS, CONTRIBUTIONS):
+            raise BadInput(f"a key shows {SUMS} or {CONTRIBUTIONS}, not {self.shows!r:.40}")
+        if type(self.least) is not int or not 1 <= self.least <= 2**31:
+            raise BadInput(
+                f"a sum is told from 1 device on, or more of them, not {self.least!r:.40}"
+            )
+        for name in ("most_rows", "most_times", "most_energy"):
+            bound = getattr(self, name)
+            if bound is not None and not _is_positive(bound):
+                raise BadInput(f"{name} is a number above 0, or none, not {bound!r:.40}")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The terms as JSON holds them."""
+        return asdict(self)
+
+    @classmethod
+    def from_fields(cls, stated: Any) -> "Terms":
+        """Makes terms of what ``fields`` gave; what is not stated is as usual."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(stated, dict) or not stated.keys() <= known:
+            raise BadInput(f"terms are an object with {', '.join(sorted(known))}: {stated!r:.80}")
+        return cls(**stated)
+
+
+def _is_positive(bound: Any) -> bool:
+    return type(bound) in (int, float) and 0 < bound < math.inf
