@@ -183,11 +183,11 @@ class StandingGroups:
 
     @property
     def nbytes(self) -> int:
-        """What it holds at the most: patterns with their parameters, and sums in two parts."""
+        """What it holds at the most: patterns with their parameters, and sums."""
         # At most one more of each input: where the centre lies.
         numbers = 2 * numbers_in(self._basis) + self._basis.inputs
         patterns = sum(map(len, self._places.values()))
-        return 16 * numbers * (patterns + len(self._sums))
+        return 16 * numbers * patterns + 2 * sum(total.nbytes for total in self._sums.values())
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
         """Gives each pattern with rows its group; says which, but of those that belong nowhere."""
@@ -276,5 +276,3 @@ class StandingGroups:
 
     def _changed(self, group: int) -> None:
         self._evidence.pop(group, None)
-        if self._sums[group].worn:
-            self._sums[group].freshen(model.evidence for model in self.members(group))

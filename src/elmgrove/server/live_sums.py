@@ -49,7 +49,7 @@ class LiveSum(LiveView):
         running = copy.copy(self._running)
         await asyncio.to_thread(self._apply_each, running, changes)
         self._running = running
-        return await self._rebuild() if running.worn else changes[-1].revision
+        return changes[-1].revision
 
     def _apply_each(self, running: RunningSum, changes: Sequence[Change]) -> None:
         for change in changes:
