@@ -174,7 +174,8 @@ def caller(role: Role, device: str | None = None) -> Caller:
 
 
 CALLERS = {
-    "admin": caller(Role.ADMIN),
+    "manager": caller(Role.MANAGE),
+    "looker": caller(Role.LOOK),
     "me": caller(Role.DEVICE, "me"),
     "you": caller(Role.DEVICE, "you"),
     "joiner": caller(Role.JOINER),
@@ -182,8 +183,8 @@ CALLERS = {
 }
 REQUIRED: dict[str, tuple[Callable[[Caller], None], set[str]]] = {
     "require_device": (lambda caller: caller.require_device("me"), {"me"}),
-    "require_own": (lambda caller: caller.require_own("me"), {"me", "admin"}),
-    "require_admin": (Caller.require_admin, {"admin"}),
+    "require_own": (lambda caller: caller.require_own("me"), {"me", "manager", "looker"}),
+    "require_admin": (Caller.require_admin, {"manager", "looker"}),
 }
 
 
