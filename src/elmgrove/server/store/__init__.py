@@ -1,6 +1,6 @@
 """What the server remembers, in SQLite or in PostgreSQL."""
 
-from elmgrove.server.store.chain import OWN_CHAIN, SERVER, by_administrator, by_device
+from elmgrove.server.store.chain import AT_ONCE, OWN_CHAIN, SERVER, by_administrator, by_device
 from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.enrolment import NoSuchFederation
 from elmgrove.server.store.records import (
@@ -14,6 +14,7 @@ from elmgrove.server.store.records import (
 from elmgrove.server.store.store import Store, open_store
 
 __all__ = [
+    "AT_ONCE",
     "OWN_CHAIN",
     "SERVER",
     "AdministratorRow",

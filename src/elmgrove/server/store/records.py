@@ -47,8 +47,8 @@ class DeviceRow:
             return f"the key of {self.name!r} was revoked"
         if self.expires is not None and now >= self.expires:
             return (
-                f"the key of {self.name!r} expired on {time_told(self.expires)}: an administrator "
-                "gives it another with 'elmgrove federation readmit'"
+                f"the key of {self.name!r} expired on {time_told(self.expires)} UTC: an "
+                "administrator gives it another with 'elmgrove federation readmit'"
             )
         return None
 
@@ -70,7 +70,7 @@ class AdministratorRow:
         """Says why the token is not valid at this time, and what to do; None if it is."""
         if self.expires is not None and now >= self.expires:
             return (
-                f"the token of {self.name!r} expired on {time_told(self.expires)}: another "
+                f"the token of {self.name!r} expired on {time_told(self.expires)} UTC: another "
                 "administrator gives a new one with 'elmgrove federation administrator add'"
             )
         return None
