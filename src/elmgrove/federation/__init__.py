@@ -9,6 +9,7 @@ from elmgrove.federation.alike import (
     worth_telling,
 )
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
+from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
     Charter,
     address_of,
@@ -45,6 +46,7 @@ from elmgrove.federation.groups import (
     require_distance,
     returned,
 )
+from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
 from elmgrove.federation.member import Member
@@ -68,7 +70,7 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, UNBOUNDED, Terms
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -85,10 +87,13 @@ __all__ = [
     "STRANGE",
     "SUM",
     "SUMS",
+    "UNBOUNDED",
     "UNKNOWN",
     "Benefit",
     "Borrowing",
+    "BoundedSum",
     "Charter",
+    "Claim",
     "Comparison",
     "Contribution",
     "Cost",
@@ -97,6 +102,7 @@ __all__ = [
     "Everyone",
     "GroupLabel",
     "Grouping",
+    "Influence",
     "Judgement",
     "Ledger",
     "LocalPattern",
@@ -117,6 +123,7 @@ __all__ = [
     "basis_of",
     "borrowed_by",
     "borrowing",
+    "bounded",
     "bundle",
     "by_evidence",
     "by_parameters",
@@ -128,6 +135,7 @@ __all__ = [
     "follows",
     "framed",
     "group",
+    "influence",
     "judge",
     "learned_of",
     "least_new_rows",

@@ -58,3 +58,7 @@ class Terms:
 
 def _is_positive(bound: Any) -> bool:
     return type(bound) in (int, float) and 0 < bound < math.inf
+
+
+#: Terms by which everything counts as it is stated.
+UNBOUNDED = Terms(most_times=None, most_energy=None)
