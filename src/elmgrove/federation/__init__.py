@@ -10,6 +10,7 @@ from elmgrove.federation.alike import (
 )
 from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
+from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
     Charter,
     address_of,
@@ -47,6 +48,7 @@ from elmgrove.federation.groups import (
     require_distance,
     returned,
 )
+from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
 from elmgrove.federation.member import Member
@@ -70,7 +72,7 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, DAY, SUMS, Terms, require_days
+from elmgrove.federation.terms import CONTRIBUTIONS, DAY, SUMS, UNBOUNDED, Terms, require_days
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -89,12 +91,15 @@ __all__ = [
     "STRANGE",
     "SUM",
     "SUMS",
+    "UNBOUNDED",
     "UNKNOWN",
     "AuditRecord",
     "Benefit",
     "Borrowing",
+    "BoundedSum",
     "BrokenChain",
     "Charter",
+    "Claim",
     "Comparison",
     "Contribution",
     "Cost",
@@ -103,6 +108,7 @@ __all__ = [
     "Everyone",
     "GroupLabel",
     "Grouping",
+    "Influence",
     "Judgement",
     "Ledger",
     "LocalPattern",
@@ -123,6 +129,7 @@ __all__ = [
     "basis_of",
     "borrowed_by",
     "borrowing",
+    "bounded",
     "bundle",
     "by_evidence",
     "by_parameters",
@@ -134,6 +141,7 @@ __all__ = [
     "follows",
     "framed",
     "group",
+    "influence",
     "judge",
     "learned_of",
     "least_new_rows",

@@ -11,6 +11,7 @@ from elmgrove.federation.groups import EVIDENCE, Grouping, LocalPattern
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.terms import UNBOUNDED, Terms
 
 #: Groups that are kept at the most, and bytes that a device is told. A pattern like none of them
 #: then belongs nowhere: nobody could be told of it.
@@ -34,13 +35,16 @@ class StandingOthers:
     Where all devices are unlike each other there would be as many groups as patterns: then those
     that came first, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of.
     A pattern that can't be solved for is left out as well. Everything is held in memory.
+
+    In the sum of a group no device weighs more than the ``terms`` allow; what each lends counts as
+    one row's worth, whatever it states.
     """
 
-    def __init__(self, basis: Basis, ridge: float) -> None:
+    def __init__(self, basis: Basis, ridge: float, terms: Terms = UNBOUNDED) -> None:
         self._basis = basis
         most = min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS)
         self._groups = StandingGroups(
-            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1)
+            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1), terms=terms
         )
         self._held = dict[str, Contribution]()
         self._lent = [RunningSum(basis) for _ in range(_SHARES)]
@@ -54,7 +58,7 @@ class StandingOthers:
     def nbytes(self) -> int:
         """What it holds at the most."""
         inputs = self._basis.inputs
-        # Of a contribution its sums and what it lends; of a group its sum in two parts, and what is
+        # Of a contribution its sums and what it lends; of a group its sum in a few parts, and what is
         # made of it for comparisons.
         matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + _SHARES)
         return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices

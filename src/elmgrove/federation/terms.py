@@ -74,3 +74,7 @@ def require_days(name: str, days: Any) -> float:
 
 def _is_positive(bound: Any) -> bool:
     return type(bound) in (int, float) and 0 < bound < math.inf
+
+
+#: Terms by which everything counts as it is stated.
+UNBOUNDED = Terms(most_times=None, most_energy=None)

@@ -16,6 +16,7 @@ from elmgrove.federation import (
     HIGHEST_EPOCH,
     Contribution,
     Departure,
+    Influence,
     Merged,
     Version,
     follows,
@@ -81,8 +82,10 @@ async def leave(request: Request) -> Response:
 async def index(request: Request) -> Response:
     """Lists what is held of every device, without the numbers themselves."""
     caller = await caller_of(request)
-    entries = await caller.service.store.entries(caller.charter.name)
-    return JSONResponse({"entries": [_shown(entry) for entry in entries]})
+    service, federation, charter = caller.service, caller.federation, caller.charter
+    entries = await service.store.entries(charter.name)
+    influence = await service.live_sums.influence(federation, charter)
+    return JSONResponse({"entries": [_shown(entry, influence) for entry in entries]})
 
 
 async def some(request: Request) -> Response:
@@ -217,9 +220,11 @@ def _version(entry: StoredEntry) -> Version:
     return Version(entry.epoch, None if entry.left else entry.count, entry.digest)
 
 
-def _shown(entry: StoredEntry) -> dict[str, object]:
+def _shown(entry: StoredEntry, influence: Influence) -> dict[str, object]:
     names = ("origin", "epoch", "count", "size", "received", "left", "revision")
-    return {name: getattr(entry, name) for name in names}
+    weight = influence.bounded.get(entry.origin, 1.0)
+    why = influence.why(entry.origin) if weight < 1.0 else None
+    return {name: getattr(entry, name) for name in names} | {"weight": weight, "why": why}
 
 
 async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:

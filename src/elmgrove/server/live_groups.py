@@ -44,7 +44,8 @@ class LiveGrouping(LiveView):
         self._groups = self._begun(self._grouping)
 
     def _begun(self, grouping: Grouping) -> StandingGroups:
-        return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
+        basis, ridge, terms = self._charter.basis, self._charter.ridge, self._charter.terms
+        return StandingGroups(basis, ridge, grouping, terms=terms)
 
     async def merged(self, origin: str, revision: int) -> Merged:
         """Gives the sums of a device's groups, under the number ``revision``."""

@@ -26,7 +26,7 @@ class LiveOther(LiveView):
         self._others = self._begun()
 
     def _begun(self) -> StandingOthers:
-        return StandingOthers(self._charter.basis, self._charter.ridge)
+        return StandingOthers(self._charter.basis, self._charter.ridge, self._charter.terms)
 
     async def merged(self, origin: str, revision: int) -> Merged:
         """Gives what a device is told of all others, under the number ``revision``."""

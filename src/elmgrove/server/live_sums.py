@@ -5,8 +5,8 @@ import copy
 import logging
 from collections.abc import Sequence
 
-from elmgrove.algebra import Basis, Evidence
-from elmgrove.federation import Charter, Merged, RunningSum, evidence_of
+from elmgrove.algebra import Evidence
+from elmgrove.federation import BoundedSum, Charter, Influence, Merged, evidence_of
 from elmgrove.server.live import LiveSet, LiveView
 from elmgrove.server.store import Change, FederationRow, Store
 
@@ -22,10 +22,16 @@ class LiveSum(LiveView):
     A change costs an addition and a subtraction, however many devices there are.
     """
 
-    def __init__(self, store: Store, federation: str, basis: Basis) -> None:
-        super().__init__(store, federation)
-        self._running = RunningSum(basis)
+    def __init__(self, store: Store, charter: Charter) -> None:
+        super().__init__(store, charter.name)
+        self._charter = charter
+        self._running = self._begun()
         self._recent: dict[int, Evidence] = {}
+        # Devices that the log has named already.
+        self._named = set[str]()
+
+    def _begun(self) -> BoundedSum:
+        return BoundedSum(self._charter.basis, self._charter.terms)
 
     def remember(self, revision: int, evidence: Evidence) -> None:
         """Keeps what was just put in memory: it will be added, and its device asks without it."""
@@ -39,34 +45,52 @@ class LiveSum(LiveView):
         known = self._recent.get(revision)
         return evidence_of(blob, self._running.basis) if known is None else known
 
-    async def current(self) -> tuple[int, RunningSum]:
+    async def current(self) -> tuple[int, BoundedSum]:
         """Gives the revision as of now, and its sum, which does not change any more."""
         async with self._lock:
             await self._catch_up()
-            return self._revision, copy.copy(self._running)
+            return self._revision, self._running
 
     async def _apply(self, changes: Sequence[Change]) -> int:
+        # A copy: what was given away stays as it is.
         running = copy.copy(self._running)
         await asyncio.to_thread(self._apply_each, running, changes)
         self._running = running
+        self._name()
         return changes[-1].revision
 
-    def _apply_each(self, running: RunningSum, changes: Sequence[Change]) -> None:
+    def _apply_each(self, running: BoundedSum, changes: Sequence[Change]) -> None:
         for change in changes:
             before, now = change.replaced, change.blob
             running.change(
+                change.origin,
                 None if before is None else evidence_of(before, running.basis),
                 None if now is None else self.evidence(change.revision, now),
             )
 
     async def _rebuild(self) -> int:
-        running = RunningSum(self._running.basis)
+        running = self._begun()
         async with self._store.snapshot(self._federation) as snapshot:
-            async for _, blob in snapshot.blobs:
-                await asyncio.to_thread(_add, running, blob)
+            async for origin, blob in snapshot.blobs:
+                await asyncio.to_thread(_add, running, origin, blob)
         self._running = running
         log.info("%s: added up all %d contributions", self._federation, running.devices)
+        self._name()
         return snapshot.revision
+
+    def _name(self) -> None:
+        """Tells of each device, once, that it counts with less than it states."""
+        influence = self._running.influence
+        for origin in influence.bounded.keys() - self._named:
+            self._named.add(origin)
+            log.warning(
+                "%s: %r counts as %.6g of %.6g rows: %s",
+                self._federation,
+                origin,
+                influence.rows(origin),
+                influence.claims[origin].rows,
+                influence.why(origin),
+            )
 
 
 class LiveSums(LiveSet[LiveSum]):
@@ -89,12 +113,17 @@ class LiveSums(LiveSet[LiveSum]):
                 break
             found = await self._store.blob(federation.name, without)
             if found is not None and found[0].revision <= at:
-                own = await asyncio.to_thread(live.evidence, found[0].revision, found[1])
+                own = without, await asyncio.to_thread(live.evidence, found[0].revision, found[1])
                 break
             # It changed since the sum was taken.
             at, running = await live.current()
         evidence = await asyncio.to_thread(running.evidence, own)
         return Merged(charter.name, revision, running.devices - (own is not None), (evidence,))
+
+    async def influence(self, federation: FederationRow, charter: Charter) -> Influence:
+        """Gives how much each device counts in the sum over all."""
+        _, running = await self._live_sum(federation, charter).current()
+        return running.influence
 
     def take_in(
         self, federation: FederationRow, charter: Charter, revision: int, evidence: Evidence | None
@@ -106,8 +135,8 @@ class LiveSums(LiveSet[LiveSum]):
         self.wake()
 
     def _live_sum(self, federation: FederationRow, charter: Charter) -> LiveSum:
-        return self._view(federation, lambda: LiveSum(self._store, federation.name, charter.basis))
+        return self._view(federation, lambda: LiveSum(self._store, charter))
 
 
-def _add(running: RunningSum, blob: bytes) -> None:
-    running.add(evidence_of(blob, running.basis))
+def _add(running: BoundedSum, origin: str, blob: bytes) -> None:
+    running.change(origin, None, evidence_of(blob, running.basis))
