@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -98,6 +100,16 @@ class Nursery:
         for theirs in (read, told):
             os.close(theirs)
         return Command(pid, status, None if write < 0 else os.fdopen(write, "wb"))
+
+    @contextmanager
+    def piped(self, words: list[str]) -> Iterator[tuple[Command, IO[bytes]]]:
+        """Starts a command in this folder, of which what it prints is read as it comes."""
+        read, write = os.pipe()
+        with os.fdopen(read, "rb") as said, Path("piped.log").open("ab") as log:
+            with os.fdopen(write, "wb") as out:
+                here, environment = Path.cwd(), dict(os.environ)
+                started = self.begin(words, here, environment, subprocess.DEVNULL, out, log)
+            yield started, said
 
     def __enter__(self) -> Self:
         return self
