@@ -137,6 +137,8 @@ class Door:
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
+    # Calls that wait to be taken: beyond, a caller tries again only after a second.
+    request_queue_size = MOST_CALLERS
     # For ``handle_request``: it is called when there is a request, or was one.
     timeout = 0
 
