@@ -241,6 +241,42 @@ async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
     return {name: _sorted(map(tuple, lines)) for name, lines in found.items()}
 
 
+def alter(store: str, federation: str, origin: str, change: Callable[[bytes], bytes]) -> None:
+    """Changes the bytes that a data base holds of a device's contribution, behind its back."""
+    select = """SELECT c.revision, c.blob FROM content c
+        JOIN entry e ON e.federation = c.federation AND e.revision = c.revision
+        WHERE e.superseded IS NULL AND e.federation = $1 AND e.origin = $2"""
+    update = "UPDATE content SET blob = $3 WHERE federation = $1 AND revision = $2"
+    if not store.startswith("sqlite:///"):
+        asyncio.run(_alter_in_postgres(store, select, update, (federation, origin), change))
+        return
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection, connection:
+        ((revision, blob),) = connection.execute(select, {"1": federation, "2": origin})
+        connection.execute(update, {"1": federation, "2": revision, "3": change(blob)})
+
+
+async def _alter_in_postgres(
+    store: str,
+    select: str,
+    update: str,
+    which: tuple[str, str],
+    change: Callable[[bytes], bytes],
+) -> None:
+    import asyncpg  # an extra: only a machine with the service needs it
+
+    connection = await asyncpg.connect(store)
+    try:
+        ((revision, blob),) = await connection.fetch(select, *which)
+        await connection.execute(update, which[0], revision, change(blob))
+    finally:
+        await connection.close()
+
+
+def flipped(blob: bytes) -> bytes:
+    """With one bit of its last number changed."""
+    return blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:]
+
+
 def _sorted(lines: Any) -> list[Any]:
     return sorted(map(tuple, lines), key=repr)
 

@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.administrators import administrator, ends
 from elmgrove.cli.audit import audit
+from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -33,7 +34,7 @@ from elmgrove.cli.reading_options import with_layout
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import UNKNOWN, Charter, Terms, address_of
+from elmgrove.federation import UNKNOWN, Charter, Terms
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -43,9 +44,8 @@ federation = typer.Typer(
     rich_markup_mode="rich",
 )
 federation.add_typer(administrator)
-federation.command()(audit)
-Name = Annotated[str, typer.Argument(help="The federation's name.")]
-Device = Annotated[str, typer.Argument(help="The device's name.")]
+for command in (audit, revoke, readmit, clear):
+    federation.command()(command)
 
 
 @dataclass(frozen=True)
@@ -222,31 +222,6 @@ def token(
 
 
 @federation.command()
-def revoke(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
-    with _admin(context) as opened:
-        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
-    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
-
-
-@federation.command()
-def readmit(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Make and print a new key for a device that was shut out, or that lost its own."""
-    with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
-    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made["key"], soft_wrap=True, highlight=False)
-
-
-@federation.command()
 def delete(
     context: typer.Context,
     name: Name,
@@ -276,6 +251,13 @@ def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> 
             grid.add_row(device["name"], key, "", "never")
             continue
         uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, rows, uploaded)
+        grid.add_row(device["name"], key, _rows(entry), uploaded)
     return grid
+
+
+def _rows(entry: dict[str, Any]) -> str:
+    """What is held of a device; an older server does not say whether it is damaged."""
+    if entry["left"]:
+        return "left"
+    damaged = " (damaged until its next sync)" if entry.get("damaged") else ""
+    return f"{entry['count']:.0f}{damaged}"

@@ -22,7 +22,7 @@ from elmgrove.federation.charter import (
 )
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
-    HIGHEST_EPOCH,
+    HIGHEST_USABLE_EPOCH,
     Contribution,
     Departure,
     Entry,
@@ -81,7 +81,7 @@ __all__ = [
     "EVIDENCE",
     "EVIDENCE_FORMAT",
     "GROUPS",
-    "HIGHEST_EPOCH",
+    "HIGHEST_USABLE_EPOCH",
     "MERGED",
     "PARTS",
     "POLICIES",

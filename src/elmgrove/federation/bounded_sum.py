@@ -30,6 +30,10 @@ class BoundedSum:
         made._claims = dict(self._claims)
         return made
 
+    def __contains__(self, origin: str) -> bool:
+        """Says whether a device is in the sum."""
+        return origin in self._claims
+
     @property
     def devices(self) -> int:
         """How many devices are in the sum."""

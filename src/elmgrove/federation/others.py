@@ -58,8 +58,8 @@ class StandingOthers:
     def nbytes(self) -> int:
         """What it holds at the most."""
         inputs = self._basis.inputs
-        # Of a contribution its sums and what it lends; of a group its sum in a few parts, and what is
-        # made of it for comparisons.
+        # Of a contribution its sums and what it lends; of a group its sum in a few parts, and what
+        # is made of it for comparisons.
         matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + _SHARES)
         return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices
 
