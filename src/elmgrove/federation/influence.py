@@ -38,10 +38,15 @@ class Claim:
         return self.rows if terms.most_rows is None else min(self.rows, terms.most_rows)
 
     def weight_by(self, terms: Terms) -> float:
-        """Gives the weight that leaves no more rows, and no more energy, than may count."""
+        """Gives the weight that leaves no more rows, and no more energy, than may count.
+
+        Rows that are too loud count with as much energy as others have, which is 1, and not with
+        the most that may be: that alone would hide what the others know of the column.
+        """
         rows, most = self.rows_by(terms), terms.most_energy
         weight = rows / self.rows if rows < self.rows else 1.0
-        return weight if most is None or self.energy <= most else weight * most / self.energy
+        too_loud = most is not None and self.energy > max(most, 1.0)
+        return weight / self.energy if too_loud else weight
 
     def tier_by(self, terms: Terms) -> int:
         """Numbers the tier: devices with at most 2ᵏ rows, and more than half of that, are in k."""
@@ -110,8 +115,8 @@ class Influence:
             )
         if claim.weight_by(replace(terms, most_rows=None)) < 1.0:
             reasons.append(
-                f"a column's mean square is {claim.energy:.3g} a row, and at most "
-                f"{terms.most_energy:g} counts"
+                f"a column's mean square is {claim.energy:.3g} a row, where 1 is usual and "
+                f"{terms.most_energy:g} the most"
             )
         return "; ".join(reasons)
 

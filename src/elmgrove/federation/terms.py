@@ -17,8 +17,9 @@ class Terms:
     """What a device's key ``shows`` of others, and the bounds of what one device can weigh.
 
     A sum is told from so many devices on (``least``). In a sum a device counts with at most
-    ``most_rows`` rows, with at most ``most_times`` as many as the one in the middle has, and with
-    at most ``most_energy`` a row: the mean square of a scaled column. None is no bound.
+    ``most_rows`` rows, and with at most ``most_times`` as many as the one in the middle has. One
+    whose rows have more than ``most_energy``, the mean square of a scaled column, counts with as
+    much as is usual, which is 1. None is no bound.
 
     They hold where a server keeps what devices contributed. In a shared folder, or between peers,
     each device sees every contribution; the bounds hold there as well.
@@ -28,7 +29,7 @@ class Terms:
     least: int = 1
     most_rows: float | None = None
     most_times: float | None = 10.0
-    most_energy: float | None = 100.0
+    most_energy: float | None = 1e4
 
     def __post_init__(self) -> None:
         if self.shows not in (SUMS, CONTRIBUTIONS):
