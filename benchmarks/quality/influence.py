@@ -95,7 +95,7 @@ def fleet(seed: int, activation: str = "identity", size: float = SIZE) -> Fleet:
         Charter("pumps", basis),
         own.train[:ROWS],
         own.train[ROWS:],
-        _faulty(law, own.test[: LEAD_ROWS], size),
+        _faulty(law, own.test[:LEAD_ROWS], size),
         tuple(honest),
         _lies(law, basis, rest[-1].train[:ROWS], size, liar, everybody),
     )
@@ -234,7 +234,9 @@ def table(score: str, seeds: Sequence[int]) -> list[tuple[str, list[float]]]:
 
 
 def main(
-    score: Annotated[list[str] | None, typer.Option(help="distance or loss; both unless told.")] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(help="distance or loss; both unless told.")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How many fleets.", min=1)] = len(TELLING),
 ) -> None:
     """Prints what share of a fault's rows is found while one device lies, in Markdown."""

@@ -33,6 +33,9 @@ def serve(
         Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)
     ] = None,
     max_body: Annotated[int, typer.Option(help="Largest contribution, in bytes.", min=1)] = 2**26,
+    audit_days: Annotated[
+        float, typer.Option(help="Days for which the audit is kept; 0 = for ever.", min=0.0)
+    ] = 365.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the exchange: devices put what they learned and get what the others learned.
@@ -55,5 +58,6 @@ def serve(
         certificate=certificate,
         private_key=private_key,
         max_body=max_body,
+        audit_days=audit_days,
         log_level=log_level,
     )

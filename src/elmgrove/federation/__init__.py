@@ -8,6 +8,7 @@ from elmgrove.federation.alike import (
     compare_used,
     worth_telling,
 )
+from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
 from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
@@ -17,6 +18,7 @@ from elmgrove.federation.charter import (
     learned_of,
     require_addable,
     require_address,
+    require_name,
 )
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
@@ -70,10 +72,11 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, UNBOUNDED, Terms
+from elmgrove.federation.terms import CONTRIBUTIONS, DAY, SUMS, UNBOUNDED, Terms, require_days
 
 __all__ = [
     "CONTRIBUTIONS",
+    "DAY",
     "DISTANCES",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
@@ -82,6 +85,7 @@ __all__ = [
     "MERGED",
     "PARTS",
     "POLICIES",
+    "PRUNED",
     "RULES",
     "STATE_FORMAT",
     "STRANGE",
@@ -89,9 +93,11 @@ __all__ = [
     "SUMS",
     "UNBOUNDED",
     "UNKNOWN",
+    "AuditRecord",
     "Benefit",
     "Borrowing",
     "BoundedSum",
+    "BrokenChain",
     "Charter",
     "Claim",
     "Comparison",
@@ -143,10 +149,13 @@ __all__ = [
     "parameters",
     "require_addable",
     "require_address",
+    "require_days",
     "require_distance",
     "require_epoch",
+    "require_name",
     "require_origin",
     "require_policy",
+    "require_unbroken",
     "returned",
     "rule_of",
     "shrinks",

@@ -1,7 +1,6 @@
 """A bounded sum: a running sum over devices in which none weighs more than the terms allow."""
 
 import copy
-from collections.abc import Iterable
 
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.federation.influence import Claim, Influence
@@ -37,9 +36,9 @@ class BoundedSum:
         return len(self._claims)
 
     @property
-    def tiers(self) -> int:
-        """How many running sums it is kept in."""
-        return len(self._tiers)
+    def nbytes(self) -> int:
+        """What it holds."""
+        return sum(running.nbytes for running in self._tiers.values())
 
     @property
     def influence(self) -> Influence:
@@ -52,29 +51,19 @@ class BoundedSum:
         """Replaces what a device contributed before, if anything, by what it contributes now."""
         self._influence = None
         self._claims.pop(origin, None)
-        # First what comes, so that a single device's replacement does not empty the sum.
+        # First what comes, so that a single device's replacement does not end its tier.
         if now is not None:
             claim = self._claims[origin] = Claim.of(now)
-            running = self._tiers.setdefault(claim.tier_by(self._terms), RunningSum(self.basis))
-            running.add(self._weighted(now, claim))
+            tier = claim.tier_by(self._terms)
+            if tier not in self._tiers:
+                self._tiers[tier] = RunningSum(self.basis)
+            self._tiers[tier].add(self._weighted(now, claim))
         if before is not None:
             claim = Claim.of(before)
             tier = claim.tier_by(self._terms)
             self._tiers[tier].remove(self._weighted(before, claim))
             if not self._tiers[tier].devices:
                 del self._tiers[tier]
-
-    @property
-    def worn(self) -> bool:
-        """Whether rounding may have become visible."""
-        return any(running.worn for running in self._tiers.values())
-
-    def freshen(self, held: Iterable[tuple[str, Evidence]]) -> None:
-        """Adds up again everything that is in the sum, if it is worn; else nothing is read."""
-        if self.worn:
-            self._tiers, self._claims, self._influence = {}, {}, None
-            for origin, evidence in held:
-                self.change(origin, None, evidence)
 
     def evidence(self, without: tuple[str, Evidence] | None = None) -> Evidence:
         """Gives the sum now, without one device that is in it, and what that one stated of it."""

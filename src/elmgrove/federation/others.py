@@ -135,9 +135,6 @@ class StandingOthers:
         self._loan.pop(share, None)
         before, now = (None if one is None else one.lent for one in (held, new))
         self._lent[share].change(before, now)
-        if self._lent[share].worn:
-            same = (one for name, one in sorted(self._held.items()) if _share_of(name) == share)
-            self._lent[share].freshen(one.lent for one in same if one.lent is not None)
 
 
 def _share_of(origin: str) -> int:

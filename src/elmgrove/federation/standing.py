@@ -186,11 +186,11 @@ class StandingGroups:
 
     @property
     def nbytes(self) -> int:
-        """What it holds at the most: patterns with their parameters, and sums in two parts."""
+        """What it holds at the most: patterns with their parameters, and sums."""
         # At most one more of each input: where the centre lies.
         numbers = 2 * numbers_in(self._basis) + self._basis.inputs
         patterns = sum(map(len, self._places.values()))
-        return 16 * numbers * (patterns + sum(total.tiers for total in self._sums.values()))
+        return 16 * numbers * patterns + 2 * sum(total.nbytes for total in self._sums.values())
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
         """Gives each pattern with rows its group; says which, but of those that belong nowhere."""
@@ -285,7 +285,3 @@ class StandingGroups:
         total = self._sums.setdefault(group, BoundedSum(self._basis, self._terms))
         total.change(origin, before, self._part_in(origin, group))
         self._evidence.pop(group, None)
-        if total.worn:
-            names = sorted({model.origin for model in self.members(group)})
-            held = ((name, self._part_in(name, group)) for name in names)
-            total.freshen((name, part) for name, part in held if part is not None)

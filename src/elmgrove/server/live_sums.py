@@ -56,8 +56,6 @@ class LiveSum(LiveView):
         running = copy.copy(self._running)
         await asyncio.to_thread(self._apply_each, running, changes)
         self._running = running
-        if running.worn:
-            return await self._rebuild()
         self._name()
         return changes[-1].revision
 
