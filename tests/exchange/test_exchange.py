@@ -14,12 +14,24 @@ from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLa
 from elmgrove.exchange import FolderExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    Charter,
+    Contribution,
+    Departure,
+    Entry,
+    Merged,
+    Outdated,
+    Refused,
+    Terms,
+)
 from support.peers import answering
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
+CHARTER = Charter(
+    "fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"), terms=Terms(shows=CONTRIBUTIONS)
+)
 
 
 @pytest.fixture(params=KINDS)

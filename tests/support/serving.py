@@ -23,7 +23,7 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution, Merged, address_of
+from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Merged, Terms, address_of
 from elmgrove.server import MAX_BODY, make_app
 from elmgrove.server.problems import KINDS
 from support.services import execute
@@ -31,6 +31,8 @@ from support.services import execute
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
+#: By these, a device's key reads what each device contributed.
+ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
 
 

@@ -1,6 +1,7 @@
 """Terms: what devices of a federation can see of each other, and how much one can weigh."""
 
 import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -54,6 +55,26 @@ class Terms:
         if not isinstance(stated, dict) or not stated.keys() <= known:
             raise BadInput(f"terms are an object with {', '.join(sorted(known))}: {stated!r:.80}")
         return cls(**stated)
+
+
+def tellable(groups: Mapping[int, Set[str]], wanted: Iterable[int], least: int) -> list[int]:
+    """Chooses the groups whose sums may be told: each is of at least so many devices.
+
+    So is all that is left out, if anything is: what one device alone is left out with would be the
+    sum over everybody without the sums that were told. ``groups`` are the devices of every group.
+    """
+    kept = sorted((group for group in wanted if len(groups[group]) >= least), key=_by_size(groups))
+    while kept and 0 < len(_left_out(groups, kept)) < least:
+        kept.pop()
+    return sorted(kept)
+
+
+def _by_size(groups: Mapping[int, Set[str]]) -> Callable[[int], tuple[int, int]]:
+    return lambda group: (-len(groups[group]), group)
+
+
+def _left_out(groups: Mapping[int, Set[str]], kept: Collection[int]) -> set[str]:
+    return {name for group, names in groups.items() if group not in kept for name in names}
 
 
 def _is_positive(bound: Any) -> bool:

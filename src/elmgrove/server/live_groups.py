@@ -5,6 +5,7 @@ Groups stand while devices come, change and leave (``StandingGroups``); a server
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -46,9 +47,11 @@ class LiveGrouping(LiveView):
     def _begun(self, grouping: Grouping) -> StandingGroups:
         return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
 
-    async def merged(self, origin: str, revision: int) -> Merged:
+    async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
         """Gives the sums of a device's groups, under the number ``revision``."""
-        return await self._current(lambda: self._groups.merged(self._federation, revision, origin))
+        return await self._current(
+            lambda: self._groups.merged(self._federation, revision, origin, least)
+        )
 
     async def fields(self) -> dict[str, Any]:
         """Says as JSON which pattern is where, and since which revision the groups have stood."""
@@ -133,6 +136,18 @@ async def group_all(
             _require_few(patterns, 0)
     made = await asyncio.to_thread(group, held, charter.ridge, distance, count)
     return snapshot.revision, made
+
+
+def of_enough(made: dict[str, Any], device: str | None, least: int) -> dict[str, Any]:
+    """Gives a grouping as JSON without the groups of too few others, and then without reasons."""
+    if least == 1:
+        return made
+    members = {(one["group"], one["origin"]) for one in made["models"]}
+    others = Counter(group for group, origin in members if origin != device)
+    models = [one for one in made["models"] if others[one["group"]] >= least]
+    count = len({one["group"] for one in models})
+    reasons: dict[str, Any] = {"silhouettes": {}, "steps": [], "refused": None}
+    return {**made, "models": models, "groups": count, **reasons}
 
 
 def _require_few(patterns: int, size: int) -> None:
