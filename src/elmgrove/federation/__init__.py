@@ -68,7 +68,7 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms, of_enough
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -132,6 +132,7 @@ __all__ = [
     "learned_of",
     "least_new_rows",
     "local_models",
+    "of_enough",
     "parameters",
     "require_addable",
     "require_address",

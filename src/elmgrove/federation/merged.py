@@ -90,7 +90,7 @@ class Merged:
 
     @property
     def nobody(self) -> "Merged":
-        """The same state of the federation, told as if there were no other device."""
+        """A sum over no device, at the same state of the federation."""
         nothing = (zero_evidence(self.parts[0].basis),)
         return Merged(self.federation, self.revision, 0, nothing, self.grouped)
 

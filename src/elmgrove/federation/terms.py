@@ -1,6 +1,7 @@
 """Terms: what devices of a federation can see of each other, and how much one can weigh."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -67,6 +68,18 @@ def tellable(groups: Mapping[int, Set[str]], wanted: Iterable[int], least: int) 
     while kept and 0 < len(_left_out(groups, kept)) < least:
         kept.pop()
     return sorted(kept)
+
+
+def of_enough(made: dict[str, Any], device: str | None, least: int) -> dict[str, Any]:
+    """Gives a grouping as JSON without the groups of too few others, and then without reasons."""
+    if least == 1:
+        return made
+    members = {(one["group"], one["origin"]) for one in made["models"]}
+    others = Counter(group for group, origin in members if origin != device)
+    models = [one for one in made["models"] if others[one["group"]] >= least]
+    count = len({one["group"] for one in models})
+    reasons: dict[str, Any] = {"silhouettes": {}, "steps": [], "refused": None}
+    return {**made, "models": models, "groups": count, **reasons}
 
 
 def _by_size(groups: Mapping[int, Set[str]]) -> Callable[[int], tuple[int, int]]:

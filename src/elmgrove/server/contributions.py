@@ -20,9 +20,9 @@ from elmgrove.federation import (
     Version,
     follows,
     framed,
+    of_enough,
 )
 from elmgrove.server.auth import Caller, caller_of, require_still_allowed
-from elmgrove.server.live_groups import of_enough
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of, content_limit
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry

@@ -5,7 +5,6 @@ Groups stand while devices come, change and leave (``StandingGroups``); a server
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -136,18 +135,6 @@ async def group_all(
             _require_few(patterns, 0)
     made = await asyncio.to_thread(group, held, charter.ridge, distance, count)
     return snapshot.revision, made
-
-
-def of_enough(made: dict[str, Any], device: str | None, least: int) -> dict[str, Any]:
-    """Gives a grouping as JSON without the groups of too few others, and then without reasons."""
-    if least == 1:
-        return made
-    members = {(one["group"], one["origin"]) for one in made["models"]}
-    others = Counter(group for group, origin in members if origin != device)
-    models = [one for one in made["models"] if others[one["group"]] >= least]
-    count = len({one["group"] for one in models})
-    reasons: dict[str, Any] = {"silhouettes": {}, "steps": [], "refused": None}
-    return {**made, "models": models, "groups": count, **reasons}
 
 
 def _require_few(patterns: int, size: int) -> None:
