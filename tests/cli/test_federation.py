@@ -10,7 +10,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import POLICIES, Member
+from elmgrove.federation import POLICIES, Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
@@ -87,6 +87,25 @@ def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
     assert "valid until 2" in ask("show", "ending").out
     wrong = ask("create", "wrong", "--like", "like.evidence", "--key-days", -1)
     assert "key_days is a number above 0" in one_clear_line(wrong)
+
+
+def test_terms_are_stated_and_shown(ask: Ask, name: str, running_server: Server) -> None:
+    assert "a key reads sums, sums of 1 device or more" in ask("show", name).out
+    words = ("--like", "like.evidence", "--shows", "contributions", "--least", 3)
+    token = ask("create", "open", *words).out.strip()
+    with HttpExchange(f"{running_server.base}/open", "fan", token=token) as exchange:
+        assert exchange.charter.terms == Terms(shows="contributions", least=3)
+    assert "a key reads contributions, sums of 3 devices or more" in ask("show", "open").out
+    wrong = ask("create", "other", "--like", "like.evidence", "--shows", "all")
+    assert "sums or contributions" in one_clear_line(wrong)
+
+
+def test_a_folder_promises_nothing_that_it_can_not_keep(ask: Ask, name: str) -> None:
+    create = ("create", "fans", "--like", "like.evidence", "--folder", "shared")
+    for words in (("--shows", "sums"), ("--least", 2)):
+        assert "only a server can" in one_clear_line(ask(*create, *words))
+        assert not Path("shared").exists()
+    assert "each sees what every other contributed" in ask(*create).err
 
 
 def test_a_layer_as_another_has_it(name: str, running_server: Server) -> None:

@@ -14,8 +14,10 @@ from elmgrove.server import Store, auth, contributions, registry
 from elmgrove.server.store import DeviceRow
 from support.serving import (
     ADMIN,
+    ALL_SHOWN,
     Federation,
     Server,
+    charter,
     contents,
     said,
 )
@@ -60,6 +62,14 @@ def answered(answer: httpx.Response) -> tuple[int, str]:
 UNAUTHORIZED = 401, auth.KEY_NEEDED
 NO_TOKEN = 401, auth.TOKEN_NEEDED
 NOT_FOUND = 404, "there is no federation of this name"
+
+
+@pytest.fixture(name="fans")
+def fans_fixture(server: Server) -> Federation:
+    """A federation in which a key reads everything."""
+    made = server.found(charter(terms=ALL_SHOWN))
+    made.enrol(ME, "fan-2", "fan 3/ü")
+    return made
 
 
 @pytest.fixture

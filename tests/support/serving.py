@@ -23,7 +23,15 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import AuditRecord, Charter, Contribution, Merged, address_of
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    AuditRecord,
+    Charter,
+    Contribution,
+    Merged,
+    Terms,
+    address_of,
+)
 from elmgrove.server import MAX_BODY, make_app
 from elmgrove.server.problems import KINDS
 from support.services import execute
@@ -32,6 +40,8 @@ ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 #: All that hold what was asked for; the audit tells of refusals as well.
 TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
+#: By these, a device's key reads what each device contributed.
+ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
 
 

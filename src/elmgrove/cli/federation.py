@@ -31,10 +31,11 @@ from elmgrove.cli.options import (
 )
 from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
+from elmgrove.cli.terms import Least, Shows, require_kept, said
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import UNKNOWN, Charter, Terms
+from elmgrove.federation import SUMS, UNKNOWN, Charter, Terms
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -131,6 +132,8 @@ def create(
         float | None,
         typer.Option(help="Days after which a device's key expires \\[default: never]."),
     ] = None,
+    shows: Shows = SUMS,
+    least: Least = 1,
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -161,11 +164,15 @@ def create(
         )
         pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
-    charter = Charter(name, basis, ridge, members, alarm, Terms(key_days=key_days))
+    charter = Charter(name, basis, ridge, members, alarm, Terms(shows, least, key_days=key_days))
     if folder is not None:
+        require_kept(context, folder)
         FolderExchange.create(folder, charter)
         note_window(choice)
-        notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
+        notes.print(
+            f"{folder} is the exchange of {name}: devices use it with --exchange {folder}, and "
+            "each sees what every other contributed."
+        )
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json()
@@ -204,7 +211,7 @@ def show(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
         f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
         f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
-        f"members {', '.join(charter.members or ['any'])}",
+        f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
         highlight=False,
     )
     console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))

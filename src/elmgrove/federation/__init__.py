@@ -72,7 +72,15 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, DAY, SUMS, UNBOUNDED, Terms, require_days
+from elmgrove.federation.terms import (
+    CONTRIBUTIONS,
+    DAY,
+    SUMS,
+    UNBOUNDED,
+    Terms,
+    of_enough,
+    require_days,
+)
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -146,6 +154,7 @@ __all__ = [
     "learned_of",
     "least_new_rows",
     "local_models",
+    "of_enough",
     "parameters",
     "require_addable",
     "require_address",

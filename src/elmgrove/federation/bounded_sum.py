@@ -41,7 +41,7 @@ class BoundedSum:
 
     @property
     def nbytes(self) -> int:
-        """What its running sums hold."""
+        """What it holds."""
         return sum(running.nbytes for running in self._tiers.values())
 
     @property
@@ -55,10 +55,13 @@ class BoundedSum:
         """Replaces what a device contributed before, if anything, by what it contributes now."""
         self._influence = None
         self._claims.pop(origin, None)
+        # First what comes, so that a single device's replacement does not end its tier.
         if now is not None:
             claim = self._claims[origin] = Claim.of(now)
-            running = self._tiers.setdefault(claim.tier_by(self._terms), RunningSum(self.basis))
-            running.add(self._weighted(now, claim))
+            tier = claim.tier_by(self._terms)
+            if tier not in self._tiers:
+                self._tiers[tier] = RunningSum(self.basis)
+            self._tiers[tier].add(self._weighted(now, claim))
         if before is not None:
             claim = Claim.of(before)
             tier = claim.tier_by(self._terms)

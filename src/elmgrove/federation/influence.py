@@ -16,6 +16,9 @@ from elmgrove.algebra import Evidence
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.terms import Terms
 
+#: A middle of fewer rows counts as one of so many: young devices are no measure of old ones.
+LEAST_MIDDLE = 100.0
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -38,18 +41,30 @@ class Claim:
         return self.rows if terms.most_rows is None else min(self.rows, terms.most_rows)
 
     def weight_by(self, terms: Terms) -> float:
-        """Gives the weight that leaves no more rows, and no more energy, than may count."""
+        """Gives the weight that leaves no more rows, and no more energy, than may count.
+
+        Rows that are too loud count with as much energy as others have, which is 1, and not with
+        the most that may be: that alone would hide what the others know of the column.
+        """
         rows, most = self.rows_by(terms), terms.most_energy
         weight = rows / self.rows if rows < self.rows else 1.0
-        return weight if most is None or self.energy <= most else weight * most / self.energy
+        too_loud = most is not None and self.energy > max(most, 1.0)
+        return weight / self.energy if too_loud else weight
 
     def tier_by(self, terms: Terms) -> int:
-        """Numbers the tier: devices with at most 2ᵏ rows, and more than half of that, are in k."""
-        rows = self.rows_by(terms)
-        if terms.most_times is None or not rows > 0.0:
+        """Numbers the tier: devices with at most 2ᵏ rows, and more than half of that, are in k.
+
+        All that are never too many are in the lowest one.
+        """
+        if terms.most_times is None:
             return 0
-        fraction, exponent = math.frexp(rows)
-        return exponent - (fraction == 0.5)
+        fraction, exponent = math.frexp(self.rows_by(terms))
+        return max(exponent - (fraction == 0.5), _exponent(terms.most_times * LEAST_MIDDLE))
+
+
+def _exponent(rows: float) -> int:
+    """The k of the largest power of two that is not above."""
+    return math.frexp(rows)[1] - 1
 
 
 @dataclass(frozen=True)
@@ -66,18 +81,19 @@ class Influence:
 
     @cached_property
     def middle(self) -> float:
-        """The rows of the device in the middle, of two that of the larger; 0 where nobody has any.
+        """The rows of the device in the middle, of two those of the larger.
 
         Devices without rows are none.
         """
         rows = [claim.rows_by(self.terms) for claim in self.claims.values() if claim.rows > 0.0]
-        return statistics.median_high(rows) if rows else 0.0
+        return max(statistics.median_high(rows), LEAST_MIDDLE) if rows else LEAST_MIDDLE
 
     @cached_property
     def most(self) -> float:
         """The rows of one device that may count beside the others: a power of two."""
-        rows = math.inf if self.terms.most_times is None else self.terms.most_times * self.middle
-        return math.ldexp(0.5, math.frexp(rows)[1]) if 0.0 < rows < math.inf else math.inf
+        times = self.terms.most_times
+        rows = math.inf if times is None else times * self.middle
+        return math.ldexp(1.0, _exponent(rows)) if rows < math.inf else math.inf
 
     def tier_weight(self, tier: int) -> float:
         """Gives the weight of a tier beside the others."""
@@ -105,13 +121,13 @@ class Influence:
             reasons.append(f"at most {terms.most_rows:,.0f} rows of a device count")
         if self.tier_weight(claim.tier_by(terms)) < 1.0:
             reasons.append(
-                f"at most {self.most:,.0f} rows of a device count beside others, of which the one "
-                f"in the middle has {self.middle:,.0f}"
+                f"at most {self.most:,.0f} rows of a device count where the one in the middle has "
+                f"{self.middle:,.0f} or fewer"
             )
         if claim.weight_by(replace(terms, most_rows=None)) < 1.0:
             reasons.append(
-                f"a column's mean square is {claim.energy:.3g} a row, and at most "
-                f"{terms.most_energy:g} counts"
+                f"a column's mean square is {claim.energy:.3g} a row, where 1 is usual and "
+                f"{terms.most_energy:g} the most"
             )
         return "; ".join(reasons)
 

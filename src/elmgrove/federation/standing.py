@@ -27,7 +27,7 @@ from elmgrove.federation.groups import (
     require_parameters,
 )
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.terms import UNBOUNDED, Terms
+from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
 
 class Nearest(Protocol):
@@ -212,15 +212,21 @@ class StandingGroups:
             self._nearest.left(model, group)
         self._places.pop(origin, None)
 
-    def returned(self, origin: str) -> tuple[Evidence, ...]:
+    def returned(self, origin: str, least: int = 1) -> tuple[Evidence, ...]:
         """Gives what comes back to a device (Algorithm 3): the sum of each such group.
 
         All groups if it has as many patterns, else those that its patterns belong to; each without
-        the device's own part, and those that nobody else is in left out. Nothing for a
-        device that is in no group.
+        the device's own part, and those left out that fewer than ``least`` others are in. Nothing
+        for a device that is in no group.
         """
-        sums = (self.sum_without(origin, group) for group in self._coming_back(origin))
+        sums = (self.sum_without(origin, group) for group in self._coming_back(origin, least))
         return tuple(evidence for evidence in sums if evidence is not None)
+
+    def devices(self, without: str) -> dict[int, set[str]]:
+        """Names the devices of each group, but for one."""
+        return {
+            group: {name for name, _ in self._members[group]} - {without} for group in self.numbers
+        }
 
     def sum_without(self, origin: str, group: int) -> Evidence | None:
         """Adds up a group without a device's own part; None if nobody else is in it."""
@@ -232,26 +238,27 @@ class StandingGroups:
             self._evidence[group] = self._sums[group].evidence()
         return self._evidence[group]
 
-    def partners(self, origin: str) -> frozenset[str]:
+    def partners(self, origin: str, least: int = 1) -> frozenset[str]:
         """Names the other devices that have a part in what comes back to this one."""
-        back = self._coming_back(origin)
-        return frozenset(name for group in back for name, _ in self._members[group]) - {origin}
+        back, devices = self._coming_back(origin, least), self.devices(origin)
+        return frozenset(name for group in back for name in devices[group])
 
-    def merged(self, federation: str, revision: int, origin: str) -> Merged:
+    def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
         """Gives what comes back to a device, as an exchange hands it out."""
-        groups = self.returned(origin)
+        groups = self.returned(origin, least)
         return Merged(
             federation,
             revision,
-            len(self.partners(origin)),
+            len(self.partners(origin, least)),
             groups or (zero_evidence(self._basis),),
             grouped=self._distance,
             apart=bool(groups),
         )
 
-    def _coming_back(self, origin: str) -> list[int]:
+    def _coming_back(self, origin: str, least: int) -> list[int]:
         groups = coming_back([group for _, group in self._held(origin)], self.numbers)
-        return [group for group in dict.fromkeys(groups) if group is not None]
+        back = [group for group in dict.fromkeys(groups) if group is not None]
+        return back if least == 1 else tellable(self.devices(origin), back, least)
 
     def _held(self, origin: str) -> list[tuple[LocalPattern, int]]:
         places = self._places.get(origin, {})

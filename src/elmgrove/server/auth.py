@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from elmgrove.errors import BadInput
-from elmgrove.federation import Charter
+from elmgrove.federation import SUMS, Charter
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store import (
@@ -117,6 +117,21 @@ class Caller:
         """Refuses all but the device itself and administrators."""
         if self.role not in ADMINISTRATORS and not self._is(name):
             raise Problem("forbidden", f"only {name!r} or an administrator may do this")
+
+    def require_shown(self, name: str | None) -> None:
+        """Refuses a key that reads sums what another device contributed; None is what all did."""
+        sums_alone = self.role is Role.DEVICE and self.charter.terms.shows == SUMS
+        if sums_alone and (name is None or not self._is(name)):
+            raise Problem(
+                "forbidden",
+                "in this federation a key reads sums over devices, and of single contributions its "
+                "own: ask an administrator, or make a federation with --shows contributions",
+            )
+
+    @property
+    def least(self) -> int:
+        """From how many other devices on a sum is told to this caller."""
+        return self.charter.terms.least if self.role is Role.DEVICE else 1
 
     def require_admin(self) -> None:
         """Refuses all but administrators."""

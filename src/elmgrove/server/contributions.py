@@ -21,6 +21,7 @@ from elmgrove.federation import (
     Version,
     follows,
     framed,
+    of_enough,
 )
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
@@ -51,6 +52,7 @@ async def put(request: Request) -> Response:
 async def get(request: Request) -> Response:
     """Gives one device's contribution, as it was put."""
     caller = await caller_of(request)
+    caller.require_shown(request.path_params["device"])
     found = await caller.service.store.blob(caller.charter.name, request.path_params["device"])
     if found is None:
         raise Problem("not-found", "this device has contributed nothing, or left")
@@ -94,6 +96,8 @@ async def some(request: Request) -> Response:
     """Gives the entries of the devices that ``origin`` names (repeated), or all contributions."""
     caller = await caller_of(request)
     wanted = request.query_params.getlist("origin")
+    for origin in wanted or (None,):
+        caller.require_shown(origin)
     blobs = _bundled(caller, wanted)
     # Before the answer begins, so that it may still be a refusal.
     first = await anext(blobs, b"")
@@ -115,9 +119,10 @@ async def merged(request: Request) -> Response:
 
     async def found() -> Merged:
         if grouped is None or without is None:
-            return await service.live_sums.merged(federation, caller.charter, without, stamp)
+            total = await service.live_sums.merged(federation, caller.charter, without, stamp)
+            return total if total.devices >= caller.least else total.nobody
         live = service.live_groups.grouping(federation, caller.charter, grouped)
-        return await live.merged(without, stamp)
+        return await live.merged(without, stamp, caller.least)
 
     return await _unless_known(request, stamp, found)
 
@@ -131,7 +136,7 @@ async def others(request: Request) -> Response:
     # Its own change may lead to another group, and so change what it is told.
     stamp = _stamp(federation, await service.store.revision(federation.name), "others")
     live = service.live_others.of(federation, caller.charter)
-    return await _unless_known(request, stamp, partial(live.merged, without, stamp))
+    return await _unless_known(request, stamp, partial(live.merged, without, stamp, caller.least))
 
 
 async def _unless_known(
@@ -276,5 +281,7 @@ async def groups(request: Request) -> Response:
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
     live, which = caller.service.live_groups, (caller.federation, caller.charter, distance)
     if anew != "true" and count is None:
-        return JSONResponse(await live.grouping(*which).fields())
-    return JSONResponse(await live.regrouped(*which, None if count is None else int(count)))
+        made = await live.grouping(*which).fields()
+    else:
+        made = await live.regrouped(*which, None if count is None else int(count))
+    return JSONResponse(of_enough(made, caller.device, caller.least))

@@ -47,9 +47,11 @@ class LiveGrouping(LiveView):
         basis, ridge, terms = self._charter.basis, self._charter.ridge, self._charter.terms
         return StandingGroups(basis, ridge, grouping, terms=terms)
 
-    async def merged(self, origin: str, revision: int) -> Merged:
+    async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
         """Gives the sums of a device's groups, under the number ``revision``."""
-        return await self._current(lambda: self._groups.merged(self._federation, revision, origin))
+        return await self._current(
+            lambda: self._groups.merged(self._federation, revision, origin, least)
+        )
 
     async def fields(self) -> dict[str, Any]:
         """Says as JSON which pattern is where, and since which revision the groups have stood."""

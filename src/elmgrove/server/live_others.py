@@ -28,11 +28,12 @@ class LiveOther(LiveView):
     def _begun(self) -> StandingOthers:
         return StandingOthers(self._charter.basis, self._charter.ridge, self._charter.terms)
 
-    async def merged(self, origin: str, revision: int) -> Merged:
+    async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
         """Gives what a device is told of all others, under the number ``revision``."""
         async with self._lock:
             await self._catch_up()
-            return await asyncio.to_thread(self._others.merged, self._federation, revision, origin)
+            told = (self._federation, revision, origin, least)
+            return await asyncio.to_thread(self._others.merged, *told)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
