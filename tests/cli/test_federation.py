@@ -15,7 +15,7 @@ from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.ports import reserved_port
-from support.serving import ADMIN, Federation, Server, charter, rows, said
+from support.serving import ADMIN, Federation, Server, alter, charter, flipped, rows, said
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))
@@ -158,6 +158,32 @@ def test_a_new_token_replaces_the_old_one(ask: Ask, name: str, running_server: S
         _ = HttpExchange(where, "fan-a", token=old).charter
     with HttpExchange(where, "fan-a", token=new) as exchange:
         assert exchange.charter.name == name
+
+
+def test_a_name_that_a_stolen_key_burnt_is_cleared(
+    ask: Ask, name: str, running_server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def shown() -> str:
+        return next(line for line in ask("show", name).out.splitlines() if "fan-a" in line)
+
+    run_device(running_server, name)
+    keys = {"fan-a": Path("fan-a.key").read_text()}
+    thief = Federation(running_server, charter(name), "", keys)
+    assert thief.put(said("fan-a", 9, 50, epoch=2**62 - 1)).status_code == 200
+    run_device(running_server, name)
+    assert " 50 " in shown()
+    assert "elmgrove federation clear" in caplog.text
+    ran = ask("clear", name, "fan-a")
+    assert (ran.code, f"Nothing is held of fan-a in {name}" in ran.err) == (0, True)
+    assert "never" in shown()
+    run_device(running_server, name)
+    assert " 20 " in shown()
+    alter(running_server.store, name, "fan-a", flipped)
+    assert thief.ask("GET", "/contributions/fan-a", ADMIN).status_code == 404
+    assert "damaged" in ask("show", name).out
+    run_device(running_server, name)
+    assert " 20 " in shown()
+    assert "nothing is held of 'fan-b'" in one_clear_line(ask("clear", name, "fan-b"))
 
 
 def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> None:

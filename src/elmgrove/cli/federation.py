@@ -45,8 +45,10 @@ federation = typer.Typer(
     rich_markup_mode="rich",
 )
 federation.add_typer(administrator)
-for command in (audit, revoke, readmit, clear):
-    federation.command()(command)
+federation.command()(audit)
+federation.command()(revoke)
+federation.command()(readmit)
+federation.command()(clear)
 
 
 @dataclass(frozen=True)

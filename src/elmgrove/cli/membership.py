@@ -29,7 +29,7 @@ def clear(
     name: Name,
     device: Device,
 ) -> None:
-    """Forget what is held of a device, so that its next sync publishes anew.
+    """Forget what is held of a device, so that its next sync can publish.
 
     For an entry that the device can't get past: one that a stolen key made, or one that is damaged.
     """

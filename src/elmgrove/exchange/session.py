@@ -155,6 +155,11 @@ class Session(Steps):
         if incoming.others is not None:
             if member.merged is not None:
                 member.rest_on(None)
+            for other in incoming.others:
+                held = member.ledger.get(other.origin)
+                if held is not None and held.epoch > other.epoch:
+                    # The exchange was made to forget that one, and it is who says what counts.
+                    member.forget(other.origin)
             only = {other.origin for other in incoming.others}
             reasons += member.receive_all(incoming.others, only)
         sum_of = 0 if member.merged is None else member.merged.devices

@@ -139,7 +139,7 @@ async def revoke_device(request: Request) -> Response:
 
 
 async def clear_entry(request: Request) -> Response:
-    """Forgets what is held of a device, and its epoch, so that its next sync publishes anew."""
+    """Forgets what is held of a device, and its epoch, so that its next sync can publish."""
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]

@@ -27,7 +27,7 @@ SUPERSEDING = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revisi
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Raised:
     """What a caller's rule raised: kept apart, so that no error of a data base is taken for it."""
 
     error: Exception
@@ -134,16 +134,16 @@ def _put(
     successor: Callable[[StoredEntry | None], bool],
     key: Key | None,
     actor: str,
-) -> Operation[StoredEntry | Refusal]:
+) -> Operation[StoredEntry | Raised]:
     if (refusal := (yield from _refusal(federation, key))) is not None:
         return refusal
     held = yield from newest(federation, made.origin)
     try:
         is_new = successor(held)
     except Exception as error:  # the caller's own rule, so the caller's own errors
-        return Refusal(error)
+        return Raised(error)
     if not is_new and held is None:
-        return Refusal(ValueError(f"nothing of {made.origin!r} is held that could stay"))
+        return Raised(ValueError(f"nothing of {made.origin!r} is held that could stay"))
     if held is not None and not is_new:
         again = content is not None and made.digest == held.digest
         if not again or (yield from _holds(federation, held, content)):
@@ -155,7 +155,7 @@ def _put(
 
 def _depart(
     federation: str, origin: str, key: Key | None, actor: str
-) -> Operation[StoredEntry | Refusal | None]:
+) -> Operation[StoredEntry | Raised | None]:
     if (refusal := (yield from _refusal(federation, key))) is not None:
         return refusal
     held = yield from newest(federation, origin)
@@ -167,7 +167,7 @@ def _depart(
     return made
 
 
-def _refusal(federation: str, key: Key | None) -> Operation[Refusal | None]:
+def _refusal(federation: str, key: Key | None) -> Operation[Raised | None]:
     """What a key's rule raises, if anything; nothing was written yet."""
     if key is None:
         return None
@@ -175,12 +175,12 @@ def _refusal(federation: str, key: Key | None) -> Operation[Refusal | None]:
     try:
         key.require(device)
     except Exception as error:  # the caller's own rule, so the caller's own errors
-        return Refusal(error)
+        return Raised(error)
     return None
 
 
-def _raised(outcome: T | Refusal) -> T:
-    if isinstance(outcome, Refusal):
+def _raised(outcome: T | Raised) -> T:
+    if isinstance(outcome, Raised):
         raise outcome.error
     return outcome
 
