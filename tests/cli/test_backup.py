@@ -52,6 +52,7 @@ def test_what_takes_long_shows_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(module, "_SOON", -1.0)
     monkeypatch.setattr(module.notes, "_force_terminal", True)
+    monkeypatch.setattr(module.notes, "is_interactive", True)
     monkeypatch.setenv("TERM", "xterm")
     assert "Writing backup.db" in elmgrove("backup", "--store", store, "backup.db").err
 
