@@ -1,6 +1,7 @@
 """What the server remembers, in SQLite or in PostgreSQL."""
 
 from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.backup import back_up, restore
 from elmgrove.server.store.chain import (
     AT_ONCE,
     OWN_CHAIN,
@@ -10,6 +11,7 @@ from elmgrove.server.store.chain import (
     by_device,
 )
 from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
     Change,
     DeviceRow,
@@ -28,13 +30,16 @@ __all__ = [
     "Change",
     "DeviceRow",
     "FederationRow",
+    "Holdings",
     "Key",
     "NoSuchFederation",
     "Snapshot",
     "Store",
     "StoreUnavailable",
     "StoredEntry",
+    "back_up",
     "by_administrator",
     "by_device",
     "open_store",
+    "restore",
 ]

@@ -114,17 +114,25 @@ async def open_store(url: str) -> Store:
 
     Two servers MAY open an empty data base at the same moment.
     """
+    path = sqlite_path(url)
+    if path is not None:
+        return Store(await open_sqlite(path))
+    # Here, because asyncpg is an extra.
+    from elmgrove.server.store.postgres import open_postgres
+
+    return Store(await open_postgres(url))
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Gives the file of a SQLite store; None for PostgreSQL."""
     scheme, mark, rest = url.partition("://")
     if scheme in ("postgresql", "postgres") and mark:
-        # Here, because asyncpg is an extra.
-        from elmgrove.server.store.postgres import open_postgres
-
-        return Store(await open_postgres(url))
+        return None
     path = rest.removeprefix("/") if mark else url
     if (mark and (scheme != "sqlite" or not rest.startswith("/"))) or path in ("", ":memory:"):
         # Not the whole of it: a URL may hold a password.
         raise BadInput(f"a store is {FORMS}, not {scheme + mark!r}")
-    return Store(await open_sqlite(Path(path)))
+    return Path(path)
 
 
 def _put(
