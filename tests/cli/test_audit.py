@@ -26,13 +26,18 @@ def name_fixture(federation: Federation) -> str:
     return federation.charter.name
 
 
+def lines(shown: str) -> list[list[str]]:
+    """The cells of the lines with which a record begins."""
+    found = [[cell.strip() for cell in line.split("│")] for line in shown.splitlines()]
+    return [cells for cells in found if len(cells) > 1 and cells[1].isdigit()]
+
+
 def test_the_newest_are_shown_last(ask: Ask, name: str) -> None:
-    lines = [line for line in ask(name).out.splitlines() if "│" in line]
-    whats = [line.split("│")[4].strip() for line in lines]
-    assert whats == ["made", "joined", "joined", "published"]
-    assert "device fan-1" in lines[-1]
-    assert "rows 20.0" in lines[-1]
-    assert len([line for line in ask(name, "--limit", 2).out.splitlines() if "│" in line]) == 2
+    shown = lines(ask(name).out)
+    assert [cells[4] for cells in shown] == ["made", "joined", "joined", "published"]
+    assert shown[-1][3] == "device fan-1"
+    assert "rows 20.0" in shown[-1][5]
+    assert [cells[4] for cells in lines(ask(name, "--limit", 2).out)] == ["joined", "published"]
     assert "fan-2" not in ask(name, "--device", "fan-1").out
     assert "published" not in ask(name, "--since", "2999-01-01").out
     assert "published" in ask(name, "--since", "2001-01-01T12:00:00").out

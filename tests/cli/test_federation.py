@@ -117,7 +117,9 @@ def test_a_device_that_counts_with_less_than_it_states_is_named(
     assert "a device counts with at most 50 rows" in shown
     assert "large counts as 50 of 1,000,000 rows: at most 50 rows of a device count." in shown
     assert "small counts" not in shown
-    assert "at most 10 times the middle's, an energy of 10000" in " ".join(ask("show", name).out.split())
+    assert "at most 10 times the middle's, an energy of 10000" in " ".join(
+        ask("show", name).out.split()
+    )
     wrong = ask("create", "wrong", "--like", "like.evidence", "--most-times", "many")
     assert "--most-times: a number, or 'none', not 'many'" in one_clear_line(wrong)
 

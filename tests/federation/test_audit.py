@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from elmgrove.errors import BadFile
@@ -45,6 +45,7 @@ def again(chain: Chain) -> Chain:
 CHAINS = st.lists(DETAILS, min_size=2, max_size=8).map(lambda details: written(*details))
 
 
+@settings(max_examples=30)
 @given(CHAINS, st.data())
 def test_a_chain_is_whole_also_exported_and_pruned_again_and_again(
     chain: Chain, data: st.DataObject

@@ -6,7 +6,7 @@ those differ from what was exported before. What was cut off at the end, the cha
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from typing import Any
 
@@ -56,7 +56,7 @@ class AuditRecord:
     @property
     def fields(self) -> dict[str, Any]:
         """The record as JSON holds it."""
-        return asdict(self)
+        return dict(vars(self))
 
     @classmethod
     def from_fields(cls, stated: Any) -> "AuditRecord":

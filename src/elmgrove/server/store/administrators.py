@@ -1,10 +1,35 @@
 """Administrators in the store: who may look at or manage a server, by name."""
 
+from dataclasses import dataclass
+
+from elmgrove.reading import time_told
 from elmgrove.server.store.chain import OWN_CHAIN, SERVER, Chains, reads, record
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.records import AdministratorRow
 
 _ADMINISTRATOR = "SELECT name, role, token_hash, created, expires FROM administrator"
+
+
+@dataclass(frozen=True)
+class AdministratorRow:
+    """Who may look at or manage a server (``role``), known by the hash of a token.
+
+    ``expires`` is when the token ends to be valid; None is never.
+    """
+
+    name: str
+    role: str
+    token_hash: str
+    created: float
+    expires: float | None = None
+
+    def invalid(self, now: float) -> str | None:
+        """Says why the token is not valid at this time, and what to do; None if it is."""
+        if self.expires is not None and now >= self.expires:
+            return (
+                f"the token of {self.name!r} expired on {time_told(self.expires)} UTC: another "
+                "administrator gives a new one with 'elmgrove federation administrator add'"
+            )
+        return None
 
 
 class Administrators(Chains):

@@ -54,29 +54,6 @@ class DeviceRow:
 
 
 @dataclass(frozen=True)
-class AdministratorRow:
-    """Who may look at or manage a server (``role``), known by the hash of a token.
-
-    ``expires`` is when the token ends to be valid; None is never.
-    """
-
-    name: str
-    role: str
-    token_hash: str
-    created: float
-    expires: float | None = None
-
-    def invalid(self, now: float) -> str | None:
-        """Says why the token is not valid at this time, and what to do; None if it is."""
-        if self.expires is not None and now >= self.expires:
-            return (
-                f"the token of {self.name!r} expired on {time_told(self.expires)} UTC: another "
-                "administrator gives a new one with 'elmgrove federation administrator add'"
-            )
-        return None
-
-
-@dataclass(frozen=True)
 class StoredEntry:
     """What a device published, without the bytes; ``digest`` is their SHA-256 in hexadecimal.
 
