@@ -1,6 +1,7 @@
 """``elmgrove federation``: what an administrator does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
 
 
 def test_terms_are_stated_and_shown(ask: Ask, name: str, running_server: Server) -> None:
-    assert "a key reads sums, sums of 1 device or more" in ask("show", name).out
+    assert "a key reads sums, sums of 1 device or more" in " ".join(ask("show", name).out.split())
     words = ("--like", "like.evidence", "--shows", "contributions", "--least", 3)
     token = ask("create", "open", *words).out.strip()
     with HttpExchange(f"{running_server.base}/open", "fan", token=token) as exchange:
@@ -98,6 +99,29 @@ def test_terms_are_stated_and_shown(ask: Ask, name: str, running_server: Server)
     assert "a key reads contributions, sums of 3 devices or more" in ask("show", "open").out
     wrong = ask("create", "other", "--like", "like.evidence", "--shows", "all")
     assert "sums or contributions" in one_clear_line(wrong)
+
+
+def test_a_device_that_counts_with_less_than_it_states_is_named(
+    ask: Ask, name: str, running_server: Server
+) -> None:
+    words = ("--most-rows", 50, "--most-times", "none", "--most-energy", 0)
+    token = ask("create", "bounded", "--like", "like.evidence", *words).out.strip()
+    fans = Federation(running_server, charter("bounded"), token)
+    fans.enrol("small", "large")
+    with HttpExchange(f"{running_server.base}/bounded", "fan", token=token) as exchange:
+        assert exchange.charter.terms == Terms(most_rows=50, most_times=None, most_energy=None)
+    for origin, times in (("small", 1.0), ("large", 50_000.0)):
+        made = said(origin, 1)
+        fans.put(replace(made, parts=(made.evidence.weighted(times),)))
+    shown = " ".join(ask("show", "bounded").out.split())
+    assert "a device counts with at most 50 rows" in shown
+    assert "large counts as 50 of 1,000,000 rows: at most 50 rows of a device count." in shown
+    assert "small counts" not in shown
+    assert "at most 10 times the middle's, an energy of 10000" in " ".join(
+        ask("show", name).out.split()
+    )
+    wrong = ask("create", "wrong", "--like", "like.evidence", "--most-times", "many")
+    assert "--most-times: a number, or 'none', not 'many'" in one_clear_line(wrong)
 
 
 def test_a_folder_promises_nothing_that_it_can_not_keep(ask: Ask, name: str) -> None:

@@ -217,3 +217,19 @@ def test_what_can_not_be_grouped_is_one_clear_line(elmgrove: Elmgrove, files: li
         ([*files, "--groups", 4], "3 patterns with rows can't make 4 groups"),
     ):
         assert complaint in one_clear_line(elmgrove("fleet", "groups", *words))
+
+
+def test_a_device_that_counts_with_less_than_it_states_is_named(
+    elmgrove: Elmgrove, files: list[str]
+) -> None:
+    save(Path("more.evidence"), said("fan-3", 4, 40))
+    liar = Contribution("liar", 40, (evidence(rows(5, 40)).weighted(1e6),))
+    save(Path("liar.evidence"), liar)
+    words = ("fleet", "show", *files, "more.evidence", "liar.evidence")
+    shown = {one["device"]: one for one in json.loads(elmgrove(*words, "--json").out)}
+    assert shown["fan-1"]["weight"] == 1.0
+    assert shown["fan-1"]["why"] is None
+    assert shown["liar"]["weight"] * 40e6 <= 1000
+    table = elmgrove(*words).out
+    assert "305 of 40,000,000" in table
+    assert "liar counts with less than it states: at most 512 rows" in table

@@ -1,17 +1,16 @@
 """``elmgrove federation``: makes federations, and administers them and their devices."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
-from elmgrove.cli.administrators import administrator, ends
+from elmgrove.cli.administrators import administrator
 from elmgrove.cli.audit import audit
+from elmgrove.cli.federation_show import show
 from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
@@ -31,11 +30,19 @@ from elmgrove.cli.options import (
 )
 from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
-from elmgrove.cli.terms import Least, Shows, require_kept, said
+from elmgrove.cli.terms import (
+    Least,
+    MostEnergy,
+    MostRows,
+    MostTimes,
+    Shows,
+    require_kept,
+    terms_of,
+)
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import SUMS, UNKNOWN, Charter, Terms
+from elmgrove.federation import SUMS, UNKNOWN, Charter
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -46,6 +53,7 @@ federation = typer.Typer(
 )
 federation.add_typer(administrator)
 federation.command()(audit)
+federation.command()(show)
 federation.command()(revoke)
 federation.command()(readmit)
 federation.command()(clear)
@@ -136,6 +144,9 @@ def create(
     ] = None,
     shows: Shows = SUMS,
     least: Least = 1,
+    most_rows: MostRows = "none",
+    most_times: MostTimes = "10",
+    most_energy: MostEnergy = "10000",
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -166,7 +177,8 @@ def create(
         )
         pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
-    charter = Charter(name, basis, ridge, members, alarm, Terms(shows, least, key_days=key_days))
+    terms = terms_of(shows, least, (most_rows, most_times, most_energy), key_days)
+    charter = Charter(name, basis, ridge, members, alarm, terms)
     if folder is not None:
         require_kept(context, folder)
         FolderExchange.create(folder, charter)
@@ -191,32 +203,6 @@ def list_(
     with _admin(context) as opened:
         for name in request(opened, "GET", "").json()["federations"]:
             Console().print(name, highlight=False)
-
-
-@federation.command()
-def show(
-    context: typer.Context,
-    name: Name,
-) -> None:
-    """Show a federation's layer and its devices, with what each has contributed."""
-    with _admin(context) as opened:
-        charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
-        devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
-        entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
-    basis, layer, samples = charter.basis, charter.basis.layer, ""
-    if basis.spectrum is not None:
-        rate, length = basis.spectrum.rate, basis.spectrum.length
-        samples = f" of frames of {length} samples ({rate:g} a second)"
-    # Patterns of names like fan-[ab] are no markup.
-    console = Console(markup=False, emoji=False)
-    console.print(
-        f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
-        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
-        f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
-        f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
-        highlight=False,
-    )
-    console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
 
 
 @federation.command()
@@ -247,26 +233,3 @@ def delete(
 def _admin(context: typer.Context) -> httpx.Client:
     administrator: Administrator = context.obj
     return administrator.client()
-
-
-def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
-    grid = Grid()
-    for heading in ("device", "key", "rows", "last upload"):
-        grid.add_column(heading)
-    for device in devices:
-        entry = entries.get(device["name"])
-        key = "revoked" if device["revoked"] else ends(device["expires"])
-        if entry is None:
-            grid.add_row(device["name"], key, "", "never")
-            continue
-        uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        grid.add_row(device["name"], key, _rows(entry), uploaded)
-    return grid
-
-
-def _rows(entry: dict[str, Any]) -> str:
-    """What is held of a device; an older server does not say whether it is damaged."""
-    if entry["left"]:
-        return "left"
-    damaged = " (damaged until its next sync)" if entry.get("damaged") else ""
-    return f"{entry['count']:.0f}{damaged}"

@@ -12,8 +12,8 @@ class BoundedSum:
     """Σ evidence over devices, each as it counts beside the others (``Influence``).
 
     What a device weighs depends on those that are there. So devices with about as many rows are
-    kept in one running sum, a tier, and tiers are weighted when the sum is asked for: nothing is
-    ever weighed anew, whoever comes, changes or leaves, and the same devices give the same sum.
+    kept in one running sum, a tier, and tiers are weighted when the sum is asked for: nobody's
+    coming or leaving makes work of the others, and the same devices give the same sum.
     """
 
     def __init__(self, basis: Basis, terms: Terms = UNBOUNDED) -> None:
