@@ -74,9 +74,12 @@ def test_the_others_go_on_without_what_is_damaged_and_the_same_again_mends_it(
         assert fans.put(said(YOU, 2)).json()["revision"] == 4
 
 
-def test_what_was_damaged_when_it_came_is_not_taken_out_when_it_goes(database: str) -> None:
-    """It is not in the sum: without it there would be less than nothing."""
+def test_what_was_damaged_when_it_came_is_not_taken_out_when_it_goes(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not in the sum: all need not be added up again."""
     fans = begun(database)
+    caplog.set_level("INFO", "elmgrove.server")
     alter(database, fans.charter.name, YOU, flipped)
     with serving(database) as server:
         fans = fans.at(server)
@@ -85,6 +88,7 @@ def test_what_was_damaged_when_it_came_is_not_taken_out_when_it_goes(database: s
         require_sum(fans, ME, THIRD)
         assert fans.put(said(YOU, 2, epoch=30)).status_code == 200
         require_sum(fans, ME, YOU, THIRD)
+        assert len([one for one in caplog.records if "added up" in one.getMessage()]) == 1
 
 
 def test_what_is_damaged_while_it_is_in_the_sum_can_still_be_left_out(database: str) -> None:

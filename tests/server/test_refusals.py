@@ -43,7 +43,7 @@ def test_a_device_that_is_refused_again_and_again_is_told_once(fans: Federation)
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     for _ in range(3):
         refused(fans.put(said("fan-2", 1)), "forbidden")
-    refused(fans.ask("GET", "/contributions/nobody", fans.keys["fan-1"]), "not-found")
+    refused(fans.ask("GET", "/contributions/fan%203%2F%C3%BC", fans.keys["fan 3/ü"]), "not-found")
     records = [one for one in fans.server.audit(fans.charter.name) if one.act == "refused"]
     assert [(one.actor, one.detail["kind"]) for one in records] == [
         ("device fan-1", "outdated"),
