@@ -24,13 +24,16 @@ import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Merged, address_of
-from elmgrove.server import MAX_BODY, make_app
+from elmgrove.server import MAX_BODY, Limits, make_app
 from elmgrove.server.problems import KINDS
+from elmgrove.server.sockets import Server as Uvicorn
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
+#: More than any test uses up, so that tests may ask as fast as they can.
+AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6)
 _names = count(1)
 
 
@@ -133,18 +136,19 @@ class Federation:
 
 
 @contextmanager
-def serving(store: str, *, port: int = 0, max_body: int = MAX_BODY) -> Iterator[Server]:
+def serving(
+    store: str, *, port: int = 0, max_body: int = MAX_BODY, limits: Limits = AMPLE
+) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
-    app = make_app(store, ADMIN, max_body=max_body)
+    app = make_app(store, ADMIN, max_body=max_body, limits=limits)
     # Its log goes where the others go, so that a test sees it.
     settings = uvicorn.Config(app, port=port, http="h11", log_level="warning", log_config=None)
-    running = uvicorn.Server(settings)
+    running = Uvicorn(settings, limits)
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
-        wait_until(lambda: running.started or not thread.is_alive())
-        port = running.servers[0].sockets[0].getsockname()[1]
-        made = Server(f"http://127.0.0.1:{port}", store)
+        wait_until(lambda: running.port or not thread.is_alive())
+        made = Server(f"http://127.0.0.1:{running.port}", store)
         with made.http:
             yield made
     finally:
@@ -157,10 +161,11 @@ def process(
     store: str, *, port: int | None = None, **more: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server as a process of its own, ended like a service is; a test may kill it before."""
-    options = {"port": port or free_port(), "log_level": "error", **more}
+    options = {"port": port or free_port(), "log_level": "error", "limits": {}, **more}
     code = (
-        "import json, sys; from elmgrove.server import listen;"
-        "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
+        "import json, sys; from elmgrove.server import Limits, listen;"
+        "options = json.loads(sys.argv[3]); limits = Limits(**options.pop('limits'));"
+        "listen(sys.argv[1], sys.argv[2], limits=limits, **options)"
     )
     command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
     started = subprocess.Popen(command)

@@ -98,6 +98,7 @@ def require_admin(request: Request) -> Service:
     service = service_of(request)
     if not matches(_secret(request), service.admin_hash):
         raise Problem("unauthorized", "this needs the administrator's token")
+    request.state.admitted = True
     return service
 
 
@@ -106,6 +107,13 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
 
     The administrator is always admitted, and devices are if no role is named.
     """
+    caller = await _caller(request, *admitted)
+    # Limits differ for those who are let in.
+    request.state.admitted = True
+    return caller
+
+
+async def _caller(request: Request, *admitted: Role) -> Caller:
     service, secret = service_of(request), _secret(request)
     is_admin = matches(secret, service.admin_hash)
     by_key = not admitted or Role.DEVICE in admitted

@@ -27,8 +27,8 @@ from elmgrove.server.service import body_of, content_limit
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
 
 BLOB = "application/octet-stream"
-#: Seconds that a body may take to arrive.
-PATIENCE = 120.0
+#: Devices that a request for contributions may name.
+MOST_ORIGINS = 100
 
 
 async def put(request: Request) -> Response:
@@ -36,11 +36,7 @@ async def put(request: Request) -> Response:
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            blob = await body_of(request, _limit(caller))
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
+    blob = await body_of(request, _limit(caller))
     contribution = await asyncio.to_thread(_checked, caller, name, blob)
     entry = await _store(caller, contribution, blob)
     try:
@@ -88,7 +84,9 @@ async def index(request: Request) -> Response:
 async def some(request: Request) -> Response:
     """Gives the entries of the devices that ``origin`` names (repeated), or all contributions."""
     caller = await caller_of(request)
-    wanted = request.query_params.getlist("origin")
+    wanted = list(dict.fromkeys(request.query_params.getlist("origin")))
+    if len(wanted) > MOST_ORIGINS:
+        raise Problem("too-large", f"origin: a request names at most {MOST_ORIGINS} devices")
     blobs = _bundled(caller, wanted)
     # Before the answer begins, so that it may still be a refusal.
     first = await anext(blobs, b"")
@@ -222,19 +220,16 @@ def _shown(entry: StoredEntry) -> dict[str, object]:
 
 
 async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:
+    """Reads one after the other: the data base waits for nobody who is slow to take them."""
     store, federation = caller.service.store, caller.charter.name
-    if wanted:
-        for origin in wanted:
-            found = await store.blob(federation, origin)
-            entry = await store.entry(federation, origin) if found is None else None
-            if found is not None:
-                yield framed(found[1])
-            elif entry is not None and entry.left:
-                yield framed(Departure(origin, entry.epoch).to_bytes())
-        return
-    async with store.snapshot(federation) as snapshot:
-        async for _, blob in snapshot.blobs:
-            yield framed(blob)
+    held = [] if wanted else await store.entries(federation)
+    for origin in wanted or [entry.origin for entry in held if not entry.left]:
+        found = await store.blob(federation, origin)
+        entry = await store.entry(federation, origin) if found is None else None
+        if found is not None:
+            yield framed(found[1])
+        elif entry is not None and entry.left:
+            yield framed(Departure(origin, entry.epoch).to_bytes())
 
 
 async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -259,4 +254,6 @@ async def groups(request: Request) -> Response:
     live, which = caller.service.live_groups, (caller.federation, caller.charter, distance)
     if anew != "true" and count is None:
         return JSONResponse(await live.grouping(*which).fields())
-    return JSONResponse(await live.regrouped(*which, None if count is None else int(count)))
+    asker = f"{caller.charter.name} {caller.device}"
+    made = await live.regrouped(*which, None if count is None else int(count), asker)
+    return JSONResponse(made)
