@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
 #: More than any test uses up, so that tests may ask as fast as they can.
-AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6)
+AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
 _names = count(1)
 
 
@@ -158,17 +158,29 @@ def serving(
 
 @contextmanager
 def process(
-    store: str, *, port: int | None = None, **more: Any
+    store: str,
+    *,
+    port: int | None = None,
+    log: Path | None = None,
+    limits: Limits | None = None,
+    files: tuple[int, int] | None = None,
+    **more: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server as a process of its own, ended like a service is; a test may kill it before."""
-    options = {"port": port or free_port(), "log_level": "error", "limits": {}, **more}
+    """A server as a process of its own, ended like a service is; a test may kill it before.
+
+    ``files`` are how many open ones it has at first, and how many it may have.
+    """
+    options = {"port": port or free_port(), "log_level": "error", **more}
+    few = f"resource.setrlimit(resource.RLIMIT_NOFILE, {files});" if files else ""
     code = (
-        "import json, sys; from elmgrove.server import Limits, listen;"
-        "options = json.loads(sys.argv[3]); limits = Limits(**options.pop('limits'));"
-        "listen(sys.argv[1], sys.argv[2], limits=limits, **options)"
+        f"import json, resource, sys; {few} from elmgrove.server import Limits, listen;"
+        "options, limits = map(json.loads, sys.argv[3:]);"
+        "listen(sys.argv[1], sys.argv[2], limits=Limits(**limits), **options)"
     )
-    command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
-    started = subprocess.Popen(command)
+    told = [json.dumps(options), json.dumps(asdict(limits or Limits()))]
+    command = [sys.executable, "-c", code, store, ADMIN, *told]
+    with nullcontext() if log is None else log.open("wb") as errors:
+        started = subprocess.Popen(command, stderr=errors)
     try:
         yield started
     finally:

@@ -50,7 +50,7 @@ def serve(
         int, _limit("...of one address, without a whole request.")
     ] = 1000,
     requests: Annotated[int, _limit("Requests at work at once.")] = 1000,
-    requests_by_key: Annotated[int, _limit("...of one key or token.")] = 16,
+    requests_by_key: Annotated[int, _limit("...of one key or token.")] = 32,
     rate_by_key: Annotated[float, _limit("Requests a second of one key or token.")] = 50.0,
     rate_by_address: Annotated[
         float, _limit("Requests a second of one address without a valid key or token.")

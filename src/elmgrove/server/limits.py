@@ -40,7 +40,7 @@ class Limits:
     #: Requests at work at once; half of them for callers that were let in before.
     requests: int = 1000
     #: Requests of one key or token at work at once.
-    requests_by_key: int = 16
+    requests_by_key: int = 32
     #: Requests a second of one key or token.
     rate_by_key: float = 50.0
     #: Requests a second from one address without a valid secret.

@@ -91,6 +91,9 @@ class Connection(H11Protocol):
         self._all.enter(self, Stage.KNOWN if admitted else Stage.STRANGER)
         super().on_response_complete()
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Leaves it to the deadline for the next request, which ends more than silence."""
+
     def pause_writing(self) -> None:
         """Waits for the caller to read."""
         super().pause_writing()
