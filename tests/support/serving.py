@@ -137,18 +137,27 @@ class Federation:
 
 @contextmanager
 def serving(
-    store: str, *, port: int = 0, max_body: int = MAX_BODY, limits: Limits = AMPLE
+    store: str,
+    *,
+    port: int = 0,
+    max_body: int = MAX_BODY,
+    limits: Limits = AMPLE,
+    certificate: str | None = None,
+    private_key: str | None = None,
 ) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
     app = make_app(store, ADMIN, max_body=max_body, limits=limits)
     # Its log goes where the others go, so that a test sees it.
-    settings = uvicorn.Config(app, port=port, http="h11", log_level="warning", log_config=None)
+    log: dict[str, Any] = {"log_level": "warning", "log_config": None}
+    tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": private_key}
+    settings = uvicorn.Config(app, port=port, http="h11", **log, **tls)
     running = Uvicorn(settings, limits)
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
         wait_until(lambda: running.port or not thread.is_alive())
-        made = Server(f"http://127.0.0.1:{running.port}", store)
+        scheme = "http" if certificate is None else "https"
+        made = Server(f"{scheme}://127.0.0.1:{running.port}", store)
         with made.http:
             yield made
     finally:

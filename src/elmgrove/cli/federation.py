@@ -15,6 +15,8 @@ from elmgrove.cli.options import (
     Activation,
     AlarmName,
     Ca,
+    Certificate,
+    PrivateKey,
     ScalingName,
     ScoreName,
     Seed,
@@ -30,7 +32,7 @@ from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange, client, request
+from elmgrove.exchange import FolderExchange, Tls, client, request
 from elmgrove.federation import UNKNOWN, Charter, address_of
 from elmgrove.reading import Layout
 
@@ -51,7 +53,7 @@ class Administrator:
     server: str
     token: str | None
     token_file: Path
-    ca: str | None
+    tls: Tls
 
     def client(self) -> httpx.Client:
         """Opens a connection with the administrator's rights."""
@@ -63,7 +65,7 @@ class Administrator:
                     "'federation --admin-token-file' with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
-        return client(self.server, token, ca=self.ca)
+        return client(self.server, token, tls=self.tls)
 
 
 @federation.callback()
@@ -83,9 +85,12 @@ def administrator(
         Path, typer.Option(help="The file that 'elmgrove serve' keeps that token in.")
     ] = Path("elmgrove.admin"),
     ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
 ) -> None:
     """Make federations and decide which devices take part."""
-    context.obj = Administrator(server, admin_token, admin_token_file, ca)
+    tls = Tls(ca, certificate, private_key)
+    context.obj = Administrator(server, admin_token, admin_token_file, tls)
 
 
 @federation.command()

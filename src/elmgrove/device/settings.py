@@ -91,6 +91,8 @@ class Settings:
     ] = ""
     token: Annotated[str, "The federation's token, to join it the first time.", FLEET] = ""
     ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
+    certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
+    private_key: Annotated[str, "Its key; '' = in the same file.", FLEET] = ""
     peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
         default_factory=list
     )

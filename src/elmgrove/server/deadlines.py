@@ -49,11 +49,13 @@ class Connection(H11Protocol):
         self.logger = _errors
         self.address = address
         self.stage: Stage | None = None
+        self._is_open = False
         self._all = connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins; through TLS this is after the handshake."""
         super().connection_made(transport)
+        self._is_open = True
         # The same through TLS, where it would be more.
         transport.set_write_buffer_limits(high=PIECE)
 
@@ -96,14 +98,14 @@ class Connection(H11Protocol):
 
     def close(self) -> None:
         """Closes the connection once all that was written is on its way."""
-        if self.opening.done():
+        if self._is_open:
             self.transport.close()
         else:
             self.opening.cancel()
 
     def abort(self) -> None:
         """Closes the connection at once; one that is not open yet is never opened."""
-        if self.opening.done():
+        if self._is_open:
             self.transport.abort()
         else:
             self.opening.cancel()

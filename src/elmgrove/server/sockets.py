@@ -51,10 +51,11 @@ class Server(uvicorn.Server):
             for one in bound:
                 one.close()
             raise
-        self._spawn(self._connections.keep_deadlines())
+        self._spawn(self._connections.keep_deadlines()).add_done_callback(self._ended)
         for one in bound:
             one.listen(BACKLOG)
             self._listening[one] = asyncio.create_task(self._accept(one))
+            self._listening[one].add_done_callback(self._ended)
             scheme, where = "https" if self.config.ssl else "http", one.getsockname()
             log.info("The exchange is running on %s://%s port %d", scheme, *where[:2])
 
@@ -71,6 +72,12 @@ class Server(uvicorn.Server):
         self._others.add(task)
         task.add_done_callback(self._others.discard)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        """Ends a server that would be deaf from now on: what started it can start it again."""
+        if not task.cancelled():
+            log.critical("The server can't take connections any more", exc_info=task.exception())
+            self.should_exit = True
 
     async def _accept(self, listening: socket.socket) -> None:
         loop, accepted = asyncio.get_running_loop(), 0
