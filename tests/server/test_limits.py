@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from elmgrove.server import limits
-from elmgrove.server.limits import PIECE, Buckets, Seldom, in_pieces, neighbourhood
+from elmgrove.server.limits import CHUNK, Buckets, Seldom, in_chunks, neighbourhood
 from support.abuse import Wires, large_federation
 from support.serving import ADMIN, AMPLE, charter, refused, serving, wait_until
 
@@ -47,6 +47,7 @@ def test_an_address_may_not_guess_as_often_as_it_likes(tmp_path: Path, secret: s
         until_too_many(lambda: fans.ask("GET", "/entries", secret))
         assert fans.ask("GET", "/entries", fans.keys["fan-1"]).status_code == 200
         assert server.ask("GET", "/health").status_code == 200
+        assert server.ask("GET", "/ready").status_code == 200
 
 
 def test_who_was_let_in_used_up_nothing_of_the_address(tmp_path: Path) -> None:
@@ -90,9 +91,9 @@ def test_a_device_that_is_named_often_is_sent_once(tmp_path: Path) -> None:
 # The parts
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
 @pytest.mark.parametrize("more", [True, False])
-def test_an_answer_in_pieces_is_the_same_answer(size: int, more: bool) -> None:
+def test_an_answer_in_chunks_is_the_same_answer(size: int, more: bool) -> None:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -100,10 +101,10 @@ def test_an_answer_in_pieces_is_the_same_answer(size: int, more: bool) -> None:
 
     body = bytes(range(256)) * (size // 256 + 1)
     message = {"type": "http.response.body", "body": body[:size], "more_body": more}
-    asyncio.run(in_pieces(send)(message))
-    assert b"".join(piece["body"] for piece in sent) == body[:size]
-    assert max(len(piece["body"]) for piece in sent) <= PIECE
-    assert [piece["more_body"] for piece in sent] == [True] * (len(sent) - 1) + [more]
+    asyncio.run(in_chunks(send)(message))
+    assert b"".join(chunk["body"] for chunk in sent) == body[:size]
+    assert max(len(chunk["body"]) for chunk in sent) <= CHUNK
+    assert [chunk["more_body"] for chunk in sent] == [True] * (len(sent) - 1) + [more]
 
 
 def test_neighbours_are_one_address() -> None:

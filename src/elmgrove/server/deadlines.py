@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from elmgrove.server.limits import PIECE, Limits, seldom
+from elmgrove.server.limits import CHUNK, Limits, seldom
 
 # What uvicorn warns of here, anybody can make it warn of, a thousand times a second.
 _errors = logging.getLogger("uvicorn.error.connections")
@@ -57,7 +57,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._is_open = True
         # The same through TLS, where it would be more.
-        transport.set_write_buffer_limits(high=PIECE)
+        transport.set_write_buffer_limits(high=CHUNK)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends."""

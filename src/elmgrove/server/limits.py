@@ -19,7 +19,7 @@ BURST = 10.0
 #: Callers that are remembered: those that were there last.
 RECENT = 20_000
 #: Bytes of an answer that are handed over at once: the next ones wait until these are read.
-PIECE = 2**16
+CHUNK = 2**16
 #: Seconds between two lines that say the same.
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -133,19 +133,21 @@ class Limiter:
             await self._app(scope, receive, send)
             return
         key, address = _key_of(scope), neighbourhood((scope.get("client") or ("", 0))[0])
-        refusal = self._refusal(key, address)
+        refusal = self._refusal(key, address, scope["path"])
         if refusal is not None:
-            seldom.warn("Refused requests that were too many", refusal)
+            seldom.warn("Refused requests that were too many", f"from {address}: {refusal}")
             await refusal.response(scope["path"])(scope, receive, send)
             return
         await self._work(scope, receive, send, key, address)
 
-    def _refusal(self, key: str, address: str) -> Problem | None:
+    def _refusal(self, key: str, address: str, path: str) -> Problem | None:
         limits, known = self._limits, key in self._keys
-        if self._at_work >= (limits.requests if known else limits.requests // 2):
+        if self._at_work >= (limits.requests if known else (limits.requests + 1) // 2):
             return too_many("the server is at work on as many requests as it takes", 1.0)
         if key and self._by_key[key] >= limits.requests_by_key:
             return too_many(f"{limits.requests_by_key} requests with this key are at work", 1.0)
+        if path == "/ready":
+            return None  # a load balancer asks, maybe from the address of all callers
         bucket = self._keys.of(key) if known else self._addresses.of(address)
         if wait := bucket.wait():
             whose = "with this key" if known else "without a valid key from this address"
@@ -160,7 +162,7 @@ class Limiter:
         self._at_work += 1
         self._by_key[key] += 1
         try:
-            await self._app(scope, receive, in_pieces(send))
+            await self._app(scope, receive, in_chunks(send))
         finally:
             self._at_work -= 1
             self._by_key[key] -= 1
@@ -171,20 +173,20 @@ class Limiter:
                 self._keys.of(key).take()
 
 
-def in_pieces(send: Send) -> Send:
-    """Hands an answer over piece by piece, each when most of the ones before was read.
+def in_chunks(send: Send) -> Send:
+    """Hands an answer over chunk by chunk, each when most of the ones before was read.
 
     So a slow reader costs no copy of the whole, and what it does not read is seen at once.
     """
 
-    async def pieces(message: Message) -> None:
+    async def chunks(message: Message) -> None:
         body = message.get("body", b"")
-        last = max(0, len(body) - 1) // PIECE * PIECE
-        for start in range(0, last, PIECE):
-            await send({**message, "body": body[start : start + PIECE], "more_body": True})
+        last = max(0, len(body) - 1) // CHUNK * CHUNK
+        for start in range(0, last, CHUNK):
+            await send({**message, "body": body[start : start + CHUNK], "more_body": True})
         await send({**message, "body": body[last:]} if last else message)
 
-    return pieces
+    return chunks
 
 
 def neighbourhood(address: str) -> str:

@@ -13,7 +13,7 @@ import uvicorn
 
 from elmgrove.errors import BadInput
 from elmgrove.server.deadlines import Connection, Connections
-from elmgrove.server.limits import PIECE, Limits, neighbourhood, seldom
+from elmgrove.server.limits import CHUNK, Limits, neighbourhood, seldom
 
 resource: Any = importlib.import_module("resource") if os.name == "posix" else None
 log = logging.getLogger("uvicorn.error")
@@ -156,7 +156,7 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             if hasattr(socket, "TCP_NOTSENT_LOWAT"):
                 # Otherwise the system takes megabytes for a slow caller, and long says nothing.
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PIECE)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, CHUNK)
             one.bind(address)
             yield one
     except OSError as error:
