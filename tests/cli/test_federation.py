@@ -80,6 +80,15 @@ def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Serv
     assert made.basis.features == tuple(NAMES[1:])
 
 
+def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
+    save(Path("like.evidence"), said("x", 99))
+    made = ask("create", "ending", "--like", "like.evidence", "--key-days", 30)
+    Federation(running_server, charter("ending"), made.out.strip()).enrol("fan-a")
+    assert "valid until 2" in ask("show", "ending").out
+    wrong = ask("create", "wrong", "--like", "like.evidence", "--key-days", -1)
+    assert "key_days is a number above 0" in one_clear_line(wrong)
+
+
 def test_a_layer_as_another_has_it(name: str, running_server: Server) -> None:
     token = Path("token").read_text()
     with HttpExchange(f"{running_server.base}/{name}", "fan-a", token=token) as exchange:

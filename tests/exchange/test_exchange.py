@@ -53,6 +53,15 @@ def test_everybody_finds_the_charter(exchange: Way) -> None:
     assert exchange("fan-1").charter == CHARTER
 
 
+def test_a_key_is_changed_only_where_there_is_one_and_a_file_for_it(exchange: Way) -> None:
+    way = exchange("fan-1")
+    if not isinstance(way, HttpExchange):
+        assert way.rotate_key() is False
+        return
+    with pytest.raises(BadInput, match="no file"):
+        way.rotate_key()
+
+
 def test_what_was_published_is_found(exchange: Way) -> None:
     entries = [said("fan-1"), said("fan-2", 7), Departure("fan-3", 4)]
     publish(exchange, *entries)

@@ -495,6 +495,7 @@ async def be_of_the_first_version(url: str) -> None:
     older = (
         "ALTER TABLE federation DROP COLUMN alarm",
         "ALTER TABLE federation DROP COLUMN terms",
+        "DROP INDEX device_of_next_key",
         "ALTER TABLE device DROP COLUMN expires",
         "ALTER TABLE device DROP COLUMN next_hash",
         "DROP TABLE administrator",

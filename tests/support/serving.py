@@ -23,7 +23,7 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution, Merged, address_of
+from elmgrove.federation import AuditRecord, Charter, Contribution, Merged, address_of
 from elmgrove.server import MAX_BODY, Limits, make_app
 from elmgrove.server.problems import KINDS
 from elmgrove.server.sockets import Server as Uvicorn
@@ -31,7 +31,8 @@ from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
-TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
+#: All that hold what was asked for; the audit tells of refusals as well.
+TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
 _names = count(1)
@@ -80,6 +81,20 @@ class Server:
         if secret is not None:
             headers["Authorization"] = f"Bearer {secret}"
         return self.http.request(method, path, headers=headers, **more)
+
+    def audit(self, federation: str = "", **query: str) -> list[AuditRecord]:
+        """The newest records of a chain, which is whole."""
+        asked = {"federation": federation, "limit": "1000"} | query
+        answer = self.ask("GET", "/v1/audit", ADMIN, params=asked)
+        assert answer.status_code == 200, answer.text
+        return [AuditRecord.from_fields(stated) for stated in answer.json()["records"]]
+
+    def administrator(self, name: str, role: str, **more: float) -> str:
+        """The token of an administrator that is added."""
+        asked = {"name": name, "role": role, **more}
+        answer = self.ask("POST", "/v1/administrators", ADMIN, json=asked)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
 
     def found(self, charter: Charter) -> "Federation":
         answer = self.ask("POST", "/v1/federations", ADMIN, json=charter.fields)
@@ -130,6 +145,11 @@ class Federation:
         assert answer.status_code == 200, answer.text
         return {entry["origin"]: entry for entry in answer.json()["entries"]}
 
+    def told(self, *acts: str) -> list[tuple[str, str]]:
+        """Who did what, of these acts or of all, by the audit."""
+        records = self.server.audit(self.charter.name)
+        return [(one.actor, one.act) for one in records if not acts or one.act in acts]
+
     def at(self, server: Server) -> "Federation":
         """Gives this federation as it is on another server, or on its own after a restart."""
         return Federation(server, self.charter, self.token, self.keys)
@@ -141,12 +161,13 @@ def serving(
     *,
     port: int = 0,
     max_body: int = MAX_BODY,
+    audit_days: float = 365.0,
     limits: Limits = AMPLE,
     certificate: str | None = None,
     private_key: str | None = None,
 ) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
-    app = make_app(store, ADMIN, max_body=max_body, limits=limits)
+    app = make_app(store, ADMIN, max_body=max_body, audit_days=audit_days, limits=limits)
     # Its log goes where the others go, so that a test sees it.
     log: dict[str, Any] = {"log_level": "warning", "log_config": None}
     tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": private_key}

@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.cli.administrators import administrator, ends
+from elmgrove.cli.audit import audit
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -33,7 +35,7 @@ from elmgrove.cli.reading_options import with_layout
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, Tls, client, request
-from elmgrove.federation import UNKNOWN, Charter, address_of
+from elmgrove.federation import UNKNOWN, Charter, Terms, address_of
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -42,6 +44,8 @@ federation = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+federation.add_typer(administrator)
+federation.command()(audit)
 Name = Annotated[str, typer.Argument(help="The federation's name.")]
 Device = Annotated[str, typer.Argument(help="The device's name.")]
 
@@ -55,8 +59,8 @@ class Administrator:
     token_file: Path
     tls: Tls
 
-    def client(self) -> httpx.Client:
-        """Opens a connection with the administrator's rights."""
+    def client(self, root: str = "/v1/federations") -> httpx.Client:
+        """Opens a connection with the administrator's rights, to its federations or elsewhere."""
         token = self.token
         if token is None:
             if not self.token_file.exists():
@@ -65,11 +69,11 @@ class Administrator:
                     "'federation --admin-token-file' with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
-        return client(self.server, token, tls=self.tls)
+        return client(self.server, token, tls=self.tls, root=root)
 
 
 @federation.callback()
-def administrator(
+def server_options(
     context: typer.Context,
     server: Annotated[
         str, typer.Option(help="The server's URL.", envvar="ELMGROVE_SERVER")
@@ -128,6 +132,10 @@ def create(
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
     ] = None,
     alarm: AlarmName = UNKNOWN,
+    key_days: Annotated[
+        float | None,
+        typer.Option(help="Days after which a device's key expires \\[default: never]."),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -158,7 +166,7 @@ def create(
         )
         pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
-    charter = Charter(name, basis, ridge, members, alarm)
+    charter = Charter(name, basis, ridge, members, alarm, Terms(key_days=key_days))
     if folder is not None:
         FolderExchange.create(folder, charter)
         note_window(choice)
@@ -268,7 +276,7 @@ def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> 
         grid.add_column(heading)
     for device in devices:
         entry = entries.get(device["name"])
-        key = "revoked" if device["revoked"] else "valid"
+        key = "revoked" if device["revoked"] else ends(device["expires"])
         if entry is None:
             grid.add_row(device["name"], key, "", "never")
             continue

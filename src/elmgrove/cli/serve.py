@@ -45,6 +45,9 @@ def serve(
         ),
     ] = None,
     max_body: Annotated[int, typer.Option(help="Largest contribution, in bytes.", min=1)] = 2**26,
+    audit_days: Annotated[
+        float, typer.Option(help="Days for which the audit is kept; 0 = for ever.", min=0.0)
+    ] = 365.0,
     connections: Annotated[int, _limit("Connections at once.")] = 10_000,
     connections_by_address: Annotated[
         int, _limit("...of one address, without a whole request.")
@@ -92,5 +95,6 @@ def serve(
             head_deadline=head_deadline,
             answer_deadline=answer_deadline,
         ),
+        audit_days=audit_days,
         log_level=log_level,
     )

@@ -118,6 +118,14 @@ class Exchange(Protocol):
         """
         ...
 
+    def rotate_key(self) -> bool:
+        """Changes this device's key for a new one; False where devices have none.
+
+        MUST have put the new key where it is kept before it is used: the old one is valid until
+        then, and worthless from then on.
+        """
+        ...
+
     def close(self) -> None:
         """Lets go of connections."""
         ...

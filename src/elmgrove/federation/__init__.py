@@ -8,6 +8,7 @@ from elmgrove.federation.alike import (
     compare_used,
     worth_telling,
 )
+from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
 from elmgrove.federation.charter import (
     Charter,
@@ -16,6 +17,7 @@ from elmgrove.federation.charter import (
     learned_of,
     require_addable,
     require_address,
+    require_name,
 )
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
@@ -68,10 +70,11 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.federation.terms import CONTRIBUTIONS, DAY, SUMS, Terms, require_days
 
 __all__ = [
     "CONTRIBUTIONS",
+    "DAY",
     "DISTANCES",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
@@ -80,14 +83,17 @@ __all__ = [
     "MERGED",
     "PARTS",
     "POLICIES",
+    "PRUNED",
     "RULES",
     "STATE_FORMAT",
     "STRANGE",
     "SUM",
     "SUMS",
     "UNKNOWN",
+    "AuditRecord",
     "Benefit",
     "Borrowing",
+    "BrokenChain",
     "Charter",
     "Comparison",
     "Contribution",
@@ -135,10 +141,13 @@ __all__ = [
     "parameters",
     "require_addable",
     "require_address",
+    "require_days",
     "require_distance",
     "require_epoch",
+    "require_name",
     "require_origin",
     "require_policy",
+    "require_unbroken",
     "returned",
     "rule_of",
     "shrinks",

@@ -1,4 +1,4 @@
-"""Terms: what devices of a federation can see of each other, and how much one can weigh."""
+"""Terms: what devices of a federation see of each other, how much one weighs, how keys last."""
 
 import math
 from dataclasses import asdict, dataclass, fields
@@ -11,6 +11,11 @@ SUMS = "sums"
 #: It reads what each other device contributed as well.
 CONTRIBUTIONS = "contributions"
 
+#: The seconds of a day: by days, keys, tokens and records of an audit grow old.
+DAY = 86400.0
+# A hundred years: a time that every calendar has.
+_MOST_DAYS = 36525
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -18,7 +23,8 @@ class Terms:
 
     A sum is told from so many devices on (``least``). In a sum a device counts with at most
     ``most_rows`` rows, with at most ``most_times`` as many as the one in the middle has, and with
-    at most ``most_energy`` a row: the mean square of a scaled column. None is no bound.
+    at most ``most_energy`` a row: the mean square of a scaled column. None is no bound. A key
+    expires ``key_days`` days after a device got it; None is never.
 
     They hold where a server keeps what devices contributed. In a shared folder, or between peers,
     each device sees every contribution; the bounds hold there as well.
@@ -29,6 +35,7 @@ class Terms:
     most_rows: float | None = None
     most_times: float | None = 10.0
     most_energy: float | None = 100.0
+    key_days: float | None = None
 
     def __post_init__(self) -> None:
         if self.shows not in (SUMS, CONTRIBUTIONS):
@@ -37,6 +44,8 @@ class Terms:
             raise BadInput(
                 f"a sum is told from 1 device on, or more of them, not {self.least!r:.40}"
             )
+        if self.key_days is not None:
+            require_days("key_days", self.key_days)
         for name in ("most_rows", "most_times", "most_energy"):
             bound = getattr(self, name)
             if bound is not None and not _is_positive(bound):
@@ -54,6 +63,13 @@ class Terms:
         if not isinstance(stated, dict) or not stated.keys() <= known:
             raise BadInput(f"terms are an object with {', '.join(sorted(known))}: {stated!r:.80}")
         return cls(**stated)
+
+
+def require_days(name: str, days: Any) -> float:
+    """Gives a number of days after which something ends; ``BadInput`` for what is none."""
+    if not _is_positive(days) or days > _MOST_DAYS:
+        raise BadInput(f"{name} is a number above 0, at most {_MOST_DAYS}, not {days!r:.40}")
+    return float(days)
 
 
 def _is_positive(bound: Any) -> bool:

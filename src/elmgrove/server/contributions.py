@@ -181,6 +181,7 @@ async def _store(
         blob,
         time.time(),
         successor=successor,
+        actor=caller.actor,
     )
     service = caller.service
     service.live_sums.take_in(caller.federation, caller.charter, stored.revision, evidence)

@@ -73,8 +73,8 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Waits for the next request, after an answer."""
-        admitted = self.scope["state"].get("admitted")
-        self._all.enter(self, Stage.KNOWN if admitted else Stage.STRANGER)
+        known = "known" in self.scope["state"]
+        self._all.enter(self, Stage.KNOWN if known else Stage.STRANGER)
         super().on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:

@@ -168,7 +168,7 @@ class Limiter:
             self._by_key[key] -= 1
             if not self._by_key[key]:
                 del self._by_key[key]
-            if state.get("admitted") and not was_known:
+            if "known" in state and not was_known:
                 self._addresses.of(address).take(-1.0)
                 self._keys.of(key).take()
 

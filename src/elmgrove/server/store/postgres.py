@@ -18,6 +18,12 @@ CONNECT, ANSWER = 10.0, 60.0
 AHEAD = 4
 # Contributions are random bits to a compressor.
 UNCOMPRESSED = "ALTER TABLE content ALTER COLUMN blob SET STORAGE EXTERNAL"
+APPEND_ONLY = (
+    """CREATE OR REPLACE FUNCTION audit_is_kept() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'a record of the audit never changes'; END $$""",
+    """CREATE TRIGGER audit_is_kept BEFORE UPDATE ON audit
+    FOR EACH ROW EXECUTE FUNCTION audit_is_kept()""",
+)
 # Names compare by their bytes, whatever the language of the data base.
 NAME = 'TEXT COLLATE "C"'
 
@@ -115,7 +121,7 @@ async def open_postgres(url: str) -> Postgres:
         )
     database = Postgres(pool)
     try:
-        await database.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
+        await database.write("", prepare(NAME, "BYTEA", APPEND_ONLY, UNCOMPRESSED))
     except BaseException:  # cancelled as well: nobody else can close it
         await database.close()
         raise

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elmgrove.federation import UNKNOWN
+from elmgrove.reading import time_told
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class DeviceRow:
     enrolled: float
     expires: float | None = None
     next_hash: str | None = None
+
+    def invalid(self, now: float) -> str | None:
+        """Says why the device's key is not valid at this time, and what to do; None if it is."""
+        if self.revoked:
+            return f"the key of {self.name!r} was revoked"
+        if self.expires is not None and now >= self.expires:
+            return (
+                f"the key of {self.name!r} expired on {time_told(self.expires)} UTC: an "
+                "administrator gives it another with 'elmgrove federation readmit'"
+            )
+        return None
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from elmgrove.errors import BadInput
+from elmgrove.server.store.chain import SERVER, reads, record
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.enrolment import Enrolment, reads, require_federation
+from elmgrove.server.store.enrolment import Enrolment, require_federation
 from elmgrove.server.store.records import Change, Snapshot, StoredEntry
 from elmgrove.server.store.sqlite import open_sqlite
 
@@ -47,6 +48,7 @@ class Store(Enrolment):
         received: float,
         *,
         successor: Callable[[StoredEntry | None], bool],
+        actor: str = SERVER,
     ) -> StoredEntry:
         """Stores a contribution, or a departure (no blob), under the federation's next revision.
 
@@ -57,7 +59,7 @@ class Store(Enrolment):
         """
         digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
         made = StoredEntry(origin, 0, epoch, count, digest, size, received, blob is None)
-        put = _put(federation, made, blob, successor)
+        put = _put(federation, made, blob, successor, actor)
         outcome = await self.database.write(federation, put)
         if isinstance(outcome, Exception):
             raise outcome
@@ -182,6 +184,7 @@ def _put(
     made: StoredEntry,
     content: bytes | None,
     successor: Callable[[StoredEntry | None], bool],
+    actor: str,
 ) -> Operation[StoredEntry | Exception]:
     """Returns what ``successor`` raises, so that no error of a data base is mistaken for it."""
     held = yield from _newest(federation, made.origin)
@@ -198,7 +201,18 @@ def _put(
         yield (insert, federation, made.revision, content)
     pruning = "DELETE FROM entry WHERE federation = $1 AND superseded <= $2"
     yield (pruning, federation, made.revision - KEEP)
+    yield from _told(federation, made, actor)
     return made
+
+
+def _told(federation: str, made: StoredEntry, actor: str) -> Operation[None]:
+    """The audit of an entry."""
+    stated: dict[str, Any] = {"device": made.origin, "epoch": made.epoch}
+    if made.left:
+        yield from record(federation, actor, "left", **stated)
+        return
+    stated |= {"rows": made.count, "size": made.size, "digest": made.digest}
+    yield from record(federation, actor, "published", **stated)
 
 
 def _supersede(federation: str, held: StoredEntry | None, made: StoredEntry) -> Operation[None]:
