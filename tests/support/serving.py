@@ -23,7 +23,15 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import AuditRecord, Charter, Contribution, Merged, address_of
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    AuditRecord,
+    Charter,
+    Contribution,
+    Merged,
+    Terms,
+    address_of,
+)
 from elmgrove.server import MAX_BODY, Limits, make_app
 from elmgrove.server.problems import KINDS
 from elmgrove.server.sockets import Server as Uvicorn
@@ -35,6 +43,8 @@ LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
+#: By these, a device's key reads what each device contributed.
+ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
 
 
@@ -264,6 +274,42 @@ async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
     finally:
         await connection.close()
     return {name: _sorted(map(tuple, lines)) for name, lines in found.items()}
+
+
+def alter(store: str, federation: str, origin: str, change: Callable[[bytes], bytes]) -> None:
+    """Changes the bytes that a data base holds of a device's contribution, behind its back."""
+    select = """SELECT c.revision, c.blob FROM content c
+        JOIN entry e ON e.federation = c.federation AND e.revision = c.revision
+        WHERE e.superseded IS NULL AND e.federation = $1 AND e.origin = $2"""
+    update = "UPDATE content SET blob = $3 WHERE federation = $1 AND revision = $2"
+    if not store.startswith("sqlite:///"):
+        asyncio.run(_alter_in_postgres(store, select, update, (federation, origin), change))
+        return
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection, connection:
+        ((revision, blob),) = connection.execute(select, {"1": federation, "2": origin})
+        connection.execute(update, {"1": federation, "2": revision, "3": change(blob)})
+
+
+async def _alter_in_postgres(
+    store: str,
+    select: str,
+    update: str,
+    which: tuple[str, str],
+    change: Callable[[bytes], bytes],
+) -> None:
+    import asyncpg  # an extra: only a machine with the service needs it
+
+    connection = await asyncpg.connect(store)
+    try:
+        ((revision, blob),) = await connection.fetch(select, *which)
+        await connection.execute(update, which[0], revision, change(blob))
+    finally:
+        await connection.close()
+
+
+def flipped(blob: bytes) -> bytes:
+    """With one bit of its last number changed."""
+    return blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:]
 
 
 def _sorted(lines: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.administrators import administrator, ends
 from elmgrove.cli.audit import audit
+from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -32,10 +33,11 @@ from elmgrove.cli.options import (
 )
 from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
+from elmgrove.cli.terms import Least, Shows, require_kept, said
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, Tls, client, request
-from elmgrove.federation import UNKNOWN, Charter, Terms, address_of
+from elmgrove.federation import SUMS, UNKNOWN, Charter, Terms
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -46,8 +48,9 @@ federation = typer.Typer(
 )
 federation.add_typer(administrator)
 federation.command()(audit)
-Name = Annotated[str, typer.Argument(help="The federation's name.")]
-Device = Annotated[str, typer.Argument(help="The device's name.")]
+federation.command()(revoke)
+federation.command()(readmit)
+federation.command()(clear)
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ def create(
         float | None,
         typer.Option(help="Days after which a device's key expires \\[default: never]."),
     ] = None,
+    shows: Shows = SUMS,
+    least: Least = 1,
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -166,11 +171,15 @@ def create(
         )
         pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
-    charter = Charter(name, basis, ridge, members, alarm, Terms(key_days=key_days))
+    charter = Charter(name, basis, ridge, members, alarm, Terms(shows, least, key_days=key_days))
     if folder is not None:
+        require_kept(context, folder)
         FolderExchange.create(folder, charter)
         note_window(choice)
-        notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
+        notes.print(
+            f"{folder} is the exchange of {name}: devices use it with --exchange {folder}, and "
+            "each sees what every other contributed."
+        )
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json()
@@ -209,7 +218,7 @@ def show(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
         f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
         f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
-        f"members {', '.join(charter.members or ['any'])}",
+        f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
         highlight=False,
     )
     console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
@@ -224,31 +233,6 @@ def token(
     with _admin(context) as opened:
         made = request(opened, "POST", f"/{name}/token").json()
     Console().print(made["token"], soft_wrap=True, highlight=False)
-
-
-@federation.command()
-def revoke(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
-    with _admin(context) as opened:
-        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
-    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
-
-
-@federation.command()
-def readmit(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Make and print a new key for a device that was shut out, or that lost its own."""
-    with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
-    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made["key"], soft_wrap=True, highlight=False)
 
 
 @federation.command()
@@ -281,6 +265,13 @@ def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> 
             grid.add_row(device["name"], key, "", "never")
             continue
         uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, rows, uploaded)
+        grid.add_row(device["name"], key, _rows(entry), uploaded)
     return grid
+
+
+def _rows(entry: dict[str, Any]) -> str:
+    """What is held of a device; an older server does not say whether it is damaged."""
+    if entry["left"]:
+        return "left"
+    damaged = " (damaged until its next sync)" if entry.get("damaged") else ""
+    return f"{entry['count']:.0f}{damaged}"

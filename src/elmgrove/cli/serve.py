@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from elmgrove.cli.options import notes
+from elmgrove.cli.store_option import StoreFile, StoreUrl, chosen_store, shown_store
 from elmgrove.errors import require_extra
 
 
@@ -14,10 +15,9 @@ def _limit(text: str) -> Any:
 
 
 def serve(
-    store: Annotated[
-        str,
-        typer.Option(help="SQLite file, or postgresql://... for several servers at once."),
-    ] = "elmgrove.db",
+    context: typer.Context,
+    store: StoreUrl = "elmgrove.db",
+    store_file: StoreFile = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8470,
     admin_token: Annotated[
@@ -75,9 +75,10 @@ def serve(
         admin_token = server.load_admin_token(admin_token_file)
         notes.print(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
-    notes.print(f"Serving {store.rpartition('@')[2]} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+    where = chosen_store(context, store, store_file)
+    notes.print(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
     server.listen(
-        store,
+        where,
         admin_token,
         host=host,
         port=port,

@@ -98,6 +98,8 @@ class BackgroundSync:
         self._due = 0.0
         self._after_failure = False
         self._rows_before = 0
+        # What was refused last: the log warns of it once.
+        self._refusal: str | None = None
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
 
@@ -162,7 +164,9 @@ class BackgroundSync:
         self._next_in(wait, failed=False)
         self._remember(str(report), wait, failed=False)
         self._synced()
-        log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
+        new = report.refusal not in (None, self._refusal)
+        self._refusal = report.refusal
+        log.log(logging.WARNING if new else logging.INFO, "sync: %s", report)
         return report.updated
 
     def _remember(self, said: str, wait: float, *, failed: bool) -> None:

@@ -10,6 +10,7 @@ from elmgrove.federation.alike import (
 )
 from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
+from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
     Charter,
     address_of,
@@ -21,7 +22,7 @@ from elmgrove.federation.charter import (
 )
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
-    HIGHEST_EPOCH,
+    HIGHEST_USABLE_EPOCH,
     Contribution,
     Departure,
     Entry,
@@ -47,6 +48,7 @@ from elmgrove.federation.groups import (
     require_distance,
     returned,
 )
+from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
 from elmgrove.federation.member import Member
@@ -70,7 +72,15 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, DAY, SUMS, Terms, require_days
+from elmgrove.federation.terms import (
+    CONTRIBUTIONS,
+    DAY,
+    SUMS,
+    UNBOUNDED,
+    Terms,
+    of_enough,
+    require_days,
+)
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -79,7 +89,7 @@ __all__ = [
     "EVIDENCE",
     "EVIDENCE_FORMAT",
     "GROUPS",
-    "HIGHEST_EPOCH",
+    "HIGHEST_USABLE_EPOCH",
     "MERGED",
     "PARTS",
     "POLICIES",
@@ -89,12 +99,15 @@ __all__ = [
     "STRANGE",
     "SUM",
     "SUMS",
+    "UNBOUNDED",
     "UNKNOWN",
     "AuditRecord",
     "Benefit",
     "Borrowing",
+    "BoundedSum",
     "BrokenChain",
     "Charter",
+    "Claim",
     "Comparison",
     "Contribution",
     "Cost",
@@ -103,6 +116,7 @@ __all__ = [
     "Everyone",
     "GroupLabel",
     "Grouping",
+    "Influence",
     "Judgement",
     "Ledger",
     "LocalPattern",
@@ -123,6 +137,7 @@ __all__ = [
     "basis_of",
     "borrowed_by",
     "borrowing",
+    "bounded",
     "bundle",
     "by_evidence",
     "by_parameters",
@@ -134,10 +149,12 @@ __all__ = [
     "follows",
     "framed",
     "group",
+    "influence",
     "judge",
     "learned_of",
     "least_new_rows",
     "local_models",
+    "of_enough",
     "parameters",
     "require_addable",
     "require_address",

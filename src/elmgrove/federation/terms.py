@@ -1,6 +1,8 @@
 """Terms: what devices of a federation see of each other, how much one weighs, how keys last."""
 
 import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -22,9 +24,10 @@ class Terms:
     """What a device's key ``shows`` of others, and the bounds of what one device can weigh.
 
     A sum is told from so many devices on (``least``). In a sum a device counts with at most
-    ``most_rows`` rows, with at most ``most_times`` as many as the one in the middle has, and with
-    at most ``most_energy`` a row: the mean square of a scaled column. None is no bound. A key
-    expires ``key_days`` days after a device got it; None is never.
+    ``most_rows`` rows, and with at most ``most_times`` as many as the one in the middle has. One
+    whose rows have more than ``most_energy``, the mean square of a scaled column, counts with as
+    much as is usual, which is 1. None is no bound. A key expires ``key_days`` days after a device
+    got it; None is never.
 
     They hold where a server keeps what devices contributed. In a shared folder, or between peers,
     each device sees every contribution; the bounds hold there as well.
@@ -34,7 +37,7 @@ class Terms:
     least: int = 1
     most_rows: float | None = None
     most_times: float | None = 10.0
-    most_energy: float | None = 100.0
+    most_energy: float | None = 1e4
     key_days: float | None = None
 
     def __post_init__(self) -> None:
@@ -72,5 +75,41 @@ def require_days(name: str, days: Any) -> float:
     return float(days)
 
 
+def tellable(groups: Mapping[int, Set[str]], wanted: Iterable[int], least: int) -> list[int]:
+    """Chooses the groups whose sums may be told: each is of at least so many devices.
+
+    So is all that is left out, if anything is: what one device alone is left out with would be the
+    sum over everybody without the sums that were told. ``groups`` are the devices of every group.
+    """
+    kept = sorted((group for group in wanted if len(groups[group]) >= least), key=_by_size(groups))
+    while kept and 0 < len(_left_out(groups, kept)) < least:
+        kept.pop()
+    return sorted(kept)
+
+
+def of_enough(made: dict[str, Any], device: str | None, least: int) -> dict[str, Any]:
+    """Gives a grouping as JSON without the groups of too few others, and then without reasons."""
+    if least == 1:
+        return made
+    members = {(one["group"], one["origin"]) for one in made["models"]}
+    others = Counter(group for group, origin in members if origin != device)
+    models = [one for one in made["models"] if others[one["group"]] >= least]
+    count = len({one["group"] for one in models})
+    reasons: dict[str, Any] = {"silhouettes": {}, "steps": [], "refused": None}
+    return {**made, "models": models, "groups": count, **reasons}
+
+
+def _by_size(groups: Mapping[int, Set[str]]) -> Callable[[int], tuple[int, int]]:
+    return lambda group: (-len(groups[group]), group)
+
+
+def _left_out(groups: Mapping[int, Set[str]], kept: Collection[int]) -> set[str]:
+    return {name for group, names in groups.items() if group not in kept for name in names}
+
+
 def _is_positive(bound: Any) -> bool:
     return type(bound) in (int, float) and 0 < bound < math.inf
+
+
+#: Terms by which everything counts as it is stated.
+UNBOUNDED = Terms(most_times=None, most_energy=None)

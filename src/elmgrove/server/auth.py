@@ -12,13 +12,15 @@ from pathlib import Path
 from starlette.requests import Request
 
 from elmgrove.errors import BadInput
-from elmgrove.federation import Charter
+from elmgrove.federation import SUMS, Charter
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store import (
     OWN_CHAIN,
     AdministratorRow,
+    DeviceRow,
     FederationRow,
+    Key,
     by_administrator,
     by_device,
 )
@@ -101,6 +103,11 @@ class Caller:
             return by_device(self.device)
         return "join token" if self.administrator is None else by_administrator(self.administrator)
 
+    @property
+    def key(self) -> Key | None:
+        """The key of a device, to be checked again where it writes; None for the others."""
+        return Key(self.secret_hash, require_valid) if self.role is Role.DEVICE else None
+
     def require_device(self, name: str) -> None:
         """Refuses all but the device itself: not even an administrator speaks for a device."""
         if not self._is(name):
@@ -110,6 +117,21 @@ class Caller:
         """Refuses all but the device itself and administrators."""
         if self.role not in ADMINISTRATORS and not self._is(name):
             raise Problem("forbidden", f"only {name!r} or an administrator may do this")
+
+    def require_shown(self, name: str | None) -> None:
+        """Refuses a key that reads sums what another device contributed; None is what all did."""
+        sums_alone = self.role is Role.DEVICE and self.charter.terms.shows == SUMS
+        if sums_alone and (name is None or not self._is(name)):
+            raise Problem(
+                "forbidden",
+                "in this federation a key reads sums over devices, and of single contributions its "
+                "own: ask an administrator, or make a federation with --shows contributions",
+            )
+
+    @property
+    def least(self) -> int:
+        """From how many other devices on a sum is told to this caller."""
+        return self.charter.terms.least if self.role is Role.DEVICE else 1
 
     def require_admin(self) -> None:
         """Refuses all but administrators."""
@@ -163,13 +185,11 @@ async def _device(
     request: Request, service: Service, federation: FederationRow, key_hash: str
 ) -> Caller:
     device = await service.store.device_of(federation.name, key_hash)
-    if device is None:
-        raise Problem("unauthorized", KEY_NEEDED)
-    _know(request, federation.name, by_device(device.name))
-    if (invalid := device.invalid(time.time())) is not None:
-        raise Problem("forbidden", invalid)
+    if device is not None:
+        _know(request, federation.name, by_device(device.name))
+    device = require_valid(device)
     if device.next_hash == key_hash:
-        await service.store.take_key(federation.name, key_hash)
+        await service.store.take_key(federation, key_hash)
     charter = service.charter(federation)
     return Caller(service, federation, charter, Role.DEVICE, device.name, secret_hash=key_hash)
 
@@ -209,9 +229,13 @@ def _know(request: Request, chain: str, actor: str) -> None:
     request.state.known = (chain, actor)
 
 
-async def require_still_allowed(request: Request) -> None:
-    """Refuses a caller whose key was revoked, or its federation deleted, since it was let in."""
-    await caller_of(request)
+def require_valid(device: DeviceRow | None) -> DeviceRow:
+    """Gives the device that has a key; refuses one that none has, or that is no longer valid."""
+    if device is None:
+        raise Problem("unauthorized", KEY_NEEDED)
+    if (invalid := device.invalid(time.time())) is not None:
+        raise Problem("forbidden", invalid)
+    return device
 
 
 async def _federation(request: Request, is_admin: bool, needed: str) -> FederationRow:

@@ -16,7 +16,6 @@ from elmgrove.server.auth import (
     new_secret,
     require_admin,
 )
-from elmgrove.server.contributions import depart
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import content_limit, json_of
 from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
@@ -43,9 +42,11 @@ async def create_federation(request: Request) -> Response:
         charter.alarm,
         charter.terms.fields,
     )
+    # Before it is stored: what can't be answered is not made.
+    answer = JSONResponse({**charter.fields, "token": token}, 201)
     if not await service.store.create_federation(made, actor=actor):
         raise Problem("taken", f"there is a federation {charter.name!r} already")
-    return JSONResponse({**charter.fields, "token": token}, 201)
+    return answer
 
 
 async def list_federations(request: Request) -> Response:
@@ -65,8 +66,7 @@ async def delete_federation(request: Request) -> Response:
     """Deletes a federation with all that belongs to it but the audit."""
     caller = await caller_of(request)
     caller.require_admin()
-    name = caller.charter.name
-    if not await caller.service.store.delete_federation(name, actor=caller.actor):
+    if not await caller.service.store.delete_federation(caller.federation, actor=caller.actor):
         raise no_federation()
     return Response(status_code=204)
 
@@ -76,7 +76,7 @@ async def renew_token(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     token = new_secret("join")
-    await caller.service.store.set_token(caller.charter.name, hashed(token), actor=caller.actor)
+    await caller.service.store.set_token(caller.federation, hashed(token), actor=caller.actor)
     return JSONResponse({"token": token})
 
 
@@ -92,7 +92,7 @@ async def enrol_device(request: Request) -> Response:
     key, now = new_secret("key"), time.time()
     device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
     enrol, again = caller.service.store.enrol, caller.role is Role.MANAGE
-    if not await enrol(caller.charter.name, device, again=again, actor=caller.actor):
+    if not await enrol(caller.federation, device, again=again, actor=caller.actor):
         raise Problem(
             "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
@@ -107,7 +107,7 @@ async def rotate_key(request: Request) -> Response:
     key, now = new_secret("key"), time.time()
     expires = _expiry(caller, now)
     offer = caller.service.store.offer_key
-    if not await offer(caller.charter.name, caller.secret_hash, hashed(key), now, expires):
+    if not await offer(caller.federation, caller.secret_hash, hashed(key), now, expires):
         raise Problem("forbidden", f"the key of {name!r} has just become invalid")
     return JSONResponse({"name": name, "key": key, "expires": expires})
 
@@ -132,9 +132,20 @@ async def revoke_device(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
-    if not await caller.service.store.revoke(caller.charter.name, name, actor=caller.actor):
+    if not await caller.service.store.revoke(caller.federation, name, actor=caller.actor):
         raise Problem("not-found", f"{name!r} has not joined")
-    await depart(caller, name, None)
+    caller.service.wake()
+    return Response(status_code=204)
+
+
+async def clear_entry(request: Request) -> Response:
+    """Forgets what is held of a device, and its epoch, so that its next sync can publish."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    name = request.path_params["device"]
+    if not await caller.service.store.clear(caller.federation, name, actor=caller.actor):
+        raise Problem("not-found", f"nothing is held of {name!r}")
+    caller.service.wake()
     return Response(status_code=204)
 
 

@@ -29,6 +29,7 @@ FEDERATION = "/v1/federations/{federation}"
 DEVICE = f"{FEDERATION}/devices/{{device:path}}"
 ADMINISTRATORS = "/v1/administrators"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
+ENTRY = f"{FEDERATION}/entries/{{device:path}}"
 
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
 
@@ -123,6 +124,7 @@ OFFERS = (
         200,
         JSON,
     ),
+    Offer("entries_clear", "DELETE", ENTRY, registry.clear_entry, (ADMIN,), 204, PLAIN),
     Offer(
         "contributions_some",
         "GET",

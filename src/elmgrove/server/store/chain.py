@@ -6,9 +6,13 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from elmgrove.errors import ElmgroveError
 from elmgrove.federation import PRUNED, AuditRecord
 from elmgrove.server.store.database import Database, Operation, Statement
+from elmgrove.server.store.records import FederationRow
 
+#: A federation as it was found, or the one that has a name now.
+Which = str | FederationRow
 P = ParamSpec("P")
 S = TypeVar("S", bound="Chains")
 T = TypeVar("T")
@@ -21,6 +25,10 @@ SERVER = "server"
 AT_ONCE = 10_000
 
 _RECORD = "SELECT federation, number, at, actor, act, detail, hash FROM audit WHERE federation = $1"
+
+
+class NoSuchFederation(ElmgroveError, LookupError):
+    """The store holds no federation of this name, or holds it no longer."""
 
 
 def reads(
@@ -37,14 +45,22 @@ def reads(
 
 def writes(
     operation: Callable[Concatenate[S, str, P], Operation[T]],
-) -> Callable[Concatenate[S, str, P], Coroutine[Any, Any, T]]:
-    """Makes a method of an operation that runs alone among the writes to a federation."""
+) -> Callable[Concatenate[S, Which, P], Coroutine[Any, Any, T]]:
+    """Makes a method of an operation that runs alone among the writes to a federation.
+
+    The method takes a name, or the federation itself: then not a later one of the same name.
+    """
 
     @wraps(operation)
-    async def run(self: S, federation: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.write(federation, operation(self, federation, *args, **kwargs))
+    async def run(self: S, federation: Which, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.write(federation, operation(self, name_of(federation), *args, **kwargs))
 
     return run
+
+
+def name_of(federation: Which) -> str:
+    """Gives the name of a federation."""
+    return federation if isinstance(federation, str) else federation.name
 
 
 def record(federation: str, actor: str, act: str, **detail: Any) -> Operation[None]:
@@ -72,6 +88,15 @@ class Chains:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+
+    async def write(self, federation: Which, operation: Operation[T]) -> T:
+        """Runs an operation alone among the writes to a federation.
+
+        MUST raise ``NoSuchFederation`` with nothing written where one was given that is no more.
+        """
+        if not isinstance(federation, str):
+            operation = _in(federation, operation)
+        return await self.database.write(name_of(federation), operation)
 
     @writes
     def note(
@@ -147,6 +172,15 @@ class Chains:
         yield from record(federation, actor, PRUNED, up_to=up_to, hash=gone.hash, records=count)
         yield ("DELETE FROM audit WHERE federation = $1 AND number <= $2", federation, up_to)
         return count
+
+
+def _in(federation: FederationRow, operation: Operation[T]) -> Operation[T]:
+    """The operation, if that federation is still there: it may be another one of that name."""
+    where = "SELECT 1 FROM federation WHERE name = $1 AND created = $2"
+    if not (yield (where, federation.name, federation.created)):
+        operation.close()
+        raise NoSuchFederation(f"there is no federation {federation.name!r} any more")
+    return (yield from operation)
 
 
 def by_device(name: str) -> str:

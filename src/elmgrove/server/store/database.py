@@ -1,5 +1,6 @@
 """What every data base must do for the store, and the tables that it holds."""
 
+import re
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
@@ -95,6 +96,8 @@ TABLES = (
     _ADMINISTRATOR,
     _AUDIT,
 )
+#: The names of all tables.
+TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])
 
 
 def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -> Operation[None]:
@@ -114,12 +117,7 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
         yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
         return
     version = versions[0][0]
-    if not min(_UPGRADES) <= version <= VERSION:
-        raise BadFile(
-            f"the data base has version {version} of the tables and this release of elmgrove "
-            f"reads versions {min(_UPGRADES)} to {VERSION}: use the release that wrote it, or a "
-            "newer one"
-        )
+    require_version(version)
     for step in range(version, VERSION):
         for statement in _UPGRADES[step]:
             yield (statement.format(text=text),)
@@ -127,3 +125,13 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
             for statement in append_only:
                 yield (statement,)
         yield ("UPDATE elmgrove_schema SET version = $1", step + 1)
+
+
+def require_version(version: int) -> None:
+    """Raises ``BadFile`` unless this release knows such tables."""
+    if not min(_UPGRADES) <= version <= VERSION:
+        raise BadFile(
+            f"the data base has version {version} of the tables and this release of elmgrove "
+            f"reads versions {min(_UPGRADES)} to {VERSION}: use the release that wrote it, or a "
+            "newer one"
+        )

@@ -1,25 +1,27 @@
 """Enrolment in the store: federations, and the devices that joined them.
 
 The store is one object, because a write to a federation waits for the others, and its operations
-are two files, because one would be too long: ``Store`` adds what devices published.
+are some files, because one would be too long: ``Store`` adds what devices published.
 """
 
 import json
 from typing import Any
 
-from elmgrove.errors import ElmgroveError
 from elmgrove.server.store.administrators import Administrators
-from elmgrove.server.store.chain import SERVER, by_device, reads, record, writes
+from elmgrove.server.store.chain import (
+    SERVER,
+    NoSuchFederation,
+    by_device,
+    reads,
+    record,
+    writes,
+)
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 
 FEDERATION = "SELECT name, basis, ridge, members, token_hash, created, alarm, terms FROM federation"
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
-
-
-class NoSuchFederation(ElmgroveError, LookupError):
-    """The store holds no federation of this name, or holds it no longer."""
 
 
 class Enrolment(Administrators):
@@ -149,15 +151,15 @@ class Enrolment(Administrators):
         """Lists a federation's devices. MUST be in the order of the names."""
         return (yield from _devices(federation, f"{DEVICE} ORDER BY name"))
 
-    @writes
-    def revoke(self, federation: str, name: str, *, actor: str = SERVER) -> Operation[bool]:
-        """Revokes a device's key; says whether there is such a device. What it published stays."""
-        if not (yield from _devices(federation, f"{DEVICE} AND name = $2", name)):
-            return False
-        revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
-        yield (revoking, federation, name)
-        yield from record(federation, actor, "revoked", device=name)
-        return True
+
+def revoked(federation: str, name: str, actor: str) -> Operation[bool]:
+    """Revokes a device's key; says whether there is such a device."""
+    if not (yield from _devices(federation, f"{DEVICE} AND name = $2", name)):
+        return False
+    revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
+    yield (revoking, federation, name)
+    yield from record(federation, actor, "revoked", device=name)
+    return True
 
 
 def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:

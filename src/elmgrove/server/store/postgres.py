@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from elmgrove.errors import require_extra
 from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
@@ -70,7 +71,7 @@ class Postgres:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        with _translated():
+        with translated():
             return await asyncio.shield(task)
 
     @asynccontextmanager
@@ -115,9 +116,14 @@ class Postgres:
 
 async def open_postgres(url: str) -> Postgres:
     """Connects, and makes the tables in an empty data base."""
-    with _translated():
+    with translated():
         pool = await asyncpg.create_pool(
-            url, min_size=1, max_size=CONNECTIONS, timeout=CONNECT, command_timeout=ANSWER
+            url,
+            min_size=1,
+            max_size=CONNECTIONS,
+            timeout=CONNECT,
+            command_timeout=ANSWER,
+            server_settings={"application_name": application(url)},
         )
     database = Postgres(pool)
     try:
@@ -126,6 +132,12 @@ async def open_postgres(url: str) -> Postgres:
         await database.close()
         raise
     return database
+
+
+def application(url: str) -> str:
+    """Names a server to PostgreSQL by its store, so that others can see that it is in use."""
+    schema = dict(parse_qsl(urlsplit(url).query)).get("search_path", "")
+    return f"elmgrove {schema}".strip()[:63]
 
 
 def _lock(federation: str) -> int:
@@ -149,7 +161,8 @@ async def _drive(connection: Any, operation: Operation[T]) -> T:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Makes what PostgreSQL fails with ``StoreUnavailable``."""
     try:
         yield
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:

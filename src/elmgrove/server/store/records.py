@@ -1,7 +1,8 @@
 """What the store holds: plain records of names, numbers and bytes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from elmgrove.federation import UNKNOWN
@@ -54,6 +55,18 @@ class DeviceRow:
 
 
 @dataclass(frozen=True)
+class Key:
+    """A key that somebody came with, by its hash, and the rule of who may come with one.
+
+    ``require`` raises unless the device that has the key may use it; it is given None for a key
+    that no device has.
+    """
+
+    hashed: str
+    require: Callable[[DeviceRow | None], object]
+
+
+@dataclass(frozen=True)
 class StoredEntry:
     """What a device published, without the bytes; ``digest`` is their SHA-256 in hexadecimal.
 
@@ -69,6 +82,10 @@ class StoredEntry:
     size: int
     received: float
     left: bool
+
+    def holds(self, blob: bytes) -> bool:
+        """Says whether these are the bytes that were put, and not damaged since."""
+        return sha256(blob).hexdigest() == self.digest
 
 
 @dataclass(frozen=True)
@@ -87,10 +104,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All contributions as of one revision: (origin, blob) in the order of the origins.
+    """All contributions as of one revision: (entry, blob) in the order of the origins.
 
     ``blobs`` can be read once, while the snapshot is open.
     """
 
     revision: int
-    blobs: AsyncIterator[tuple[str, bytes]]
+    blobs: AsyncIterator[tuple[StoredEntry, bytes]]
