@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,17 @@ from elmgrove.federation import (
     Terms,
     address_of,
 )
-from elmgrove.server import MAX_BODY, make_app
+from elmgrove.server import MAX_BODY, Limits, make_app
 from elmgrove.server.problems import KINDS
+from elmgrove.server.sockets import Server as Uvicorn
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 #: All that hold what was asked for; the audit tells of refusals as well.
 TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
+#: More than any test uses up, so that tests may ask as fast as they can.
+AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
 #: By these, a device's key reads what each device contributed.
 ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
@@ -164,19 +167,28 @@ class Federation:
 
 @contextmanager
 def serving(
-    store: str, *, port: int = 0, max_body: int = MAX_BODY, audit_days: float = 365.0
+    store: str,
+    *,
+    port: int = 0,
+    max_body: int = MAX_BODY,
+    audit_days: float = 365.0,
+    limits: Limits = AMPLE,
+    certificate: str | None = None,
+    private_key: str | None = None,
 ) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
-    app = make_app(store, ADMIN, max_body=max_body, audit_days=audit_days)
+    app = make_app(store, ADMIN, max_body=max_body, audit_days=audit_days, limits=limits)
     # Its log goes where the others go, so that a test sees it.
-    settings = uvicorn.Config(app, port=port, http="h11", log_level="warning", log_config=None)
-    running = uvicorn.Server(settings)
+    log: dict[str, Any] = {"log_level": "warning", "log_config": None}
+    tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": private_key}
+    settings = uvicorn.Config(app, port=port, http="h11", **log, **tls)
+    running = Uvicorn(settings, limits)
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
-        wait_until(lambda: running.started or not thread.is_alive())
-        port = running.servers[0].sockets[0].getsockname()[1]
-        made = Server(f"http://127.0.0.1:{port}", store)
+        wait_until(lambda: running.port or not thread.is_alive())
+        scheme = "http" if certificate is None else "https"
+        made = Server(f"{scheme}://127.0.0.1:{running.port}", store)
         with made.http:
             yield made
     finally:
@@ -186,16 +198,29 @@ def serving(
 
 @contextmanager
 def process(
-    store: str, *, port: int | None = None, **more: Any
+    store: str,
+    *,
+    port: int | None = None,
+    log: Path | None = None,
+    limits: Limits | None = None,
+    files: tuple[int, int] | None = None,
+    **more: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server as a process of its own, ended like a service is; a test may kill it before."""
+    """A server as a process of its own, ended like a service is; a test may kill it before.
+
+    ``files`` are how many open ones it has at first, and how many it may have.
+    """
     options = {"port": port or free_port(), "log_level": "error", **more}
+    few = f"resource.setrlimit(resource.RLIMIT_NOFILE, {files});" if files else ""
     code = (
-        "import json, sys; from elmgrove.server import listen;"
-        "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
+        f"import json, resource, sys; {few} from elmgrove.server import Limits, listen;"
+        "options, limits = map(json.loads, sys.argv[3:]);"
+        "listen(sys.argv[1], sys.argv[2], limits=Limits(**limits), **options)"
     )
-    command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
-    started = subprocess.Popen(command)
+    told = [json.dumps(options), json.dumps(asdict(limits or Limits()))]
+    command = [sys.executable, "-c", code, store, ADMIN, *told]
+    with nullcontext() if log is None else log.open("wb") as errors:
+        started = subprocess.Popen(command, stderr=errors)
     try:
         yield started
     finally:

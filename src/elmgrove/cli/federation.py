@@ -17,6 +17,8 @@ from elmgrove.cli.options import (
     Activation,
     AlarmName,
     Ca,
+    Certificate,
+    PrivateKey,
     ScalingName,
     ScoreName,
     Seed,
@@ -41,7 +43,7 @@ from elmgrove.cli.terms import (
 )
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange, client, request
+from elmgrove.exchange import FolderExchange, Tls, client, request
 from elmgrove.federation import SUMS, UNKNOWN, Charter
 from elmgrove.reading import Layout
 
@@ -66,7 +68,7 @@ class Administrator:
     server: str
     token: str | None
     token_file: Path
-    ca: str | None
+    tls: Tls
 
     def client(self, root: str = "/v1/federations") -> httpx.Client:
         """Opens a connection with the administrator's rights, to its federations or elsewhere."""
@@ -78,7 +80,7 @@ class Administrator:
                     "'federation --admin-token-file' with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
-        return client(self.server, token, ca=self.ca, root=root)
+        return client(self.server, token, tls=self.tls, root=root)
 
 
 @federation.callback()
@@ -98,9 +100,12 @@ def server_options(
         Path, typer.Option(help="The file that 'elmgrove serve' keeps that token in.")
     ] = Path("elmgrove.admin"),
     ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
 ) -> None:
     """Make federations and decide which devices take part."""
-    context.obj = Administrator(server, admin_token, admin_token_file, ca)
+    tls = Tls(ca, certificate, private_key)
+    context.obj = Administrator(server, admin_token, admin_token_file, tls)
 
 
 @federation.command()

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.contributions import AsJson, Key, Where, contributions_of
-from elmgrove.cli.options import Ca
+from elmgrove.cli.options import Ca, Certificate, PrivateKey
 from elmgrove.cli.terms import counted
 from elmgrove.errors import BadInput
+from elmgrove.exchange import Tls
 from elmgrove.federation import (
     Borrowing,
     Contribution,
@@ -21,7 +22,14 @@ from elmgrove.federation import (
 )
 
 
-def show(where: Where, key: Key = None, ca: Ca = None, as_json: AsJson = False) -> None:
+def show(
+    where: Where,
+    key: Key = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    as_json: AsJson = False,
+) -> None:
     """Show each device: what it learned, where strange begins, and how much it borrows.
 
     A young device borrows how the others' readings move together; "width" says how many times as
@@ -30,7 +38,8 @@ def show(where: Where, key: Key = None, ca: Ca = None, as_json: AsJson = False) 
 
     Example: [bold]elmgrove fleet show http://127.0.0.1:8470/fans --key $KEY[/]
     """
-    contributions, _, terms = contributions_of(where, key, ca)
+    tls = Tls(ca, certificate, private_key)
+    contributions, _, terms = contributions_of(where, key, tls)
     if not contributions:
         raise BadInput(f"{', '.join(where)}: no device contributed anything")
     shown = [(one, _borrowed(one, contributions)) for one in contributions]

@@ -25,7 +25,7 @@ from elmgrove.device.status import HEARING, SYNC, mark_state
 from elmgrove.device.sync import BackgroundSync, syncing_of
 from elmgrove.device.telling import Telling
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, keyfile, open_exchange
+from elmgrove.exchange import Exchange, Tls, keyfile, open_exchange
 from elmgrove.federation import Member
 from elmgrove.storage import locked, save
 
@@ -101,7 +101,7 @@ class Agent:
             name,
             token=settings.token or None,
             keyfile=keyfile(settings.path),
-            ca=settings.ca or None,
+            tls=Tls(settings.ca, settings.certificate, settings.private_key),
         )
 
     def _new_member(self, exchange: Exchange | None) -> Member | None:

@@ -94,6 +94,8 @@ class Settings:
     ] = ""
     token: Annotated[str, "The federation's token, to join it the first time.", FLEET] = ""
     ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
+    certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
+    private_key: Annotated[str, "Its key; '' = in the same file.", FLEET] = ""
     rotate_key_days: Annotated[
         float, "Change the key after so many days; 0 = in time, where keys expire.", FLEET
     ] = 0.0

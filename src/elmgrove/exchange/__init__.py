@@ -3,7 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmgrove.exchange.base import PATH, Exchange, Listing, SyncReport, Unauthorized, Unreachable
+from elmgrove.exchange.base import (
+    PATH,
+    Exchange,
+    Listing,
+    SyncReport,
+    Tls,
+    Unauthorized,
+    Unreachable,
+)
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
@@ -26,6 +34,7 @@ __all__ = [
     "PeerSession",
     "Session",
     "SyncReport",
+    "Tls",
     "Unauthorized",
     "Unreachable",
     "client",

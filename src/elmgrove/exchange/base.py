@@ -29,6 +29,23 @@ from elmgrove.federation import (
 PATH = "/ledger"
 
 
+@dataclass(frozen=True)
+class Tls:
+    """Files for TLS (PEM): whom to trust, and what to present to a server that asks for it.
+
+    ``ca`` is the certificate that signed the server's, if that is nobody this machine trusts
+    anyway; ``certificate`` and ``private_key`` are the device's own, maybe in one file.
+    """
+
+    ca: str | None = None
+    certificate: str | None = None
+    private_key: str | None = None
+
+
+#: Trust those whom this machine trusts, and present nothing.
+TLS = Tls()
+
+
 class Unreachable(ElmgroveError, OSError):
     """The exchange can't be reached at the moment; trying again later is all there is to do."""
 

@@ -12,7 +12,7 @@ import httpx
 
 from elmgrove import __version__
 from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Listing, Unauthorized, Unreachable
+from elmgrove.exchange.base import TLS, Listing, Tls, Unauthorized, Unreachable
 from elmgrove.federation import (
     Charter,
     Contribution,
@@ -36,8 +36,7 @@ class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
     A device has a key of its own. The first time it asks for one, with the federation's
-    ``token``, and keeps it in ``keyfile``. ``ca`` is a file with the certificate that signed
-    the server's, if that is nobody this machine trusts anyway. Nothing is sent before it is needed.
+    ``token``, and keeps it in ``keyfile``. Nothing is sent before it is needed.
     """
 
     #: A server keeps groups ready.
@@ -51,10 +50,10 @@ class HttpExchange:
         key: str | None = None,
         token: str | None = None,
         keyfile: Path | None = None,
-        ca: str | None = None,
+        tls: Tls = TLS,
         timeout: float = 30.0,
     ) -> None:
-        self._open = partial(client, url, ca=ca, timeout=timeout)
+        self._open = partial(client, url, tls=tls, timeout=timeout)
         require_address(device)
         self._device = device
         self._key = key
@@ -181,7 +180,7 @@ def client(
     url: str,
     secret: str | None,
     *,
-    ca: str | None = None,
+    tls: Tls = TLS,
     timeout: float = 30.0,
     root: str = "/v1/federations",
 ) -> httpx.Client:
@@ -193,11 +192,24 @@ def client(
     if secret is not None:
         headers["Authorization"] = f"Bearer {secret}"
     # Without TLS there is nobody to trust, and reading all certificates takes a while.
-    trust: Any = parts.scheme == "https"
-    if ca is not None:
-        trust = ssl.create_default_context(cafile=ca)
+    trust = parts.scheme == "https" and _context(tls)
     base = f"{parts.scheme}://{parts.netloc}{root}{parts.path.rstrip('/')}"
     return httpx.Client(base_url=base, headers=headers, verify=trust, timeout=timeout)
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    if tls.private_key and not tls.certificate:
+        raise BadInput(f"{tls.private_key}: a private key needs its certificate as well")
+    try:
+        made = ssl.create_default_context(cafile=tls.ca) if tls.ca else httpx.create_ssl_context()
+        if tls.certificate:
+            # A key with a passphrase is refused, instead of asking for it.
+            made.load_cert_chain(tls.certificate, tls.private_key or None, password="")
+    except OSError as error:
+        files = ", ".join(filter(None, (tls.ca, tls.certificate, tls.private_key)))
+        why = error.strerror or error
+        raise BadInput(f"{files}: can't be used for TLS (PEM, no passphrase): {why}") from error
+    return made
 
 
 def request(opened: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:

@@ -2,6 +2,7 @@
 
 from elmgrove.server.app import MAX_BODY, listen, make_app, require_certificate_with_key
 from elmgrove.server.auth import hashed, load_admin_token
+from elmgrove.server.limits import Limits
 from elmgrove.server.store import (
     DeviceRow,
     FederationRow,
@@ -20,6 +21,7 @@ __all__ = [
     "DeviceRow",
     "FederationRow",
     "Holdings",
+    "Limits",
     "NoSuchFederation",
     "Store",
     "StoreUnavailable",

@@ -29,8 +29,8 @@ from elmgrove.server.service import body_of, content_limit
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
 
 BLOB = "application/octet-stream"
-#: Seconds that a body may take to arrive.
-PATIENCE = 120.0
+#: Devices that a request for contributions may name.
+MOST_ORIGINS = 100
 
 
 async def put(request: Request) -> Response:
@@ -38,11 +38,7 @@ async def put(request: Request) -> Response:
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            blob = await body_of(request, _limit(caller))
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
+    blob = await body_of(request, _limit(caller))
     contribution = await asyncio.to_thread(_checked, caller, name, blob)
     entry = await _store(caller, contribution, blob)
     body = {"origin": name, "epoch": entry.epoch, "revision": entry.revision}
@@ -95,7 +91,9 @@ async def index(request: Request) -> Response:
 async def some(request: Request) -> Response:
     """Gives the entries of the devices that ``origin`` names (repeated), or all contributions."""
     caller = await caller_of(request)
-    wanted = request.query_params.getlist("origin")
+    wanted = list(dict.fromkeys(request.query_params.getlist("origin")))
+    if len(wanted) > MOST_ORIGINS:
+        raise Problem("too-large", f"origin: a request names at most {MOST_ORIGINS} devices")
     for origin in wanted or (None,):
         caller.require_shown(origin)
     blobs = _bundled(caller, wanted)
@@ -244,20 +242,16 @@ def _shown(caller: Caller, entry: StoredEntry, influence: Influence) -> dict[str
 
 
 async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:
+    """Reads one after the other: the data base waits for nobody who is slow to take them."""
     store, federation = caller.service.store, caller.charter.name
-    if wanted:
-        for origin in wanted:
-            found = await store.blob(federation, origin)
-            entry = await store.entry(federation, origin) if found is None else None
-            if found is not None and await _is_intact(caller, *found):
-                yield framed(found[1])
-            elif entry is not None and entry.left:
-                yield framed(Departure(origin, entry.epoch).to_bytes())
-        return
-    async with store.snapshot(federation) as snapshot:
-        async for held, blob in snapshot.blobs:
-            if await _is_intact(caller, held, blob):
-                yield framed(blob)
+    held = [] if wanted else await store.entries(federation)
+    for origin in wanted or [entry.origin for entry in held if not entry.left]:
+        found = await store.blob(federation, origin)
+        entry = await store.entry(federation, origin) if found is None else None
+        if found is not None and await _is_intact(caller, *found):
+            yield framed(found[1])
+        elif entry is not None and entry.left:
+            yield framed(Departure(origin, entry.epoch).to_bytes())
 
 
 async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -283,5 +277,6 @@ async def groups(request: Request) -> Response:
     if anew != "true" and count is None:
         made = await live.grouping(*which).fields()
     else:
-        made = await live.regrouped(*which, None if count is None else int(count))
+        asker = f"{caller.charter.name} {caller.device}"
+        made = await live.regrouped(*which, None if count is None else int(count), asker)
     return JSONResponse(of_enough(made, caller.device, caller.least))

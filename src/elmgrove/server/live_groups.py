@@ -5,13 +5,16 @@ Groups stand while devices come, change and leave (``StandingGroups``); a server
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
 from elmgrove.server.damage import Damage, Reader
+from elmgrove.server.limits import Buckets
 from elmgrove.server.live import LiveSet, LiveView, take_in
-from elmgrove.server.problems import Problem
+from elmgrove.server.problems import Problem, too_many
 from elmgrove.server.store import Change, FederationRow, Store
 
 log = logging.getLogger("elmgrove.server")
@@ -27,6 +30,10 @@ FEW = 32
 PATIENCE = 3600.0
 #: How many groupings that were made on request are kept.
 RECENT = 32
+#: How much of the time groups may be made for one key, and for how many seconds at first.
+SHARE, BURST = 0.1, 10.0
+#: After how many seconds to ask again where other groups are being made.
+SECONDS_BETWEEN_TURNS = 10.0
 
 
 class LiveGrouping(LiveView):
@@ -87,7 +94,8 @@ class LiveGroups(LiveSet[LiveGrouping]):
     """The live groupings of all federations that were asked about, and some made on request.
 
     One is made on request at a time, in a thread: it takes seconds, all of one core, and a few
-    times the memory of the contributions. Others wait, and find it ready if they ask for the same.
+    times the memory of the contributions. Meanwhile others are told to ask later, and so are those
+    who asked for so much that they used more than their share.
     """
 
     def __init__(self, store: Store, damage: Damage) -> None:
@@ -95,6 +103,7 @@ class LiveGroups(LiveSet[LiveGrouping]):
         # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
+        self._shares = Buckets(SHARE, BURST)
 
     def grouping(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
         """Gives the live grouping of a federation by this distance."""
@@ -102,18 +111,40 @@ class LiveGroups(LiveSet[LiveGrouping]):
         return self._view(federation, lambda: LiveGrouping(self._store, reader, distance), distance)
 
     async def regrouped(
-        self, federation: FederationRow, charter: Charter, distance: str, count: int | None
+        self,
+        federation: FederationRow,
+        charter: Charter,
+        distance: str,
+        count: int | None,
+        asker: str,
     ) -> dict[str, Any]:
         """Groups all that a federation holds now, and says so as JSON, with its revision."""
+        revision = await self._store.revision(federation.name)
+        asked = (federation.name, federation.created, distance, count)
+        known = self._known.get((*asked, revision))
+        if known is not None:
+            return known
+        async with self._turn(asker):
+            reader = self._reader(federation, charter)
+            revision, made = await group_all(self._store, reader, distance, count)
+        said = {"revision": revision, "since": revision, **made.fields}
+        self._remember((*asked, revision), said)
+        return said
+
+    @asynccontextmanager
+    async def _turn(self, asker: str) -> AsyncIterator[None]:
+        """Refuses where another one is at work, or where this asker has used its share."""
+        share = self._shares.of(asker)
+        if self._lock.locked():
+            raise too_many("other groups are being made", SECONDS_BETWEEN_TURNS)
+        if wait := share.wait(0.0):
+            raise too_many("groups were made for this key for too long", wait)
         async with self._lock:
-            revision = await self._store.revision(federation.name)
-            asked = (federation.name, federation.created, distance, count)
-            if (*asked, revision) not in self._known:
-                reader = self._reader(federation, charter)
-                revision, made = await group_all(self._store, reader, distance, count)
-                said = {"revision": revision, "since": revision, **made.fields}
-                self._remember((*asked, revision), said)
-            return self._known[(*asked, revision)]
+            began = time.monotonic()
+            try:
+                yield
+            finally:
+                share.take(time.monotonic() - began)
 
     def _remember(self, asked: tuple[Any, ...], fields: dict[str, Any]) -> None:
         self._known[asked] = fields

@@ -1,5 +1,6 @@
 """Refusals as RFC 9457 problem documents: what was wrong, named so that a program can tell."""
 
+import math
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -24,6 +25,7 @@ KINDS = {
     "mismatch": (422, "Learned in another way than this federation's"),
     "not-admissible": (422, "No rows can have produced this evidence"),
     "refused": (422, "Not accepted"),
+    "too-many": (429, "Too many requests"),
     "internal": (500, "The server failed; nothing was changed"),
     "unavailable": (503, "The server can't reach its data base"),
 }
@@ -64,6 +66,14 @@ class Problem(Exception):
             **self.more,
         }
         return JSONResponse(document, status, self.headers, media_type="application/problem+json")
+
+
+def too_many(detail: str, seconds: float) -> Problem:
+    """Makes the refusal of a request that comes too soon; it may come again in so many seconds."""
+    later = max(1, math.ceil(seconds))
+    problem = Problem("too-many", f"{detail}; try again in {later} s")
+    problem.headers = {"Retry-After": str(later)}
+    return problem
 
 
 def no_federation() -> Problem:

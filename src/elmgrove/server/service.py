@@ -1,5 +1,6 @@
 """The service: what all requests share, and how their bodies are read."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from elmgrove.server.store import FederationRow, Store
 
 #: Longest JSON document that is read: names and scaling of some 50,000 features.
 MAX_JSON = 4 * 2**20
+#: Seconds that a body may take to arrive.
+PATIENCE = 120.0
 
 
 @dataclass
@@ -67,15 +70,22 @@ def service_of(request: Request) -> Service:
 
 async def body_of(request: Request, limit: int) -> bytes:
     """Reads a request's body, if it is no longer than ``limit``, whatever its headers claim."""
-    chunks, size = list[bytes](), 0
     try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise Problem("too-large", f"the body is longer than the {limit} bytes it may have")
-            chunks.append(chunk)
+        async with asyncio.timeout(PATIENCE):
+            return await _body_of(request, limit)
     except ClientDisconnect:
         raise Problem("malformed", "the body broke off") from None
+    except TimeoutError:
+        raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
+
+
+async def _body_of(request: Request, limit: int) -> bytes:
+    chunks, size = list[bytes](), 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise Problem("too-large", f"the body is longer than the {limit} bytes it may have")
+        chunks.append(chunk)
     return b"".join(chunks)
 
 

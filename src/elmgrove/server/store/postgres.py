@@ -39,6 +39,8 @@ class Postgres:
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._running: set[asyncio.Task[Any]] = set()
+        # A stream takes long: half of the connections are for what is quick.
+        self._streams = asyncio.Semaphore(CONNECTIONS // 2)
 
     async def write(self, federation: str, operation: Operation[T]) -> T:
         """Runs an operation alone among the writes to a federation; see ``Database``."""
@@ -99,11 +101,12 @@ class Postgres:
             async with turn:
                 await held.aclose()
 
-        try:
-            result, cursor = await self._apart(begin())
-            yield result, rows(cursor)
-        finally:
-            await self._apart(end())
+        async with self._streams:
+            try:
+                result, cursor = await self._apart(begin())
+                yield result, rows(cursor)
+            finally:
+                await self._apart(end())
 
     async def close(self) -> None:
         """Lets what was begun end, then closes the data base."""
