@@ -158,9 +158,9 @@ def test_standard_output_is_written_line_by_line_until_its_reader_ends() -> None
         assert process.wait(300) == 1
 
 
-def test_standard_output_stays_open(capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_stays_open(capfd: pytest.CaptureFixture[str]) -> None:
     out = Verdicts("-")
     out.write({"n": 1})
     out.close()
-    print("still here")
-    assert capsys.readouterr().out == '{"n": 1}\nstill here\n'
+    print("still here", flush=True)
+    assert capfd.readouterr().out == '{"n": 1}\nstill here\n'
