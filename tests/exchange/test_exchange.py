@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange import FolderExchange, Unreachable
+from elmgrove.exchange import FolderExchange, Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
+from support.disks import full
 from support.peers import answering
+from support.serving import ADMIN, serving
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
@@ -501,3 +503,37 @@ def test_a_folder_is_made_once(folder: Path) -> None:
 def test_a_folder_that_can_not_be_made_is_unreachable(folder: Path) -> None:
     with pytest.raises(Unreachable):
         FolderExchange.create(folder / "fan-1.entry" / "below", CHARTER)
+
+
+# A disk that takes nothing
+
+
+def test_a_folder_that_is_full_refuses_and_can_be_read(tmp_path: Path) -> None:
+    FolderExchange.create(tmp_path, CHARTER)
+    exchange = FolderExchange(tmp_path)
+    exchange.publish(said("fan-1"))
+    with full(), pytest.raises(Refused, match="takes nothing new: File too large"):
+        exchange.publish(said("fan-2"))
+    assert exchange.fetch(["fan-1", "fan-2"]) == [said("fan-1")]
+    exchange.publish(said("fan-2"))
+    assert exchange.fetch(["fan-2"]) == [said("fan-2")]
+
+
+def test_a_device_that_can_not_keep_its_key_does_not_join_yet(tmp_path: Path) -> None:
+    """The key is told once: without a place for it the name would be lost."""
+    with serving(f"sqlite:///{tmp_path}/store.db") as server:
+        made = server.found(CHARTER)
+        keyfile = tmp_path / "card" / "fan-1.key"
+        url = f"{server.base}/{CHARTER.name}"
+        with HttpExchange(url, "fan-1", token=made.token, keyfile=keyfile) as exchange:
+            with pytest.raises(Unreachable, match=r"fan-1\.key can't be written: No such file"):
+                _ = exchange.charter
+            devices = made.ask("GET", "/devices", ADMIN).json()["devices"]
+            assert devices == []
+            keyfile.parent.mkdir()
+            assert exchange.charter.name == CHARTER.name
+            assert keyfile.read_text().startswith("elm-")
+        with HttpExchange(url, "fan-2", token="wrong", keyfile=tmp_path / "fan-2.key") as exchange:
+            with pytest.raises(Unauthorized):
+                _ = exchange.charter
+            assert not (tmp_path / "fan-2.key").exists()

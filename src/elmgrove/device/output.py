@@ -136,10 +136,8 @@ class Verdicts:
         self._path = None if where == "-" else Path(where)
         self._only = only
         name = "standard output" if self._path is None else str(self._path)
-        self._trouble = Trouble(
-            f"verdicts can't be written to {name}",
-            "watching and alarms go on, these lines are lost",
-        )
+        meanwhile = "watching and alarms go on, these lines are lost"
+        self._trouble = Trouble(name, "takes no verdicts", meanwhile, "takes verdicts again")
         self._lost = 0
         # Whether the last line there has no end.
         self._torn = False
@@ -179,7 +177,7 @@ class Verdicts:
             self._lost += 1
             self._trouble.begin(error)
         else:
-            self._trouble.end(f"it works again; {self._lost} were lost")
+            self._trouble.end(f"; {self._lost} were lost")
             self._lost = 0
 
     def close(self) -> None:

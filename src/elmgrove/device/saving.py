@@ -29,8 +29,10 @@ class Saving:
         self._path = path
         self._lock = Lock(path)
         self._trouble = Trouble(
-            f"{path} can't be saved",
+            str(path),
+            "can't be saved",
             "watching goes on, and what is learned is in memory alone until it can be saved",
+            "is saved again",
         )
         self._backoff = Backoff(longest=LONGEST_WAIT)
         self._due = 0.0
@@ -72,7 +74,7 @@ class Saving:
             raise
         self._due = 0.0
         self._backoff.succeeded()
-        self._trouble.end("it is saved again")
+        self._trouble.end()
 
     def _take_lock(self) -> None:
         try:

@@ -8,24 +8,23 @@ log = logging.getLogger("elmgrove.device")
 class Trouble:
     """Something outside that fails, and may work later: a full disk, a share that is away.
 
-    ``what`` begins each line of the log. Of attempts that fail for one reason only the first is
-    told, with what the agent does ``meanwhile``.
+    The log says ``what`` is wrong with which thing (``where``), and what the agent does
+    ``meanwhile``: once, as long as the reason is the same. When it is over, it says ``again``.
     """
 
-    def __init__(self, what: str, meanwhile: str) -> None:
-        self._what, self._meanwhile = what, meanwhile
+    def __init__(self, where: str, what: str, meanwhile: str, again: str) -> None:
+        self._where, self._what, self._meanwhile, self._again = where, what, meanwhile, again
         self._reason: str | None = None
 
-    def begin(self, error: Exception) -> None:
+    def begin(self, error: OSError) -> None:
         """Takes note that it failed; warns if that is new."""
-        reason = error.strerror if isinstance(error, OSError) else None
-        reason = reason or str(error)
+        reason = error.strerror or str(error)
         if reason != self._reason:
-            log.warning("%s: %s; %s", self._what, reason, self._meanwhile)
+            log.warning("%s %s: %s; %s", self._where, self._what, reason, self._meanwhile)
         self._reason = reason
 
-    def end(self, said: str = "it works again") -> None:
+    def end(self, more: str = "") -> None:
         """Takes note that it went well; says so if it had failed before."""
         if self._reason is not None:
-            log.warning("%s: %s", self._what, said)
+            log.warning("%s %s%s", self._where, self._again, more)
         self._reason = None

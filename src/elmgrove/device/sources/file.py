@@ -50,7 +50,9 @@ class FollowedFile(File):
     """
 
     def __iter__(self) -> Iterator[Item]:
-        trouble = Trouble(f"{self._path} can't be read", "it is tried again")
+        trouble = Trouble(
+            str(self._path), "can't be read", "that is tried again", "can be read again"
+        )
         while True:
             try:
                 yield from self._read(trouble)

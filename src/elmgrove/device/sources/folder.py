@@ -61,10 +61,9 @@ class Folder(Source):
         self._finished: dict[str, _Finished] = {}
         # Files that could not be moved, and where they belong.
         self._stuck: dict[str, tuple[int, str]] = {}
-        self._away = Trouble(f"{path} can't be read", "it is looked at again")
-        self._unmoved = Trouble(
-            f"files in {path} can't be moved", "they stay, and are not read again"
-        )
+        self._away = Trouble(str(path), "can't be read", "that is tried again", "can be read again")
+        stay = "they stay, and are not read again"
+        self._unmoved = Trouble(f"files in {path}", "can't be moved", stay, "can be moved again")
 
     def __iter__(self) -> Iterator[Item]:
         if self._bookmark is not None:
