@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -123,10 +124,10 @@ class Fleet:
             chance = self._random.random() / seconds
             if chance < _KILLED:
                 self.kills += 1
-                os.kill(_pid(device), signal.SIGKILL)
+                _send(device, signal.SIGKILL)
                 device.doing, device.due = KILLED, time.monotonic() + self._random.uniform(0, 3)
             elif chance < _KILLED + _LEAVES:
-                os.kill(_pid(device), signal.SIGTERM)
+                _send(device, signal.SIGTERM)
                 device.doing = STOPPING
 
     def tend(self) -> None:
@@ -194,8 +195,8 @@ class Fleet:
 
     def signal(self, number: int) -> None:
         """Sends a signal to all processes."""
-        for pid in self.processes():
-            os.kill(pid, number)
+        for device in self.devices:
+            _send(device, number)
 
     def stop(self) -> list[Device]:
         """Ends all; gives those that did not end well."""
@@ -209,6 +210,8 @@ class Fleet:
         return bad
 
 
-def _pid(device: Device) -> int:
-    assert device.pid is not None
-    return device.pid
+def _send(device: Device, number: int) -> None:
+    # It may end at any moment, and its parent has waited for it then.
+    if (pid := device.pid) is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

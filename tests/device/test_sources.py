@@ -634,7 +634,7 @@ def test_a_file_that_can_not_be_read_for_a_while_is_read_on(
     assert rows(now(items)) == [[1, 2], [3, 4]]
     with path.open("a") as file:
         file.write("5,6\n")
-    # What a disk that breaks, or a server that is away, says to whoever reads.
+    # What is read from a disk that breaks, or from a server that is away.
     broken = OSError(errno.EIO, "Input/output error")
     with monkeypatch.context() as patched:
         patched.setattr(lines.TextFile, "lines", lambda self: raising(broken))
