@@ -17,7 +17,7 @@ COLUMNS = 6
 #: One device in so many has its state on the small disk.
 _ON_SMALL_DISK = 5
 # How often an agent is killed, and leaves, a second.
-_KILLED, _LEAVES = 1 / 40, 1 / 120
+_KILLED, _LEAVES = 1 / 100, 1 / 300
 _ALARMS = ("unknown", "merged", "strange")
 #: What a device is doing.
 AT_WORK, KILLED, STOPPING, LEAVING, LEFT = "at work", "killed", "stopping", "leaving", "left"
@@ -73,7 +73,7 @@ class Fleet:
         self._folder, self._disk = folder, disk
         self._joining, self._told = joining, told
         # Seconds between two syncs: a server on the same machine has to bear all of them.
-        self._seconds = max(2.0, size / 40)
+        self._seconds = max(2.0, size / 20)
         self._random = Random(1)
 
     def at_work(self) -> list[Device]:
