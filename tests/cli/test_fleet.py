@@ -67,7 +67,9 @@ def test_a_server(elmgrove: Elmgrove, federation: Federation) -> None:
         assert federation.put(contribution).status_code < 300
     where = ("fleet", "judge", address(federation), "--json")
     expect(elmgrove(*where, "--key", ADMIN).out)
-    expect(elmgrove(*where, "--key", federation.keys["fan-1"]).out)
+    refused = one_clear_line(elmgrove(*where, "--key", federation.keys["fan-1"]))
+    assert "a key reads sums" in refused
+    assert "--shows contributions" in refused
     assert "fleet" in one_clear_line(elmgrove(*where))
     one_clear_line(elmgrove(*where, "--key", "guessed"))
 
@@ -129,7 +131,7 @@ def test_groups_of_a_folder_and_a_server(elmgrove: Elmgrove, federation: Federat
         FolderExchange(Path("shared")).publish(contribution)
         assert federation.put(contribution).status_code < 300
     expect_groups(elmgrove("fleet", "groups", "shared", "--json").out, group(SAID, 0.25))
-    where = ("fleet", "groups", address(federation), "--json", "--key", federation.keys["fan-1"])
+    where = ("fleet", "groups", address(federation), "--json", "--key", ADMIN)
     told = elmgrove(*where, "--groups", 2).out
     expect_groups(told, group(SAID, federation.charter.ridge, count=2))
     answer = federation.ask("GET", "/groups", ADMIN, params={"groups": 2}).json()

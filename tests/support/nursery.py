@@ -170,9 +170,8 @@ def _become(handles: list[int], words: list[str], folder: str, environment: Any)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(place, mode, closefd=False)  # noqa: SIM115
-        for place, mode in enumerate(("r", "w", "w"))
-    )
+    sys.stdin = os.fdopen(0, "r", closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", closefd=False)
     sys.argv = ["elmgrove", *words]
     importlib.import_module("elmgrove.cli").main()

@@ -10,6 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.cli.administrators import administrator, ends
+from elmgrove.cli.audit import audit
+from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -28,10 +31,11 @@ from elmgrove.cli.options import (
 )
 from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
+from elmgrove.cli.terms import Least, Shows, require_kept, said
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import UNKNOWN, Charter, address_of
+from elmgrove.federation import SUMS, UNKNOWN, Charter, Terms
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -40,8 +44,11 @@ federation = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-Name = Annotated[str, typer.Argument(help="The federation's name.")]
-Device = Annotated[str, typer.Argument(help="The device's name.")]
+federation.add_typer(administrator)
+federation.command()(audit)
+federation.command()(revoke)
+federation.command()(readmit)
+federation.command()(clear)
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,8 @@ class Administrator:
     token_file: Path
     ca: str | None
 
-    def client(self) -> httpx.Client:
-        """Opens a connection with the administrator's rights."""
+    def client(self, root: str = "/v1/federations") -> httpx.Client:
+        """Opens a connection with the administrator's rights, to its federations or elsewhere."""
         token = self.token
         if token is None:
             if not self.token_file.exists():
@@ -63,11 +70,11 @@ class Administrator:
                     "'federation --admin-token-file' with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
-        return client(self.server, token, ca=self.ca)
+        return client(self.server, token, ca=self.ca, root=root)
 
 
 @federation.callback()
-def administrator(
+def server_options(
     context: typer.Context,
     server: Annotated[
         str, typer.Option(help="The server's URL.", envvar="ELMGROVE_SERVER")
@@ -123,6 +130,12 @@ def create(
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
     ] = None,
     alarm: AlarmName = UNKNOWN,
+    key_days: Annotated[
+        float | None,
+        typer.Option(help="Days after which a device's key expires \\[default: never]."),
+    ] = None,
+    shows: Shows = SUMS,
+    least: Least = 1,
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -153,11 +166,15 @@ def create(
         )
         pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
-    charter = Charter(name, basis, ridge, members, alarm)
+    charter = Charter(name, basis, ridge, members, alarm, Terms(shows, least, key_days=key_days))
     if folder is not None:
+        require_kept(context, folder)
         FolderExchange.create(folder, charter)
         note_window(choice)
-        notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
+        notes.print(
+            f"{folder} is the exchange of {name}: devices use it with --exchange {folder}, and "
+            "each sees what every other contributed."
+        )
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json()
@@ -196,7 +213,7 @@ def show(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
         f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
         f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
-        f"members {', '.join(charter.members or ['any'])}",
+        f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
         highlight=False,
     )
     console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
@@ -211,31 +228,6 @@ def token(
     with _admin(context) as opened:
         made = request(opened, "POST", f"/{name}/token").json()
     Console().print(made["token"], soft_wrap=True, highlight=False)
-
-
-@federation.command()
-def revoke(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
-    with _admin(context) as opened:
-        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
-    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
-
-
-@federation.command()
-def readmit(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Make and print a new key for a device that was shut out, or that lost its own."""
-    with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
-    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made["key"], soft_wrap=True, highlight=False)
 
 
 @federation.command()
@@ -263,11 +255,18 @@ def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> 
         grid.add_column(heading)
     for device in devices:
         entry = entries.get(device["name"])
-        key = "revoked" if device["revoked"] else "valid"
+        key = "revoked" if device["revoked"] else ends(device["expires"])
         if entry is None:
             grid.add_row(device["name"], key, "", "never")
             continue
         uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, rows, uploaded)
+        grid.add_row(device["name"], key, _rows(entry), uploaded)
     return grid
+
+
+def _rows(entry: dict[str, Any]) -> str:
+    """What is held of a device; an older server does not say whether it is damaged."""
+    if entry["left"]:
+        return "left"
+    damaged = " (damaged until its next sync)" if entry.get("damaged") else ""
+    return f"{entry['count']:.0f}{damaged}"

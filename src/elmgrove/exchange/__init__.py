@@ -8,7 +8,7 @@ from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
-from elmgrove.exchange.steps import Incoming
+from elmgrove.exchange.steps import Incoming, Outgoing
 
 if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange, client, request
@@ -22,6 +22,7 @@ __all__ = [
     "Incoming",
     "Listing",
     "MemoryExchange",
+    "Outgoing",
     "PeerSession",
     "Session",
     "SyncReport",

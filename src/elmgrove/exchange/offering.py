@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.federation import Contribution, Member
+from elmgrove.federation import Contribution, Member, Version, shrinks
 
 
 class HeldBack(ElmgroveError):
@@ -38,3 +38,14 @@ def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Co
         if member.published is not before:
             save(member)
     return offer
+
+
+def has_fewer_rows(offer: Contribution | None, before: Contribution | None) -> bool:
+    """Says whether rows were taken out since the last offer, so that the device has to leave."""
+    if offer is None or before is None:
+        return False
+    return shrinks(_version(before), _version(offer))
+
+
+def _version(offer: Contribution) -> Version:
+    return Version(offer.epoch, offer.evidence.count, "")
