@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elmgrove.device.agent import HEARING, Agent
+from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
+from elmgrove.device.status import HEARING
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, verdicts, write_rows

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange import FolderExchange, MemoryExchange, Unreachable
+from elmgrove.exchange import FolderExchange, MemoryExchange, Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import (
@@ -25,7 +25,9 @@ from elmgrove.federation import (
     Refused,
     Terms,
 )
+from support.disks import full
 from support.peers import answering
+from support.serving import ADMIN, serving
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
@@ -507,19 +509,18 @@ def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Pat
             call()
 
 
-def test_an_upload_that_fails_leaves_the_former_one_and_no_rest(folder: Path) -> None:
+def test_a_full_folder_refuses_has_the_former_one_and_no_rest_and_can_be_read(folder: Path) -> None:
     path = folder / "fan-1.entry"
     before = path.read_bytes()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "disk full")))
-        with pytest.raises(Unreachable, match="disk full"):
-            FolderExchange(folder).publish(said("fan-1", 9))
+    with full(100), pytest.raises(Refused, match="takes nothing new: File too large"):
+        FolderExchange(folder).publish(said("fan-1", 9))
     assert path.read_bytes() == before
     assert sorted(p.name for p in folder.iterdir()) == [
         "fan-1.entry",
         "fan-2.entry",
         CHARTER_FILE,
     ]
+    assert len(FolderExchange(folder).fetch(["fan-1", "fan-2"])) == 2
 
 
 def test_other_files_do_not_matter(folder: Path) -> None:
@@ -552,3 +553,26 @@ def test_a_folder_is_made_once(folder: Path) -> None:
 def test_a_folder_that_can_not_be_made_is_unreachable(folder: Path) -> None:
     with pytest.raises(Unreachable):
         FolderExchange.create(folder / "fan-1.entry" / "below", CHARTER)
+
+
+# A disk that takes nothing
+
+
+def test_a_device_that_can_not_keep_its_key_does_not_join_yet(tmp_path: Path) -> None:
+    """The key is told once: without a place for it the name would be lost."""
+    with serving(f"sqlite:///{tmp_path}/store.db") as server:
+        made = server.found(CHARTER)
+        keyfile = tmp_path / "card" / "fan-1.key"
+        url = f"{server.base}/{CHARTER.name}"
+        with HttpExchange(url, "fan-1", token=made.token, keyfile=keyfile) as exchange:
+            with pytest.raises(Unreachable, match=r"fan-1\.key can't be written: No such file"):
+                _ = exchange.charter
+            devices = made.ask("GET", "/devices", ADMIN).json()["devices"]
+            assert devices == []
+            keyfile.parent.mkdir()
+            assert exchange.charter.name == CHARTER.name
+            assert keyfile.read_text().startswith("elm-")
+        with HttpExchange(url, "fan-2", token="wrong", keyfile=tmp_path / "fan-2.key") as exchange:
+            with pytest.raises(Unauthorized):
+                _ = exchange.charter
+            assert not (tmp_path / "fan-2.key").exists()

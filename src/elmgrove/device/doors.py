@@ -39,6 +39,7 @@ REFUSALS = {
     "refused": (422, "Not done"),
     "internal": (500, "The agent failed; nothing was changed"),
     "busy": (503, "The agent can't answer now; nothing was changed"),
+    "not-saved": (507, "The state can't be saved; nothing was changed"),
 }
 _KINDS = {status: kind for kind, (status, _) in REFUSALS.items()}
 _JSON = "application/json"

@@ -153,7 +153,7 @@ class BackgroundSync:
         assert future is not None
         try:
             report = self._syncing.apply(future.result())
-        except ElmgroveError as error:
+        except (ElmgroveError, OSError) as error:
             wait = self._backoff.failed()
             self._next_in(wait, failed=True)
             self._remember(str(error), wait, failed=True)

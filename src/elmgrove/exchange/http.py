@@ -28,6 +28,8 @@ from elmgrove.federation import (
 )
 from elmgrove.storage import write
 
+# As long as a key, and blank: who finds it in the file has none.
+_NO_KEY = " " * 64
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
 
@@ -59,6 +61,8 @@ class HttpExchange:
         self._key = key
         self._token = token
         self._keyfile = keyfile
+        # The key that joining gave, until it is kept.
+        self._told: str | None = None
         self._opened: httpx.Client | None = None
         self._charter: Charter | None = None
         # Until something was fetched: a slow line.
@@ -165,15 +169,36 @@ class HttpExchange:
         return self._key
 
     def _enrolled(self) -> str:
-        """Joins the federation; the key that this gives is told once."""
+        """Joins the federation; the key that this gives is told once, so it has a place before."""
+        if self._told is None:
+            self._told = self._asked_for_key()
+        self._keep_key(self._told)
+        self._key = self._told
+        return self._key
+
+    def _asked_for_key(self) -> str:
         if self._token is None:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
-        with self._open(self._token) as opened:
-            answer = _fields(request(opened, "POST", "/devices", json={"name": self._device}))
-        self._key = str(answer["key"])
-        if self._keyfile is not None:
-            write(self._keyfile, self._key.encode(), private=True)
-        return self._key
+        self._keep_key(_NO_KEY)
+        try:
+            with self._open(self._token) as opened:
+                answer = _fields(request(opened, "POST", "/devices", json={"name": self._device}))
+            return str(answer["key"])
+        except BaseException:  # interrupted as well: leaves no file that holds nothing
+            if self._keyfile is not None:
+                self._keyfile.unlink(missing_ok=True)
+            raise
+
+    def _keep_key(self, key: str) -> None:
+        if self._keyfile is None:
+            return
+        try:
+            write(self._keyfile, key.encode(), private=True)
+        except OSError as error:
+            raise Unreachable(
+                f"{self._keyfile} can't be written: {error.strerror}; without a place for its key "
+                f"{self._device!r} can't join"
+            ) from error
 
 
 def client(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.session import offered
+from elmgrove.exchange.offering import HeldBack, offered
 from elmgrove.exchange.steps import Steps
 from elmgrove.federation import (
     MERGED,
@@ -65,10 +65,15 @@ class PeerSession(Steps):
         self._guarded = guarded
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
+        self._held_back: HeldBack | None = None
 
     def prepare(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to send."""
-        offered(self.member, self._guarded, self._save)
+        self._held_back = None
+        try:
+            offered(self.member, self._guarded, self._save)
+        except HeldBack as error:
+            self._held_back = error
 
     def transfer(self, outgoing: None) -> PulledEntries:
         """Asks the peers, and touches nothing of the member: may run in any thread."""
@@ -100,7 +105,8 @@ class PeerSession(Steps):
             ridge = member.detector.model.ridge
             chosen = self._rule.choose(member.contribution(), ridge, list(member.ledger))
             member.receive_all((), only={contribution.origin for contribution in chosen})
-        reasons = pulled.failures + [str(error) for error in refused]
+        held_back = [] if self._held_back is None else [str(self._held_back)]
+        reasons = held_back + pulled.failures + [str(error) for error in refused]
         return SyncReport.of(
             member,
             guarded=self._guarded,

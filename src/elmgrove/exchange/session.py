@@ -14,6 +14,7 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
+from elmgrove.exchange.offering import HeldBack, has_fewer_rows, holding_back, offered
 from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     GROUPS,
@@ -30,8 +31,6 @@ from elmgrove.federation import (
     Outdated,
     Refused,
     Rule,
-    Version,
-    shrinks,
     within,
 )
 
@@ -56,7 +55,8 @@ class Session(Steps):
     are fetched one by one with a budget, with any other rule, and by a device with patterns that
     takes everyone. Where sums alone are shown these are refused, and what was received stays.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
-    can't keep the upload guard.
+    can't keep the upload guard. Where it raises ``OSError`` nothing new leaves, and the report says
+    why; what others know is taken in all the same.
     """
 
     def __init__(
@@ -76,6 +76,8 @@ class Session(Steps):
         self._guarded = guarded
         self._save = save
         self._departures: tuple[Entry, ...] = ()
+        # Why nothing new was sent the last time; None if there was no reason.
+        self._held_back: HeldBack | None = None
 
     @property
     def detector(self) -> Detector:
@@ -101,14 +103,14 @@ class Session(Steps):
         A device that offers fewer rows than before, since some were taken out, leaves first: else
         it would be taken for another one under its name.
         """
-        before = self.member.shared
-        offer = offered(self.member, self._guarded, self._save)
-        if offer is not None and before is not None and shrinks(_rows(before), _rows(offer)):
-            self._departures = (self.member.depart(),)
-            offer = self.member.shared
-        if self._departures:
-            self._save(self.member)
-        entries = self._departures + (() if offer is None else (offer,))
+        self._held_back = None
+        try:
+            entries = self._saved_entries()
+        except HeldBack as error:
+            self._held_back = error
+            shared = self.member.shared
+            # Before a departure that waits, what was sent the last time would be refused.
+            entries = () if shared is None or self._departures else (shared,)
         detector = self.member.detector
         tolerance = (
             None if detector.patterns is None else detector.patterns.tolerance(detector.basis)
@@ -123,6 +125,19 @@ class Session(Steps):
             tuple(self.member.ledger),
             self.member.policy == MERGED,
         )
+
+    def _saved_entries(self) -> tuple[Entry, ...]:
+        """What may leave the device now; ``HeldBack`` if it could not be saved."""
+        member, departures, shared = self.member, self._departures, self.member.shared
+        with holding_back(member):
+            offer = offered(member, self._guarded, self._save)
+            if has_fewer_rows(offer, shared):
+                departures = (member.depart(),)
+                offer = member.shared
+            if departures:
+                self._save(member)
+        self._departures = departures
+        return departures + (() if offer is None else (offer,))
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
@@ -151,7 +166,7 @@ class Session(Steps):
         outranked = self._outrank(incoming.refusal)
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
-        reasons = [] if incoming.refusal is None else [incoming.refusal]
+        reasons = [one for one in (self._held_back, incoming.refusal) if one is not None]
         if incoming.others is not None:
             if member.merged is not None:
                 member.rest_on(None)
@@ -177,7 +192,8 @@ class Session(Steps):
 
         Says whether that was why the exchange refused an entry.
         """
-        self._departures = ()
+        if self._held_back is None:
+            self._departures = ()
         if not isinstance(refusal, Outdated):
             return False
         self.member.outrank(refusal.held_epoch)
@@ -271,24 +287,13 @@ class Session(Steps):
 
     def close(self) -> None:
         """Saves, and lets go of the exchange's connections; the member stays usable."""
-        self._save(self.member)
-        self.exchange.close()
+        try:
+            self._save(self.member)
+        finally:
+            self.exchange.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _rows(offer: Contribution) -> Version:
-    return Version(offer.epoch, offer.evidence.count, "")
-
-
-def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Contribution | None:
-    """Lets a member offer what it may give away, and saves it before anybody can have it."""
-    before = member.published
-    offer = member.offer(guarded=guarded)
-    if member.published is not before:
-        save(member)
-    return offer
