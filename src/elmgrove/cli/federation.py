@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import typer
@@ -29,8 +29,8 @@ from elmgrove.cli.options import (
 from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
 from elmgrove.detector import Choice
-from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange, client, request
+from elmgrove.errors import BadInput, require_time
+from elmgrove.exchange import Fields, FolderExchange, client, request
 from elmgrove.federation import UNKNOWN, Charter, address_of
 from elmgrove.reading import Layout
 
@@ -160,10 +160,10 @@ def create(
         notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
         return
     with _admin(context) as opened:
-        made = request(opened, "POST", "", json=charter.fields).json()
+        made = request(opened, "POST", "", json=charter.fields).json().text("token")
     note_window(choice)
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
-    Console().print(made["token"], soft_wrap=True, highlight=False)
+    Console().print(made, soft_wrap=True, highlight=False)
 
 
 @federation.command("list")
@@ -172,7 +172,7 @@ def list_(
 ) -> None:
     """List the federations of a server."""
     with _admin(context) as opened:
-        for name in request(opened, "GET", "").json()["federations"]:
+        for name in request(opened, "GET", "").json().texts("federations"):
             Console().print(name, highlight=False)
 
 
@@ -183,9 +183,12 @@ def show(
 ) -> None:
     """Show a federation's layer and its devices, with what each has contributed."""
     with _admin(context) as opened:
-        charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
-        devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
-        entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
+        answer = request(opened, "GET", f"/{name}")
+        with answer.reading():
+            charter = Charter.from_fields(dict(answer.json()))
+        devices = request(opened, "GET", f"/{name}/devices").json().each("devices")
+        entries = request(opened, "GET", f"/{name}/entries").json().each("entries")
+        grid = _grid(devices, {entry.text("origin"): entry for entry in entries})
     basis, layer, samples = charter.basis, charter.basis.layer, ""
     if basis.spectrum is not None:
         rate, length = basis.spectrum.rate, basis.spectrum.length
@@ -199,7 +202,7 @@ def show(
         f"members {', '.join(charter.members or ['any'])}",
         highlight=False,
     )
-    console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
+    console.print(grid)
 
 
 @federation.command()
@@ -209,8 +212,8 @@ def token(
 ) -> None:
     """Make and print a new token to join with; the old one becomes invalid, keys stay valid."""
     with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/token").json()
-    Console().print(made["token"], soft_wrap=True, highlight=False)
+        made = request(opened, "POST", f"/{name}/token").json().text("token")
+    Console().print(made, soft_wrap=True, highlight=False)
 
 
 @federation.command()
@@ -233,9 +236,10 @@ def readmit(
 ) -> None:
     """Make and print a new key for a device that was shut out, or that lost its own."""
     with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
+        asked = {"name": device}
+        made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
     notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made["key"], soft_wrap=True, highlight=False)
+    Console().print(made, soft_wrap=True, highlight=False)
 
 
 @federation.command()
@@ -257,17 +261,18 @@ def _admin(context: typer.Context) -> httpx.Client:
     return administrator.client()
 
 
-def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
+def _grid(devices: list[Fields], entries: dict[str, Fields]) -> Grid:
     grid = Grid()
     for heading in ("device", "key", "rows", "last upload"):
         grid.add_column(heading)
     for device in devices:
-        entry = entries.get(device["name"])
-        key = "revoked" if device["revoked"] else "valid"
+        name = device.text("name")
+        entry, key = entries.get(name), "revoked" if device.flag("revoked") else "valid"
         if entry is None:
-            grid.add_row(device["name"], key, "", "never")
+            grid.add_row(name, key, "", "never")
             continue
-        uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, rows, uploaded)
+        received = require_time(entry.number("received"))
+        uploaded = datetime.fromtimestamp(received).isoformat(" ", "seconds")
+        rows = "left" if entry.flag("left") else f"{entry.number('count'):.0f}"
+        grid.add_row(name, key, rows, uploaded)
     return grid

@@ -1,35 +1,40 @@
 """The exchange server, as a device sees it."""
 
-import ssl
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import httpx
 
-from elmgrove import __version__
 from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Listing, Unauthorized, Unreachable
+from elmgrove.exchange.asking import SECONDS, client, is_secret, request
+from elmgrove.exchange.base import Listing, Unauthorized
+from elmgrove.exchange.responses import Response
 from elmgrove.federation import (
+    MOST_BYTES,
     Charter,
     Contribution,
     Cost,
     Entry,
     Merged,
-    Outdated,
     Refused,
     address_of,
+    content_limit,
     entry_from_bytes,
+    others_limit,
     require_address,
+    require_origin,
     unbundle,
 )
 from elmgrove.storage import write
 
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
+_OK, _CREATED, _NOT_MODIFIED = 200, 201, 304
+# The most bytes of a layer that a device would make for an exchange: 5,000 units at 5,000 inputs.
+_LARGEST = 200_000_000
 
 
 class HttpExchange:
@@ -38,6 +43,8 @@ class HttpExchange:
     A device has a key of its own. The first time it asks for one, with the federation's
     ``token``, and keeps it in ``keyfile``. ``ca`` is a file with the certificate that signed
     the server's, if that is nobody this machine trusts anyway. Nothing is sent before it is needed.
+    An answer is believed if it is what was asked for, no longer than the charter explains, and
+    complete within ``timeout`` seconds.
     """
 
     #: A server keeps groups ready.
@@ -52,7 +59,7 @@ class HttpExchange:
         token: str | None = None,
         keyfile: Path | None = None,
         ca: str | None = None,
-        timeout: float = 30.0,
+        timeout: float = SECONDS,
     ) -> None:
         self._open = partial(client, url, ca=ca, timeout=timeout)
         require_address(device)
@@ -62,6 +69,8 @@ class HttpExchange:
         self._keyfile = keyfile
         self._opened: httpx.Client | None = None
         self._charter: Charter | None = None
+        # What the last listing said.
+        self._sizes = dict[str, int]()
         # Until something was fetched: a slow line.
         self._bytes_a_second = 1e6
 
@@ -69,46 +78,76 @@ class HttpExchange:
     def charter(self) -> Charter:
         """The federation's charter, asked for once."""
         if self._charter is None:
-            self._charter = Charter.from_fields(_fields(self._request("GET", "")))
+            answer = self._request("GET", "")
+            with answer.reading():
+                found = Charter.from_fields(dict(answer.json()))
+                _require_makeable(found)
+            self._charter = found
         return self._charter
+
+    def forget_charter(self) -> None:
+        """Lets the charter be asked for again."""
+        self._charter = None
 
     def publish(self, entry: Entry) -> None:
         """Puts a device's entry in the place of its former one; see ``Exchange``."""
         where = f"/contributions/{address_of(entry.origin)}"
-        if isinstance(entry, Contribution):
-            self._request("PUT", where, content=entry.to_bytes())
-        else:
+        if not isinstance(entry, Contribution):
             self._request("DELETE", where, params={"epoch": entry.epoch})
+            return
+        answer = self._request("PUT", where, content=entry.to_bytes())
+        told = answer.json()
+        stored = (told.text("origin"), told.whole("epoch"))
+        if stored != (entry.origin, entry.epoch) or not told.whole("revision"):
+            raise answer.unlike("it did not store what was sent")
 
     def listings(self) -> list[Listing]:
         """Lists what the server holds of every device."""
-        return [
-            Listing(
-                item["origin"],
-                item["epoch"],
-                item["left"],
-                Cost(item["size"] / self._bytes_a_second, item["size"]),
-            )
-            for item in _fields(self._request("GET", "/entries"))["entries"]
-        ]
+        answer, found = self._request("GET", "/entries"), list[Listing]()
+        most = content_limit(self.charter)
+        for item in answer.json().each("entries"):
+            origin, size = item.text("origin"), item.whole("size", most)
+            with answer.reading():
+                require_origin(origin)
+            cost = Cost(size / self._bytes_a_second, size)
+            found.append(Listing(origin, item.whole("epoch"), item.flag("left"), cost))
+        self._sizes = {listing.origin: int(listing.cost.bytes) for listing in found}
+        return found
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
         """Fetches the entries of these devices that are there, some at a time."""
-        names, entries = sorted(origins), list[Entry]()
-        for start in range(0, len(names), AT_ONCE):
-            wanted = {"origin": names[start : start + AT_ONCE]}
+        entries, most = list[Entry](), max(MOST_BYTES, content_limit(self.charter))
+        for names in self._together(sorted(origins)):
             began = time.monotonic()
-            content = self._request("GET", "/contributions", params=wanted).content
-            self._bytes_a_second = max(len(content), 1) / max(time.monotonic() - began, 1e-6)
-            entries += [entry_from_bytes(blob) for blob in unbundle(content)]
+            answer = self._request("GET", "/contributions", params={"origin": names}, most=most)
+            seconds = max(time.monotonic() - began, 1e-6)
+            self._bytes_a_second = max(len(answer.content), 1) / seconds
+            with answer.reading():
+                found = [entry_from_bytes(blob) for blob in unbundle(answer.content)]
+            if not {entry.origin for entry in found} <= set(names):
+                raise answer.unlike("it sent what was not asked for")
+            entries += found
         return entries
+
+    def _together(self, names: list[str]) -> Iterator[list[str]]:
+        """Names what to fetch with one request, which leaves room for each to have grown since."""
+        batch, size = list[str](), 0
+        for name in names:
+            more = self._sizes.get(name, 0)
+            if batch and (len(batch) == AT_ONCE or size + more > MOST_BYTES // 2):
+                yield batch
+                batch, size = [], 0
+            batch.append(name)
+            size += more
+        if batch:
+            yield batch
 
     def merged(
         self, without: str, known: Merged | None, grouped: str | None = None
     ) -> Merged | None:
         """Asks for the sum over all devices but one; an unchanged one costs a few hundred bytes."""
         asked = {"without": without} | ({} if grouped is None else {"grouped": grouped})
-        found = self._unless_known("/merged", known, asked)
+        found = self._unless_known("/merged", known, asked, content_limit(self.charter))
         if found is not None and found.grouped != grouped:
             # One that does not know the question answers with the sum over everybody.
             raise Refused("this server is too old to tell groups apart")
@@ -116,19 +155,23 @@ class HttpExchange:
 
     def others(self, without: str, known: Merged | None) -> Merged | None:
         """Asks for what all others know and lend; what is unchanged costs a few hundred bytes."""
-        return self._unless_known("/others", known, {"without": without})
+        most = others_limit(self.charter)
+        return self._unless_known("/others", known, {"without": without}, most)
 
     def _unless_known(
-        self, path: str, known: Merged | None, asked: dict[str, str]
+        self, path: str, known: Merged | None, asked: dict[str, str], most: int
     ) -> Merged | None:
         tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
-        answer = self._request("GET", path, headers=tag, params=asked)
-        unchanged = answer.status_code == httpx.codes.NOT_MODIFIED
-        return None if unchanged else Merged.from_bytes(answer.content)
+        expected = [_OK] if known is None else [_OK, _NOT_MODIFIED]
+        answer = self._request("GET", path, headers=tag, params=asked, most=most, expected=expected)
+        if answer.status == _NOT_MODIFIED:
+            return None
+        with answer.reading():
+            return Merged.from_bytes(answer.content)
 
     def groups(self, distance: str) -> dict[str, Any]:
         """Asks for the groups that the server keeps by this distance."""
-        return _fields(self._request("GET", "/groups", params={"distance": distance}))
+        return self._request("GET", "/groups", params={"distance": distance}).json()
 
     def close(self) -> None:
         """Closes the connection, if there is one."""
@@ -141,7 +184,7 @@ class HttpExchange:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _request(self, method: str, path: str, **options: Any) -> Response:
         if self._opened is None:
             self._opened = self._open(self._known_key() or self._enrolled())
         return request(self._opened, method, path, **options)
@@ -156,68 +199,20 @@ class HttpExchange:
         if self._token is None:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
         with self._open(self._token) as opened:
-            answer = _fields(request(opened, "POST", "/devices", json={"name": self._device}))
-        self._key = str(answer["key"])
+            asked = {"name": self._device}
+            answer = request(opened, "POST", "/devices", json=asked, expected=(_CREATED,))
+        self._key = answer.json().text("key")
+        if not is_secret(self._key):
+            self._key = None
+            raise answer.unlike("its key is none")
         if self._keyfile is not None:
             write(self._keyfile, self._key.encode(), private=True)
         return self._key
 
 
-def client(
-    url: str,
-    secret: str | None,
-    *,
-    ca: str | None = None,
-    timeout: float = 30.0,
-    root: str = "/v1/federations",
-) -> httpx.Client:
-    """Opens a connection to one federation, to all of a server's, or to another ``root``."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise BadInput(f"not the URL of an exchange (http://host:port/federation): {url!r}")
-    headers = {"User-Agent": f"elmgrove/{__version__}"}
-    if secret is not None:
-        headers["Authorization"] = f"Bearer {secret}"
-    # Without TLS there is nobody to trust, and reading all certificates takes a while.
-    trust: Any = parts.scheme == "https"
-    if ca is not None:
-        trust = ssl.create_default_context(cafile=ca)
-    base = f"{parts.scheme}://{parts.netloc}{root}{parts.path.rstrip('/')}"
-    return httpx.Client(base_url=base, headers=headers, verify=trust, timeout=timeout)
-
-
-def request(opened: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
-    """Asks and gives the answer; what is no answer is raised as the error it stands for."""
-    try:
-        # httpx appends a slash to its base for an empty path.
-        url = str(opened.base_url).rstrip("/") + path
-        answer = opened.request(method, url, **options)
-    except httpx.TransportError as error:
-        raise Unreachable(f"{opened.base_url.host}: {error}") from error
-    if answer.status_code < 400:
-        return answer
-    problem = _problem(answer)
-    text = f"{problem.get('title', answer.reason_phrase)}: {problem.get('detail', '')}"
-    if answer.status_code in (401, 403):
-        raise Unauthorized(text)
-    if answer.status_code >= 500 or answer.status_code == 429:
-        raise Unreachable(f"{opened.base_url.host}: {text}")
-    if "held_epoch" in problem:
-        raise Outdated(text, int(problem["held_epoch"]), bool(problem.get("shrunk")))
-    raise Refused(text)
-
-
-def _fields(answer: httpx.Response) -> dict[str, Any]:
-    """Reads what an exchange says; a page to log in to some network is no exchange's word."""
-    try:
-        return dict(answer.json())
-    except (TypeError, ValueError) as error:
-        raise Unreachable(f"{answer.url.host} is not an Elmgrove exchange") from error
-
-
-def _problem(answer: httpx.Response) -> dict[str, Any]:
-    try:
-        problem = answer.json()
-    except ValueError:
-        return {}
-    return problem if isinstance(problem, dict) else {}
+def _require_makeable(charter: Charter) -> None:
+    """Raises ``BadInput`` for a layer that would take all of a device's memory."""
+    basis = charter.basis
+    size = max(content_limit(charter, 1), 8 * basis.inputs * basis.layer.units)
+    if size > _LARGEST:
+        raise BadInput(f"its layer would have {size:,} bytes, more than {_LARGEST:,}")

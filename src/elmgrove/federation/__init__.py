@@ -47,9 +47,10 @@ from elmgrove.federation.groups import (
 )
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
+from elmgrove.federation.limits import content_limit, others_limit
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
-from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.others import MOST_BYTES, StandingOthers
 from elmgrove.federation.policy import POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.selection import (
@@ -78,6 +79,7 @@ __all__ = [
     "GROUPS",
     "HIGHEST_EPOCH",
     "MERGED",
+    "MOST_BYTES",
     "PARTS",
     "POLICIES",
     "RULES",
@@ -123,6 +125,7 @@ __all__ = [
     "compare",
     "compare_each",
     "compare_used",
+    "content_limit",
     "entry_from_bytes",
     "evidence_of",
     "follows",
@@ -132,6 +135,7 @@ __all__ = [
     "learned_of",
     "least_new_rows",
     "local_models",
+    "others_limit",
     "parameters",
     "require_addable",
     "require_address",

@@ -124,18 +124,22 @@ class Giver:
     def depart(self) -> Departure:
         """Makes the word that this device leaves; what it offers afterwards joins it again."""
         departure = Departure(self.name, self.contribution().epoch + 1)
-        self.outrank(departure.epoch)
+        self._lead_over(departure.epoch)
         return departure
 
     def outrank(self, epoch: int) -> None:
         """Makes sure that whatever is offered from now on is newer than ``epoch``.
 
-        ``BadInput`` for an epoch that no number of rows explains and nothing could get past.
+        ``BadInput`` for an epoch that no number of rows explains and nothing could get past. It may
+        be made up: half of what is usable is left, so that no such word can burn the name.
         """
-        if epoch >= HIGHEST_USABLE_EPOCH:
+        if epoch >= HIGHEST_USABLE_EPOCH // 2:
             raise BadInput(
                 f"the exchange holds an entry of {self.name!r} that nothing can replace "
                 f"(epoch {epoch}): take it out there, or give this device another name"
             )
+        self._lead_over(epoch)
+
+    def _lead_over(self, epoch: int) -> None:
         before = 0 if self.published is None else self.published.learned
         self.lead = max(self.lead, epoch + 1 - before)

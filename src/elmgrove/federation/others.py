@@ -17,9 +17,9 @@ from elmgrove.federation.standing import StandingGroups
 MOST_GROUPS, MOST_BYTES = 500, 8_000_000
 # Bytes of a group beside its sums: names, and what a file says of each array.
 _AROUND = 1500
-# What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
-# that a lender made its numbers up.
-_SHARES = 8
+#: What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
+#: that a lender made its numbers up.
+SHARES = 8
 # Names that a label tells.
 _NAMES = 3
 
@@ -43,7 +43,7 @@ class StandingOthers:
             basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1)
         )
         self._held = dict[str, Contribution]()
-        self._lent = [RunningSum(basis) for _ in range(_SHARES)]
+        self._lent = [RunningSum(basis) for _ in range(SHARES)]
         # Those of them that were asked for and are still what they were.
         self._loan = dict[int, Evidence]()
 
@@ -56,7 +56,7 @@ class StandingOthers:
         inputs = self._basis.inputs
         # Of a contribution its sums and what it lends; of a group its sum in two parts, and what is
         # made of it for comparisons.
-        matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + _SHARES)
+        matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + SHARES)
         return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices
 
     @property
@@ -120,7 +120,7 @@ class StandingOthers:
         sums = dict(self._loan)
         if own is not None:
             sums[_share_of(origin)] = self._lent[_share_of(origin)].evidence(own)
-        found = (sums[share] for share in range(_SHARES))
+        found = (sums[share] for share in range(SHARES))
         return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
 
     def _lend(self, origin: str, new: Contribution | None) -> None:
@@ -138,4 +138,4 @@ class StandingOthers:
 
 def _share_of(origin: str) -> int:
     """The sum in which a device lends: always the same one, and spread evenly over names."""
-    return sha256(origin.encode()).digest()[0] % _SHARES
+    return sha256(origin.encode()).digest()[0] % SHARES

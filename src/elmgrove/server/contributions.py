@@ -10,7 +10,6 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.detector import MOST_PARTS
 from elmgrove.federation import (
     DISTANCES,
     HIGHEST_EPOCH,
@@ -18,12 +17,13 @@ from elmgrove.federation import (
     Departure,
     Merged,
     Version,
+    content_limit,
     follows,
     framed,
 )
 from elmgrove.server.auth import Caller, caller_of, require_still_allowed
 from elmgrove.server.problems import Problem
-from elmgrove.server.service import body_of, content_limit
+from elmgrove.server.service import body_of
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
 
 BLOB = "application/octet-stream"
@@ -193,7 +193,7 @@ async def _store(
 
 def _limit(caller: Caller) -> int:
     """What all patterns of a device can need, and no more than the server takes."""
-    return min(content_limit(caller.charter, MOST_PARTS), caller.service.max_body)
+    return min(content_limit(caller.charter), caller.service.max_body)
 
 
 def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:

@@ -5,11 +5,11 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import Charter, require_address
+from elmgrove.federation import Charter, content_limit, require_address
 from elmgrove.server.auth import Role, caller_of, hashed, new_secret, require_admin
 from elmgrove.server.contributions import depart
 from elmgrove.server.problems import Problem, no_federation
-from elmgrove.server.service import content_limit, json_of
+from elmgrove.server.service import json_of
 from elmgrove.server.store import DeviceRow, FederationRow
 
 
@@ -17,7 +17,7 @@ async def create_federation(request: Request) -> Response:
     """Makes a federation; the answer holds the token with which devices join, once."""
     service = require_admin(request)
     charter = Charter.from_fields(await json_of(request))
-    if content_limit(charter) > service.max_body:
+    if content_limit(charter, patterns=1) > service.max_body:
         raise Problem(
             "too-large",
             f"contributions of this many units and inputs are longer than the {service.max_body} "
