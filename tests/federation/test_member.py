@@ -356,9 +356,16 @@ def test_an_epoch_that_nothing_can_get_past_is_refused_and_changes_nothing() -> 
     state = me.to_bytes()
     with pytest.raises(BadInput, match="another name"):
         me.outrank(2**63 - 1)
-    (refused,) = me.receive_all([Departure("me", 2**62)])
+    (refused,) = me.receive_all([Departure("me", 2**61)])
     assert isinstance(refused, BadInput)
     assert me.to_bytes() == state
+
+
+def test_no_epoch_that_is_believed_burns_a_name() -> None:
+    me = member("me")
+    for _ in range(3):
+        me.outrank(2**61 - 1)
+        assert me.depart().epoch < 2**62
 
 
 # Meeting

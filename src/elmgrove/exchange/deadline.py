@@ -27,6 +27,8 @@ SLOWEST = 10_000
 MOVING = "elmgrove.moving"
 # Bytes that are written at a time: each piece gets what remains.
 _PIECE = 1 << 14
+# Bytes beside what is expected: headers.
+_BESIDE = 1 << 20
 # Headers that are not passed on: nothing here keeps cookies or goes where it is sent.
 _LOST = (b"set-cookie", b"location")
 # Seconds for which a connection is kept without a question.
@@ -37,24 +39,26 @@ class AnswerDeadline(threading.local):
     """Tells what remains for the request that this thread is about: seconds, and more for bytes.
 
     What moves makes the deadline later, as long as it takes at ``SLOWEST`` bytes a second, but no
-    more of them than are expected: an endless answer ends as well.
+    more of them than are expected. Of many more, such as headers without end, none is waited for.
     """
 
     def __init__(self) -> None:
-        self._until = self._latest = math.inf
+        self._until, self._expected, self._moved = math.inf, 0, 0
 
     def start(self, seconds: float, expected: int) -> None:
         """Begins with the next request."""
-        self._until = time.monotonic() + seconds
-        self._latest = self._until + expected / SLOWEST
+        self._until, self._expected, self._moved = time.monotonic() + seconds, expected, 0
 
     def moved(self, size: int) -> None:
-        """Notes that so many bytes came or went."""
-        self._until = min(self._until + size / SLOWEST, self._latest)
+        """Notes that so many bytes came or went; raises where they are far too many."""
+        self._moved += size
+        if self._moved > 2 * self._expected + _BESIDE:
+            raise httpcore.RemoteProtocolError("far more came than was asked for")
 
     def left(self) -> float:
         """Gives the seconds that remain; raises where there are none."""
-        left = self._until - time.monotonic()
+        later = min(self._moved, self._expected) / SLOWEST
+        left = self._until + later - time.monotonic()
         if left <= 0:
             raise httpcore.ReadTimeout("the deadline is over")
         return left

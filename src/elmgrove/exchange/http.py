@@ -116,8 +116,9 @@ class HttpExchange:
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
         """Fetches the entries of these devices that are there, some at a time."""
-        entries, most = list[Entry](), max(MOST_BYTES, content_limit(self.charter))
+        entries, one = list[Entry](), content_limit(self.charter)
         for names in self._together(sorted(origins)):
+            most = min(one * len(names), max(one, MOST_BYTES))
             began = time.monotonic()
             answer = self._request("GET", "/contributions", params={"origin": names}, most=most)
             seconds = max(time.monotonic() - began, 1e-6)
