@@ -24,6 +24,7 @@ from elmgrove.federation import (
     Outdated,
     Refused,
     bundle,
+    content_limit,
 )
 from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying
 
@@ -323,6 +324,16 @@ def test_an_endless_answer_is_given_up(begin: bytes, more: bytes) -> None:
         exchange.merged("fan-1", None)
     # What is under way is in the buffers of two sockets.
     assert sent[0] < 20_000_000
+
+
+def test_an_answer_is_no_longer_than_the_charter_explains() -> None:
+    for more, said_of_it in ((0, "not a file of Elmgrove's"), (1, "longer than")):
+        long = Reply(200, b" " * (content_limit(CHARTER) + more))
+        with (
+            opened(but("GET /merged", long)) as exchange,
+            pytest.raises(Unreachable, match=said_of_it),
+        ):
+            exchange.merged("fan-1", None)
 
 
 def test_what_moves_makes_the_deadline_later_but_not_for_ever(

@@ -158,12 +158,14 @@ class BackgroundSync:
     def _finish(self) -> bool:
         future, self._under_way = self._under_way, None
         assert future is not None
+        updated = False
         try:
             report = self._syncing.apply(future.result())
+            updated = report.updated
             self._synced()
         except Exception as error:  # nothing that others say may end the device
             self._fail(error)
-            return False
+            return updated
         self._backoff.succeeded()
         # At once, but not for ever: an exchange may find each version outdated.
         self._again = report.again and not self._again
@@ -174,7 +176,7 @@ class BackgroundSync:
         is_news = self._is_news(report.refusal or "")
         refused = logging.WARNING if is_news else logging.DEBUG
         log.log(refused if report.refusal else logging.INFO, "sync: %s", said)
-        return report.updated
+        return updated
 
     def _fail(self, error: Exception) -> None:
         wait = self._backoff.failed(error.retry_after if isinstance(error, Unreachable) else 0.0)
