@@ -12,7 +12,7 @@ from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.exchanges import Reply, saying
 from support.ports import reserved_port
-from support.serving import Federation, charter, evidence, rows, said
+from support.serving import Federation, charter, evidence, refused, rows, said
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +57,20 @@ def test_nobody_has_left_a_network_that_wants_a_login(elmgrove: Elmgrove, reply:
     with saying(lambda asked: reply) as url:
         ran = elmgrove("device", "leave", f"{url}/fans", "--state", "fan.elm")
     assert "is no Elmgrove exchange" in one_clear_line(ran)
+
+
+def test_a_device_changes_its_key(elmgrove: Elmgrove, federation: Federation) -> None:
+    run(elmgrove, "fan", "--exchange", address(federation), "--token", federation.token)
+    old = Path("fan.key").read_text()
+    ran = elmgrove("device", "rotate", address(federation), "--state", "fan.elm")
+    assert (ran.code, ran.out) == (0, "")
+    assert "fan has a new key in fan.key; the old one is worthless." in ran.err
+    refused(federation.ask("GET", "/entries", old), "unauthorized")
+    new = Path("fan.key").read_text()
+    assert federation.ask("GET", "/entries", new).status_code == 200
+    FolderExchange.create(Path("shared"), charter("fans"))
+    said = one_clear_line(elmgrove("device", "rotate", "shared", "--state", "fan.elm"))
+    assert "shared is a folder: devices need no key there" in said
 
 
 def test_leaving_a_folder(elmgrove: Elmgrove) -> None:

@@ -14,7 +14,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.exchange import http
-from elmgrove.federation import Charter, Contribution
+from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Terms
 from elmgrove.storage.disk import save
 from support.agents import append_rows, verdicts, write_rows
 from support.at_work import at_work
@@ -43,7 +43,7 @@ def normal(seed: int, number: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(number, COLUMNS))
 
 
-CHARTER = Charter("fans", Detector.for_data(normal(0, 300)).basis)
+CHARTER = Charter("fans", Detector.for_data(normal(0, 300)).basis, terms=Terms(shows=CONTRIBUTIONS))
 
 
 def said(number: int) -> Contribution:

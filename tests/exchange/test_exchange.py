@@ -11,15 +11,27 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange import FolderExchange, Unreachable
+from elmgrove.exchange import FolderExchange, MemoryExchange, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    Charter,
+    Contribution,
+    Departure,
+    Entry,
+    Merged,
+    Outdated,
+    Refused,
+    Terms,
+)
 from support.exchanges import HonestExchange, saying
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
+CHARTER = Charter(
+    "fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"), terms=Terms(shows=CONTRIBUTIONS)
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -28,7 +40,9 @@ def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
         yield way
 
 
-def said(origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS) -> Entry:
+def said(
+    origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS
+) -> Contribution:
     X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
     H = basis.layer(X)
     evidence = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), rows)
@@ -46,11 +60,48 @@ def held(exchange: Way) -> list[Entry]:
     return way.fetch([listing.origin for listing in way.listings()])
 
 
+# What a device weighs
+
+
+def test_a_device_that_claims_a_million_times_the_rows_of_others_does_not_outweigh_them(
+    exchange: Way,
+) -> None:
+    honest = [said(f"fan-{number}", 600) for number in range(1, 5)]
+    liar = replace(honest[3], origin="fan-5", parts=(honest[3].evidence.weighted(1e6),))
+    model = MemoryExchange(CHARTER)
+    for entry in (*honest, liar):
+        publish(exchange, entry)
+        model.publish(entry)
+    way = exchange("fan-1")
+    for grouped in (None, "evidence"):
+        told, expected = (one.merged("fan-1", None, grouped) for one in (way, model))
+        assert told is not None
+        assert expected is not None
+        assert told.evidence.close_to(expected.evidence, 1e-12)
+        assert told.evidence.count <= 3 * 600 + 10 * 600
+    others = way.others("fan-1", None)
+    assert others is not None
+    assert others.evidence.count <= 3 * 600 + 10 * 600
+    publish(exchange, Departure("fan-5", liar.epoch + 1))
+    told = way.merged("fan-1", None)
+    assert told is not None
+    assert told.evidence.close_to(Evidence.sum(one.evidence for one in honest[1:]), 1e-12)
+
+
 # Publishing
 
 
 def test_everybody_finds_the_charter(exchange: Way) -> None:
     assert exchange("fan-1").charter == CHARTER
+
+
+def test_a_key_is_changed_only_where_there_is_one_and_a_file_for_it(exchange: Way) -> None:
+    way = exchange("fan-1")
+    if not isinstance(way, HttpExchange):
+        assert way.rotate_key() is False
+        return
+    with pytest.raises(BadInput, match="no file"):
+        way.rotate_key()
 
 
 def test_what_was_published_is_found(exchange: Way) -> None:

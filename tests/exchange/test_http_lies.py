@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ def test_what_a_stranger_says_is_told_in_one_short_line() -> None:
         *(Reply.json({"key": key}, 201) for key in (None, 7, ["k"], "", "ключ", "a\r\nb: c")),
     ],
 )
-def test_only_a_key_is_a_key(reply: Reply, tmp_path: Any) -> None:
+def test_only_a_key_is_a_key(reply: Reply, tmp_path: Path) -> None:
     keyfile = tmp_path / "fan.key"
     answers = iter([reply, Reply.json({"name": "fan-1", "key": "good"}, 201)])
 
@@ -231,6 +232,21 @@ def test_only_a_key_is_a_key(reply: Reply, tmp_path: Any) -> None:
         assert not keyfile.exists()
         assert exchange.charter == CHARTER
     assert keyfile.read_text() == "good"
+
+
+def test_only_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    keyfile = tmp_path / "fan.key"
+    keyfile.write_text("old")
+    lies = [*NEVER, Reply.json({"name": "fan-2", "key": "new"})]
+    lies += [Reply.json({"name": "fan-1", "key": key}) for key in (None, 7, "", "ключ", "a\nb")]
+    left = iter([*lies, Reply.json({"name": "fan-1", "key": "new"})])
+    with opened(lambda asked: next(left), key=None, keyfile=keyfile) as exchange:
+        for _ in lies:
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+                exchange.rotate_key()
+            assert keyfile.read_text() == "old"
+        assert exchange.rotate_key()
+    assert keyfile.read_text() == "new"
 
 
 def test_a_token_that_no_header_can_hold_is_refused() -> None:

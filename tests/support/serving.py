@@ -23,14 +23,25 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution, Merged, address_of
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    AuditRecord,
+    Charter,
+    Contribution,
+    Merged,
+    Terms,
+    address_of,
+)
 from elmgrove.server import MAX_BODY, make_app
 from elmgrove.server.problems import KINDS
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
-TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
+#: All that hold what was asked for; the audit tells of refusals as well.
+TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
+#: By these, a device's key reads what each device contributed.
+ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
 
 
@@ -77,6 +88,20 @@ class Server:
         if secret is not None:
             headers["Authorization"] = f"Bearer {secret}"
         return self.http.request(method, path, headers=headers, **more)
+
+    def audit(self, federation: str = "", **query: str) -> list[AuditRecord]:
+        """The newest records of a chain, which is whole."""
+        asked = {"federation": federation, "limit": "1000"} | query
+        answer = self.ask("GET", "/v1/audit", ADMIN, params=asked)
+        assert answer.status_code == 200, answer.text
+        return [AuditRecord.from_fields(stated) for stated in answer.json()["records"]]
+
+    def administrator(self, name: str, role: str, **more: float) -> str:
+        """The token of an administrator that is added."""
+        asked = {"name": name, "role": role, **more}
+        answer = self.ask("POST", "/v1/administrators", ADMIN, json=asked)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
 
     def found(self, charter: Charter) -> "Federation":
         answer = self.ask("POST", "/v1/federations", ADMIN, json=charter.fields)
@@ -127,15 +152,22 @@ class Federation:
         assert answer.status_code == 200, answer.text
         return {entry["origin"]: entry for entry in answer.json()["entries"]}
 
+    def told(self, *acts: str) -> list[tuple[str, str]]:
+        """Who did what, of these acts or of all, by the audit."""
+        records = self.server.audit(self.charter.name)
+        return [(one.actor, one.act) for one in records if not acts or one.act in acts]
+
     def at(self, server: Server) -> "Federation":
         """Gives this federation as it is on another server, or on its own after a restart."""
         return Federation(server, self.charter, self.token, self.keys)
 
 
 @contextmanager
-def serving(store: str, *, port: int = 0, max_body: int = MAX_BODY) -> Iterator[Server]:
+def serving(
+    store: str, *, port: int = 0, max_body: int = MAX_BODY, audit_days: float = 365.0
+) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
-    app = make_app(store, ADMIN, max_body=max_body)
+    app = make_app(store, ADMIN, max_body=max_body, audit_days=audit_days)
     # Its log goes where the others go, so that a test sees it.
     settings = uvicorn.Config(app, port=port, http="h11", log_level="warning", log_config=None)
     running = uvicorn.Server(settings)
@@ -217,6 +249,42 @@ async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
     finally:
         await connection.close()
     return {name: _sorted(map(tuple, lines)) for name, lines in found.items()}
+
+
+def alter(store: str, federation: str, origin: str, change: Callable[[bytes], bytes]) -> None:
+    """Changes the bytes that a data base holds of a device's contribution, behind its back."""
+    select = """SELECT c.revision, c.blob FROM content c
+        JOIN entry e ON e.federation = c.federation AND e.revision = c.revision
+        WHERE e.superseded IS NULL AND e.federation = $1 AND e.origin = $2"""
+    update = "UPDATE content SET blob = $3 WHERE federation = $1 AND revision = $2"
+    if not store.startswith("sqlite:///"):
+        asyncio.run(_alter_in_postgres(store, select, update, (federation, origin), change))
+        return
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection, connection:
+        ((revision, blob),) = connection.execute(select, {"1": federation, "2": origin})
+        connection.execute(update, {"1": federation, "2": revision, "3": change(blob)})
+
+
+async def _alter_in_postgres(
+    store: str,
+    select: str,
+    update: str,
+    which: tuple[str, str],
+    change: Callable[[bytes], bytes],
+) -> None:
+    import asyncpg  # an extra: only a machine with the service needs it
+
+    connection = await asyncpg.connect(store)
+    try:
+        ((revision, blob),) = await connection.fetch(select, *which)
+        await connection.execute(update, which[0], revision, change(blob))
+    finally:
+        await connection.close()
+
+
+def flipped(blob: bytes) -> bytes:
+    """With one bit of its last number changed."""
+    return blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:]
 
 
 def _sorted(lines: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from elmgrove.device import (
     read_settings,
     type_of,
 )
+from elmgrove.errors import BadInput
 from elmgrove.exchange import Session, keyfile, open_exchange
 from elmgrove.federation import Member, compare_used
 from elmgrove.storage import load, locked, save
@@ -109,6 +110,31 @@ def leave(
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()
     notes.print(f"{member.name} left; from their next sync on the others no longer use its rows.")
+
+
+@device.command()
+def rotate(
+    exchange: Annotated[str, typer.Argument(help="The server's URL with the federation.")],
+    state: SavedState,
+    ca: Ca = None,
+) -> None:
+    """Get a new key for this device from its server, with the old one, which ends by that.
+
+    An agent does so by itself, in time where keys expire.
+
+    Example: [bold]elmgrove device rotate http://127.0.0.1:8470/fans --state fan-2.elm[/]
+    """
+    with locked(state):
+        name = load(state, Member.from_bytes).name
+        opened = open_exchange(exchange, name, keyfile=keyfile(state), ca=ca)
+        try:
+            if not opened.rotate_key():
+                raise BadInput(f"{exchange} is a folder: devices need no key there")
+            # The first use of the new key is the end of the old one.
+            _ = opened.charter
+        finally:
+            opened.close()
+    notes.print(f"{name} has a new key in {keyfile(state)}; the old one is worthless.")
 
 
 def variable_of(setting: str) -> str:

@@ -64,7 +64,7 @@ def judge_(
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
-    contributions, own_ridge = contributions_of(where, key, ca)
+    contributions, own_ridge, _ = contributions_of(where, key, ca)
     if len(contributions) < 2:
         raise BadInput(f"{', '.join(where)}: fewer than two devices contributed")
     found = judge(contributions, own_ridge if ridge is None else ridge)
@@ -113,7 +113,7 @@ def groups_(
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
-    contributions, own_ridge = contributions_of(where, key, ca)
+    contributions, own_ridge, _ = contributions_of(where, key, ca)
     new = regroup or groups is not None or ridge is not None
     told = None if new else _told(where, key, ca, distance)
     ridge = own_ridge if ridge is None else ridge

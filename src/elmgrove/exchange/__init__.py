@@ -9,7 +9,7 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.responses import Fields, plain
 from elmgrove.exchange.session import Session
-from elmgrove.exchange.steps import Incoming
+from elmgrove.exchange.steps import Incoming, Outgoing
 
 if TYPE_CHECKING:
     from elmgrove.exchange.asking import client, post, request
@@ -25,6 +25,7 @@ __all__ = [
     "Incoming",
     "Listing",
     "MemoryExchange",
+    "Outgoing",
     "PeerSession",
     "Session",
     "SyncReport",

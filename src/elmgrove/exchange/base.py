@@ -13,13 +13,16 @@ from elmgrove.federation import (
     Cost,
     Entry,
     Ledger,
+    LocalPattern,
     Member,
     Merged,
     StandingGroups,
     StandingOthers,
     Version,
+    bounded,
     entry_from_bytes,
     group,
+    local_models,
 )
 
 #: Where an agent that listens gives away what it published and what it received.
@@ -112,6 +115,14 @@ class Exchange(Protocol):
         """
         ...
 
+    def rotate_key(self) -> bool:
+        """Changes this device's key for a new one; False where devices have none.
+
+        MUST have put the new key where it is kept before it is used: the old one is valid until
+        then, and worthless from then on.
+        """
+        ...
+
     def close(self) -> None:
         """Lets go of connections."""
         ...
@@ -172,8 +183,8 @@ def listing_of(entry: Entry, size: int, seconds: float = 0.0) -> Listing:
 
 
 def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Merged:
-    """Adds up entries, in the order of their names."""
-    ledger = Ledger(entries)
+    """Adds up entries, in the order of their names, each as it counts by the terms."""
+    ledger = Ledger(bounded(charter.terms, Ledger(entries)))
     total = ledger.total()
     evidence = zero_evidence(charter.basis) if total is None else total
     return Merged(charter.name, revision, len(ledger), (evidence,))
@@ -184,13 +195,13 @@ def returned_of(
 ) -> Merged:
     """Groups all entries, and gives what comes back to one device."""
     grouping = group(Ledger(entries), charter.ridge, distance)
-    standing = StandingGroups(charter.basis, charter.ridge, grouping)
+    standing = StandingGroups(charter.basis, charter.ridge, grouping, terms=charter.terms)
     return standing.merged(charter.name, revision, origin)
 
 
 def others_of(charter: Charter, revision: int, entries: Collection[Entry], origin: str) -> Merged:
     """Groups all entries in the order of their names, and tells one device of all others."""
-    others = StandingOthers(charter.basis, charter.ridge)
+    others = StandingOthers(charter.basis, charter.ridge, charter.terms)
     for contribution in Ledger(entries):
         others.take(contribution)
     return others.merged(charter.name, revision, origin)
@@ -199,9 +210,9 @@ def others_of(charter: Charter, revision: int, entries: Collection[Entry], origi
 def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
     """Adds up entries by group: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
-    parts = [part for part in ledger.parts if part.count > 0]
-    found = groups([fit(part, charter.ridge) for part in parts], tolerance)
-    sums = tuple(Evidence.sum(parts[index] for index in one) for one in found)
+    models = local_models(ledger)
+    found = groups([fit(model.evidence, charter.ridge) for model in models], tolerance)
+    sums = tuple(_summed(charter, [models[index] for index in one]) for one in found)
     return Merged(
         charter.name,
         0,
@@ -209,3 +220,11 @@ def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -
         sums or (zero_evidence(charter.basis),),
         apart=bool(sums),
     )
+
+
+def _summed(charter: Charter, models: Collection[LocalPattern]) -> Evidence:
+    parts = dict[str, tuple[Evidence, ...]]()
+    for model in models:
+        parts[model.origin] = (*parts.get(model.origin, ()), model.evidence)
+    held = [Contribution(origin, 0, some) for origin, some in parts.items()]
+    return Evidence.sum(part for one in bounded(charter.terms, held) for part in one.parts)

@@ -174,6 +174,21 @@ class HttpExchange:
         """Asks for the groups that the server keeps by this distance."""
         return self._request("GET", "/groups", params={"distance": distance}).json()
 
+    def rotate_key(self) -> bool:
+        """Changes this device's key for a new one that the server gives; see ``Exchange``."""
+        if self._keyfile is None:
+            raise BadInput(f"{self._device!r} has no file in which a new key could be kept")
+        answer = self._request("POST", f"/devices/{address_of(self._device)}/key")
+        told = answer.json()
+        key = told.text("key")
+        if told.text("name") != self._device or not is_secret(key):
+            raise answer.unlike("it gave no new key")
+        # Before it is used: whatever happens, the file holds a key that is valid.
+        write(self._keyfile, key.encode(), private=True)
+        self.close()
+        self._key, self._opened = key, None
+        return True
+
     def close(self) -> None:
         """Closes the connection, if there is one."""
         if self._opened is not None:

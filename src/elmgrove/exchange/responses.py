@@ -13,12 +13,14 @@ from typing import Any
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Unauthorized, Unreachable
-from elmgrove.federation import HIGHEST_EPOCH, Outdated, Refused
+from elmgrove.federation import Outdated, Refused
 
 #: Letters that are told of what somebody else said.
 LONGEST = 300
 #: Seconds for which an exchange may ask to be left alone.
 MOST_PATIENCE = 300.0
+# Whole numbers have 63 bits, as in data bases.
+_HIGHEST = 2**63 - 1
 _PROBLEM = "urn:elmgrove:problem:"
 
 
@@ -60,7 +62,7 @@ class Fields(dict[str, Any]):
             raise self._wrong(name)
         return found
 
-    def whole(self, name: str, most: int = HIGHEST_EPOCH) -> int:
+    def whole(self, name: str, most: int = _HIGHEST) -> int:
         """Gives a whole number from 0 to ``most``."""
         found = self[name]
         if type(found) is not int or not 0 <= found <= most:
@@ -73,6 +75,10 @@ class Fields(dict[str, Any]):
         if type(found) not in (int, float) or not 0 <= found <= sys.float_info.max:
             raise self._wrong(name)
         return float(found)
+
+    def number_or_none(self, name: str) -> float | None:
+        """Gives a finite number from 0 on, or None where it is null."""
+        return None if self[name] is None else self.number(name)
 
     def texts(self, name: str) -> list[str]:
         """Gives a list of texts."""

@@ -16,10 +16,12 @@ from elmgrove.exchange.base import (
 )
 from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
+    GROUPS,
     MERGED,
     MOST_BYTES,
     PARTS,
     SUM,
+    SUMS,
     Contribution,
     Cost,
     Entry,
@@ -36,6 +38,10 @@ from elmgrove.federation import (
 
 #: Of more devices than this, a device is told at once where the exchange keeps groups ready.
 MOST_BY_NAME = 16
+_NOT_SHOWN = (
+    "{who} needs what each device contributed, and in this federation a key reads sums alone: take "
+    "everyone, or a federation made with --shows contributions"
+)
 
 
 class Session(Steps):
@@ -43,10 +49,11 @@ class Session(Steps):
 
     ``rule`` chooses the devices to use (all unless stated), ``budget`` says how much fetching may
     cost. A member that only asks others and borrows from them knows each by name: those that are
-    new are fetched, as many as a budget allows. Where all are wanted and they are many, it is told
-    of all at once, in groups (``StandingOthers``). One that merges them takes the exchange's sum or
-    groups where the rule needs no more; contributions are fetched one by one with a budget, with
-    any other rule, and by a device with patterns that takes everyone.
+    new are fetched, as many as a budget allows. Where all are wanted and they are many, or where
+    the federation shows sums alone, it is told of all at once, in groups (``StandingOthers``). One
+    that merges them takes the exchange's sum or groups where the rule needs no more; contributions
+    are fetched one by one with a budget, with any other rule, and by a device with patterns that
+    takes everyone. Where sums alone are shown these are refused, and what was received stays.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard.
     """
@@ -131,11 +138,12 @@ class Session(Steps):
             raise
         except ElmgroveError as error:
             refusal = error
+        who = self._who_needs_each(outgoing)
+        if who and self._sums_alone:
+            return Incoming(None, refusal or Refused(_NOT_SHOWN.format(who=who)))
         if not outgoing.one_model:
-            return self._asked(outgoing, refusal)
-        # A sum tells no patterns apart.
-        wants_parts = self._rule.needs == SUM and outgoing.tolerance is not None
-        if self._budget is None and self._rule.needs != PARTS and not wants_parts:
+            return self._asked(outgoing, refusal, all_wanted=not who)
+        if not who:
             return Incoming(self._ready_sum(outgoing), refusal)
         chosen = self._chosen(outgoing)
         return Incoming(None if chosen == outgoing.known else chosen, refusal)
@@ -150,6 +158,11 @@ class Session(Steps):
         if incoming.others is not None:
             if member.merged is not None:
                 member.rest_on(None)
+            for other in incoming.others:
+                held = member.ledger.get(other.origin)
+                if held is not None and held.epoch > other.epoch:
+                    # The exchange was made to forget that one, and it is who says what counts.
+                    member.forget(other.origin)
             only = {other.origin for other in incoming.others}
             reasons += member.receive_all(incoming.others, only)
         sum_of = 0 if member.merged is None else member.merged.devices
@@ -175,6 +188,25 @@ class Session(Steps):
             self._departures = (self.member.depart(),)
         return True
 
+    @property
+    def _sums_alone(self) -> bool:
+        """Whether a key reads no single contribution here; without a server all see everything."""
+        return self.exchange.standing and self.exchange.charter.terms.shows == SUMS
+
+    def _who_needs_each(self, outgoing: Outgoing) -> str:
+        """What needs each contribution by itself; empty where sums and groups will do."""
+        needs, rule = self._rule.needs, f"the merge rule {type(self._rule).__name__}"
+        if self._budget is not None:
+            return "a budget"
+        if needs == PARTS:
+            return rule
+        if needs == GROUPS and not outgoing.one_model:
+            return f"{rule} without alarm = 'merged'"
+        # A sum tells no patterns apart.
+        if needs == SUM and outgoing.one_model and outgoing.tolerance is not None:
+            return "one model of several patterns without merge = 'group'"
+        return ""
+
     def _ready_sum(self, outgoing: Outgoing) -> Merged | None:
         return self.exchange.merged(outgoing.name, self._known(outgoing), self._rule.grouped_by)
 
@@ -183,17 +215,21 @@ class Session(Steps):
         known = outgoing.known
         return known if known and known.federation == self.exchange.charter.name else None
 
-    def _asked(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
+    def _asked(
+        self, outgoing: Outgoing, refusal: ElmgroveError | None, *, all_wanted: bool
+    ) -> Incoming:
         """Others as they are asked and borrowed from: by name or, where they are many, at once."""
-        all_wanted = self._budget is None and self._rule.needs == SUM
         known = self._known(outgoing)
         # Who was told of many before need not list them in order to see that they are many.
         told_many = all_wanted and known is not None and known.devices > MOST_BY_NAME
-        listings = {} if told_many else self._listings(outgoing)
-        if told_many or (all_wanted and self._many(listings)):
+        at_once = told_many or self._sums_alone
+        listings = {} if at_once else self._listings(outgoing)
+        if at_once or (all_wanted and self._many(listings)):
             try:
                 return Incoming(self.exchange.others(outgoing.name, known), refusal)
-            except Refused:
+            except Refused as error:
+                if self._sums_alone:
+                    return Incoming(None, refusal or error)
                 # Too many to be told of at once: then as many as can be held by name.
                 listings = self._listings(outgoing)
         # As many are held as have no more bytes together than what is told at once.

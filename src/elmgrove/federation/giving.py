@@ -130,13 +130,14 @@ class Giver:
     def outrank(self, epoch: int) -> None:
         """Makes sure that whatever is offered from now on is newer than ``epoch``.
 
-        ``BadInput`` for an epoch that no number of rows explains and nothing could get past. It may
-        be made up: half of what is usable is left, so that no such word can burn the name.
+        ``BadInput`` for an epoch that no number of rows explains: who got past it would have no
+        room to go on, even after it was taken out.
         """
         if epoch >= HIGHEST_USABLE_EPOCH // 2:
             raise BadInput(
                 f"the exchange holds an entry of {self.name!r} that nothing can replace "
-                f"(epoch {epoch}): take it out there, or give this device another name"
+                f"(epoch {epoch}): take it out there ('elmgrove federation clear'), or give this "
+                "device another name"
             )
         self._lead_over(epoch)
 

@@ -5,25 +5,31 @@ from elmgrove.server.auth import hashed, load_admin_token
 from elmgrove.server.store import (
     DeviceRow,
     FederationRow,
+    Holdings,
     NoSuchFederation,
     Store,
     StoredEntry,
     StoreUnavailable,
+    back_up,
     open_store,
+    restore,
 )
 
 __all__ = [
     "MAX_BODY",
     "DeviceRow",
     "FederationRow",
+    "Holdings",
     "NoSuchFederation",
     "Store",
     "StoreUnavailable",
     "StoredEntry",
+    "back_up",
     "hashed",
     "listen",
     "load_admin_token",
     "make_app",
     "open_store",
     "require_certificate_with_key",
+    "restore",
 ]

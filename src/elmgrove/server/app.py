@@ -15,17 +15,27 @@ from starlette.routing import Route
 from threadpoolctl import threadpool_limits
 
 from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.server.audit import keep_pruned
 from elmgrove.server.auth import hashed
-from elmgrove.server.problems import Problem, answer
+from elmgrove.server.problems import Problem
+from elmgrove.server.refusals import Refusals
 from elmgrove.server.routes import OFFERS, Handler, openapi_document
 from elmgrove.server.service import Service
 from elmgrove.server.store import open_store
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
+#: For how many days the audit is kept unless said otherwise.
+AUDIT_DAYS = 365.0
 
 
-def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> Starlette:
+def make_app(
+    store_url: str,
+    admin_token: str,
+    *,
+    max_body: int = MAX_BODY,
+    audit_days: float = AUDIT_DAYS,
+) -> Starlette:
     """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server."""
 
     @asynccontextmanager
@@ -33,7 +43,7 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
         store = await open_store(store_url)
         service = app.state.service = Service(store, hashed(admin_token), max_body)
         kept = (service.live_sums, service.live_groups, service.live_others)
-        live = asyncio.gather(*(each.run() for each in kept))
+        live = asyncio.gather(*(each.run() for each in kept), keep_pruned(store, audit_days))
         try:
             # Many requests on one thread each, rather than one on many.
             with threadpool_limits(1, "blas"):
@@ -48,7 +58,7 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
     return Starlette(
         routes=[*_routes(), Route("/openapi.json", _openapi)],
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys(errors, answer),
+        exception_handlers=dict.fromkeys(errors, Refusals().answer),
     )
 
 
@@ -76,12 +86,13 @@ def listen(
     certificate: Path | None = None,
     private_key: Path | None = None,
     max_body: int = MAX_BODY,
+    audit_days: float = AUDIT_DAYS,
     log_level: str = "info",
 ) -> None:
     """Serves until SIGINT or SIGTERM; requests that have begun are answered first."""
     require_certificate_with_key(certificate, private_key)
     uvicorn.run(
-        make_app(store_url, admin_token, max_body=max_body),
+        make_app(store_url, admin_token, max_body=max_body, audit_days=audit_days),
         host=host,
         port=port,
         # The parser with limits on headers.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
+from elmgrove.server.damage import Damage, Reader
 from elmgrove.server.live import LiveSet, LiveView, take_in
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, Store
@@ -35,20 +36,22 @@ class LiveGrouping(LiveView):
     comparison with each group, not with each pattern.
     """
 
-    def __init__(self, store: Store, charter: Charter, distance: str) -> None:
-        super().__init__(store, charter.name)
-        self._charter = charter
+    def __init__(self, store: Store, reader: Reader, distance: str) -> None:
+        super().__init__(store, reader)
         self._distance = distance
         self._since = 0
         self._grouping = Grouping(distance, (), ())
         self._groups = self._begun(self._grouping)
 
     def _begun(self, grouping: Grouping) -> StandingGroups:
-        return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
+        basis, ridge, terms = self._charter.basis, self._charter.ridge, self._charter.terms
+        return StandingGroups(basis, ridge, grouping, terms=terms)
 
-    async def merged(self, origin: str, revision: int) -> Merged:
+    async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
         """Gives the sums of a device's groups, under the number ``revision``."""
-        return await self._current(lambda: self._groups.merged(self._federation, revision, origin))
+        return await self._current(
+            lambda: self._groups.merged(self._federation, revision, origin, least)
+        )
 
     async def fields(self) -> dict[str, Any]:
         """Says as JSON which pattern is where, and since which revision the groups have stood."""
@@ -66,13 +69,13 @@ class LiveGrouping(LiveView):
             return await self._rebuild()
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(take_in, self._groups, changes)
+        await asyncio.to_thread(take_in, self._groups, self._reader, changes)
         self._grouping = self._groups.grouping
         _require_few(len(self._grouping.models), self._groups.nbytes)
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
-        revision, made = await group_all(self._store, self._charter, self._distance, None)
+        revision, made = await group_all(self._store, self._reader, self._distance, None)
         groups = await asyncio.to_thread(self._begun, made)
         _require_few(len(made.models), groups.nbytes)
         self._groups, self._grouping, self._since = groups, made, revision
@@ -87,18 +90,16 @@ class LiveGroups(LiveSet[LiveGrouping]):
     times the memory of the contributions. Others wait, and find it ready if they ask for the same.
     """
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(PATIENCE)
-        self._store = store
+    def __init__(self, store: Store, damage: Damage) -> None:
+        super().__init__(store, damage, PATIENCE)
         # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
 
     def grouping(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
         """Gives the live grouping of a federation by this distance."""
-        return self._view(
-            federation, lambda: LiveGrouping(self._store, charter, distance), distance
-        )
+        reader = self._reader(federation, charter)
+        return self._view(federation, lambda: LiveGrouping(self._store, reader, distance), distance)
 
     async def regrouped(
         self, federation: FederationRow, charter: Charter, distance: str, count: int | None
@@ -108,7 +109,8 @@ class LiveGroups(LiveSet[LiveGrouping]):
             revision = await self._store.revision(federation.name)
             asked = (federation.name, federation.created, distance, count)
             if (*asked, revision) not in self._known:
-                revision, made = await group_all(self._store, charter, distance, count)
+                reader = self._reader(federation, charter)
+                revision, made = await group_all(self._store, reader, distance, count)
                 said = {"revision": revision, "since": revision, **made.fields}
                 self._remember((*asked, revision), said)
             return self._known[(*asked, revision)]
@@ -120,19 +122,22 @@ class LiveGroups(LiveSet[LiveGrouping]):
 
 
 async def group_all(
-    store: Store, charter: Charter, distance: str, count: int | None
+    store: Store, reader: Reader, distance: str, count: int | None
 ) -> tuple[int, Grouping]:
     """Groups all that a federation holds, and says of which revision that is."""
-    held, patterns = list[Contribution](), 0
+    charter, held, patterns = reader.charter, list[Contribution](), 0
     sizes = [entry.size for entry in await store.entries(charter.name) if not entry.left]
     _require_few(0, sum(sizes))
     async with store.snapshot(charter.name) as snapshot:
-        async for _, blob in snapshot.blobs:
-            held.append(await asyncio.to_thread(Contribution.from_bytes, blob))
-            patterns += len(held[-1].parts)
+        async for entry, blob in snapshot.blobs:
+            read = reader.contribution
+            made = await asyncio.to_thread(read, entry.origin, entry.revision, blob)
+            if made is not None:
+                held.append(made)
+                patterns += len(made.parts)
             _require_few(patterns, 0)
-    made = await asyncio.to_thread(group, held, charter.ridge, distance, count)
-    return snapshot.revision, made
+    grouping = await asyncio.to_thread(group, held, charter.ridge, distance, count)
+    return snapshot.revision, grouping
 
 
 def _require_few(patterns: int, size: int) -> None:

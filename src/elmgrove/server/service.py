@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
+from elmgrove.server.damage import Damage
 from elmgrove.server.live_groups import LiveGroups
 from elmgrove.server.live_others import LiveOthers
 from elmgrove.server.live_sums import LiveSums
@@ -24,15 +25,21 @@ class Service:
     store: Store
     admin_hash: str
     max_body: int
+    damage: Damage = field(default_factory=Damage, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
     live_others: LiveOthers = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.live_sums = LiveSums(self.store)
-        self.live_groups = LiveGroups(self.store)
-        self.live_others = LiveOthers(self.store)
+        self.live_sums = LiveSums(self.store, self.damage)
+        self.live_groups = LiveGroups(self.store, self.damage)
+        self.live_others = LiveOthers(self.store, self.damage)
+
+    def wake(self) -> None:
+        """Tells that something was stored, so that all that is live takes it in at once."""
+        for live in (self.live_sums, self.live_groups, self.live_others):
+            live.wake()
 
     def charter(self, federation: FederationRow) -> Charter:
         """Gives the charter of a federation; it is made once, since every request asks for it."""
@@ -79,4 +86,13 @@ async def json_of(request: Request) -> dict[str, Any]:
         raise Problem("malformed", f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise Problem("malformed", "the body must be a JSON object")
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        # As "\ud800" it is JSON, but no text that could be written anywhere.
+        text = error.object[error.start : error.end]
+        raise Problem(
+            "malformed",
+            f"a name or another text can't be encoded: {text!r:.40} is half a character",
+        ) from error
     return found
