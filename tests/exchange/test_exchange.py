@@ -26,7 +26,7 @@ from elmgrove.federation import (
     Terms,
 )
 from support.disks import full
-from support.peers import answering
+from support.exchanges import HonestExchange, saying
 from support.serving import ADMIN, serving
 from support.ways import KINDS, Way, ways_to
 
@@ -364,12 +364,11 @@ def test_what_is_no_distance_is_refused(exchange: Way) -> None:
 
 def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
     """It answers with the sum over everybody, which would be merged all the same."""
-    plain = Merged("fans", 7, 1, (FLEET[0].evidence,))
     with (
-        answering(plain.to_bytes()) as url,
+        saying(HonestExchange(CHARTER, FLEET[:1])) as url,
         HttpExchange(f"{url}/fans", "fan-1", key="any") as old,
     ):
-        assert old.merged("fan-1", None) == plain
+        assert old.merged("fan-1", None) == Merged("fans", 7, 1, (FLEET[0].evidence,))
         with pytest.raises(Refused, match="too old"):
             old.merged("fan-1", None, "evidence")
 

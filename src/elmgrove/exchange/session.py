@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
 from elmgrove.detector import Detector
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, Mismatch
 from elmgrove.exchange.base import (
     Exchange,
     Listing,
@@ -19,6 +19,7 @@ from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     GROUPS,
     MERGED,
+    MOST_BYTES,
     PARTS,
     SUM,
     SUMS,
@@ -34,8 +35,6 @@ from elmgrove.federation import (
     within,
 )
 
-#: Of others that are asked by name, as many are held as have so many bytes together.
-MOST_BYTES = 8_000_000
 #: Of more devices than this, a device is told at once where the exchange keeps groups ready.
 MOST_BY_NAME = 16
 _NOT_SHOWN = (
@@ -141,7 +140,11 @@ class Session(Steps):
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
-        self.exchange.charter.basis.require(outgoing.own.basis)
+        try:
+            self.exchange.charter.basis.require(outgoing.own.basis)
+        except Mismatch:
+            self.exchange.forget_charter()
+            raise
         refusal = None
         try:
             for entry in outgoing.entries:
@@ -245,6 +248,7 @@ class Session(Steps):
                     return Incoming(None, refusal or error)
                 # Too many to be told of at once: then as many as can be held by name.
                 listings = self._listings(outgoing)
+        # As many are held as have no more bytes together than what is told at once.
         budget = self._budget or Cost(bytes=MOST_BYTES)
         chosen = tuple(self._found(outgoing, listings, budget))
         same = chosen == outgoing.held and outgoing.known is None

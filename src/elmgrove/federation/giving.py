@@ -124,7 +124,7 @@ class Giver:
     def depart(self) -> Departure:
         """Makes the word that this device leaves; what it offers afterwards joins it again."""
         departure = Departure(self.name, self.contribution().epoch + 1)
-        self.outrank(departure.epoch)
+        self._lead_over(departure.epoch)
         return departure
 
     def outrank(self, epoch: int) -> None:
@@ -139,5 +139,8 @@ class Giver:
                 f"(epoch {epoch}): take it out there ('elmgrove federation clear'), or give this "
                 "device another name"
             )
+        self._lead_over(epoch)
+
+    def _lead_over(self, epoch: int) -> None:
         before = 0 if self.published is None else self.published.learned
         self.lead = max(self.lead, epoch + 1 - before)

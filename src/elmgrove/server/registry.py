@@ -5,7 +5,14 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import DAY, Charter, require_address, require_days, require_name
+from elmgrove.federation import (
+    DAY,
+    Charter,
+    content_limit,
+    require_address,
+    require_days,
+    require_name,
+)
 from elmgrove.server.auth import (
     ADMINISTRATORS,
     ROOT,
@@ -17,7 +24,7 @@ from elmgrove.server.auth import (
     require_admin,
 )
 from elmgrove.server.problems import Problem, no_federation
-from elmgrove.server.service import content_limit, json_of
+from elmgrove.server.service import json_of
 from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
 
 
@@ -25,7 +32,7 @@ async def create_federation(request: Request) -> Response:
     """Makes a federation; the answer holds the token with which devices join, once."""
     service, actor = await require_admin(request)
     charter = Charter.from_fields(await json_of(request))
-    if content_limit(charter) > service.max_body:
+    if content_limit(charter, patterns=1) > service.max_body:
         raise Problem(
             "too-large",
             f"contributions of this many units and inputs are longer than the {service.max_body} "
