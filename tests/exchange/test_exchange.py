@@ -575,3 +575,22 @@ def test_a_device_that_can_not_keep_its_key_does_not_join_yet(tmp_path: Path) ->
             with pytest.raises(Unauthorized):
                 _ = exchange.charter
             assert not (tmp_path / "fan-2.key").exists()
+
+
+def test_a_device_that_did_not_hear_that_it_joined_asks_again(tmp_path: Path) -> None:
+    """Killed, or the server was: its name is not lost, and nobody else can have it."""
+    with serving(f"sqlite:///{tmp_path}/store.db") as server:
+        made, keyfile = server.found(CHARTER), tmp_path / "fan-1.key"
+        key = f"elm-key-{'k' * 43}"
+        asked = {"name": "fan-1", "key": key}
+        assert made.ask("POST", "/devices", made.token, json=asked).status_code == 201
+        keyfile.write_text(f"joining {key}")
+        url = f"{server.base}/{CHARTER.name}"
+        with HttpExchange(url, "fan-1", token=made.token, keyfile=keyfile) as exchange:
+            assert exchange.charter.name == CHARTER.name
+        assert keyfile.read_text() == key
+        keyfile.write_text(f"joining {key}")
+        with HttpExchange(url, "fan-1", keyfile=keyfile) as exchange:
+            assert exchange.charter.name == CHARTER.name, "the token may be gone by then"
+        with HttpExchange(url, "fan-1", token=made.token) as exchange, pytest.raises(Refused):
+            _ = exchange.charter

@@ -330,7 +330,7 @@ def test_a_byte_now_and_then_is_no_answer(begin: bytes, drop: bytes) -> None:
 def test_an_endless_answer_is_given_up(
     begin: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "_BESIDE", 1 << 17)
+    monkeypatch.setattr(in_time, "_BESIDE", 1 << 17)
     sent = [0]
 
     def endless() -> Pieces:

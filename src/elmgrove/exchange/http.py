@@ -1,7 +1,9 @@
 """The exchange server, as a device sees it."""
 
+import secrets
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -30,8 +32,9 @@ from elmgrove.federation import (
 )
 from elmgrove.storage import write
 
-# As long as a key, and blank: who finds it in the file has none.
-_NO_KEY = " " * 64
+# What stands before a key as long as it is not known whether the device has joined by it.
+_JOINING = "joining "
+_KEY = "elm-key-"
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
 _OK, _CREATED, _NOT_MODIFIED = 200, 201, 304
@@ -42,8 +45,8 @@ _LARGEST = 200_000_000
 class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
-    A device has a key of its own. The first time it asks for one, with the federation's
-    ``token``, and keeps it in ``keyfile``. Nothing is sent before it is needed. An answer is
+    A device has a key of its own. The first time it makes one, keeps it in ``keyfile``, and joins
+    by it with the federation's ``token``. Nothing is sent before it is needed. An answer is
     believed if it is what was asked for, no longer than the charter explains, and complete within
     ``timeout`` seconds.
     """
@@ -68,8 +71,8 @@ class HttpExchange:
         self._key = key
         self._token = token
         self._keyfile = keyfile
-        # The key that joining gave, until it is kept.
-        self._told: str | None = None
+        # The key by which the device joins, once it is kept.
+        self._made: str | None = None
         self._opened: httpx.Client | None = None
         self._charter: Charter | None = None
         # What the last listing said.
@@ -210,33 +213,41 @@ class HttpExchange:
 
     def _known_key(self) -> str | None:
         if self._key is None and self._keyfile is not None and self._keyfile.exists():
-            self._key = self._keyfile.read_text(encoding="utf-8").strip()
+            text = self._keyfile.read_text(encoding="utf-8").strip()
+            key = text.removeprefix(_JOINING)
+            if key != text and self._token is not None:
+                self._made = key
+            else:
+                self._key = key
         return self._key
 
     def _enrolled(self) -> str:
-        """Joins the federation; the key that this gives is told once, so it has a place before."""
-        if self._told is None:
-            self._told = self._asked_for_key()
-        self._keep_key(self._told)
-        self._key = self._told
-        return self._key
+        """Joins the federation, by a key of its own that is kept before it is told.
 
-    def _asked_for_key(self) -> str:
+        Whatever happens then, asking again with this key is the same as having asked once.
+        """
         if self._token is None:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
-        self._keep_key(_NO_KEY)
+        if self._made is None:
+            made = _KEY + secrets.token_urlsafe(32)
+            self._keep_key(_JOINING + made)
+            self._made = made
+        asked = {"name": self._device, "key": self._made}
         try:
             with self._open(self._token) as opened:
-                asked = {"name": self._device}
                 answer = request(opened, "POST", "/devices", json=asked, expected=(_CREATED,))
-            key = answer.json().text("key")
-            if not is_secret(key):
-                raise answer.unlike("its key is none")
-            return key
-        except BaseException:  # interrupted as well: leaves no file that holds nothing
+        except (Refused, Unauthorized):
+            self._made = None
             if self._keyfile is not None:
                 self._keyfile.unlink(missing_ok=True)
             raise
+        if answer.json().text("key") != self._made:
+            raise answer.unlike(f"it did not take the key of {self._device!r}")
+        # Where the disk is full by now, the next start asks again.
+        with suppress(Unreachable):
+            self._keep_key(self._made)
+        self._key = self._made
+        return self._key
 
     def _keep_key(self, key: str) -> None:
         if self._keyfile is None:
