@@ -10,7 +10,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import Blas
-from elmgrove.algebra.cholesky import epsilon, mirrored, regularized, visible
+from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, regularized, visible
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, SingularSystem
@@ -205,16 +205,22 @@ class Inverse:
         """Computes w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
             return self._solved_again(h)
-        w, before = self._proposed(h), np.inf
+        w, small = self._refined(h, self._proposed(h))
+        return w if small else self._solved_again(h)
+
+    def _refined(self, h: Array, w: Array) -> tuple[Array, bool]:
+        """Corrects w while that helps; says whether rounding explains what is left."""
+        best, least = w, np.inf
         for _ in range(_REFINEMENTS):
             r, size, small = self._residual(h, w)
             if small:
-                return w
-            if not size < before:
+                return w, True
+            if not size < least:
                 # P is worse than none: w would grow until its own rounding covered the residual.
                 break
-            w, before = self._corrected(w, r), size
-        return self._solved_again(h)
+            best, least = w, size
+            w = self._corrected(w, r)
+        return best, False
 
     def follow(self, h: Array, w: Array) -> None:
         """Updates P for the row that ``Sums.add_row`` added: (12), where the inverse is 1 / x."""
@@ -247,7 +253,7 @@ class Inverse:
 
     def _corrected(self, w: Array, r: Array) -> Array:
         self._corrections += 1
-        better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w, overwrite_y=1)
+        better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w)
         return better
 
     def _residual(self, h: Array, w: Array) -> tuple[Array, float, bool]:
@@ -263,9 +269,11 @@ class Inverse:
         return r, size, size <= self._tolerance * call.dot(h, h) + least
 
     def _solved_again(self, h: Array) -> Array:
-        self._refresh()
-        w = self._proposed(h)
-        w = self._corrected(w, self._residual(h, w)[0])
+        factor = self._refresh()
+        # The factor's own answer: with an offset of 1e6 deviations P is too coarse to begin with.
+        with np.errstate(over="ignore"):
+            solved = (factor.solve(h) * self._scale).astype(self._dtype)
+        w, _ = self._refined(h, solved)
         if not np.isfinite(self._blas.dot(w, w)):
             self._P = None
             raise SingularSystem(
@@ -274,8 +282,8 @@ class Inverse:
             )
         return w
 
-    def _refresh(self) -> None:
-        """P ← (U + λI)⁻¹ from the sums, in their scale."""
+    def _refresh(self) -> Factor:
+        """P ← (U + λI)⁻¹ from the sums, in their scale; gives the factor that it is made of."""
         sums = self._sums
         U = sums.U * sums.scale
         if sums.prior_U is not None:
@@ -289,3 +297,4 @@ class Inverse:
         self._scale = sums.scale
         self._corrections = 0
         self.refreshes += 1
+        return factor
