@@ -31,6 +31,11 @@ def require_forgetting(forgetting: float) -> None:
         raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
 
 
+def weight_of(rows: int, forgetting: float) -> float:
+    """Computes what so many rows weigh together, the newest of them 1: 1 + φ + … + φ^(rows − 1)."""
+    return float(rows) if forgetting == 1.0 else (1.0 - forgetting**rows) / (1.0 - forgetting)
+
+
 class Sums:
     """U, V, energy and count of the rows learned so far, and the prior that they rest on.
 
@@ -106,7 +111,7 @@ class Sums:
         self._V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
         flat = T.reshape(-1)
         self.energy += float(self._blas.dot(flat, flat))
-        self.count += self._weight_of(rows)
+        self.count += weight_of(rows, self.forgetting)
 
     def load(self, evidence: Evidence) -> None:
         """Puts this evidence in the place of all that was learned; the prior stays."""
@@ -159,12 +164,6 @@ class Sums:
             H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
             self._V = self._blas.gemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
             self._waiting = 0
-
-    def _weight_of(self, rows: int) -> float:
-        """1 + φ + … + φ^(rows − 1)."""
-        if self.forgetting == 1.0:
-            return float(rows)
-        return (1.0 - self.forgetting**rows) / (1.0 - self.forgetting)
 
 
 class Inverse:

@@ -94,6 +94,7 @@ class BackgroundSync:
         self._due = 0.0
         self._after_failure = False
         self._rows_before = 0
+        self._held_back = False
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
 
@@ -158,7 +159,9 @@ class BackgroundSync:
         self._next_in(wait, failed=False)
         self._remember(str(report), wait, failed=False)
         self._synced()
-        log.log(logging.WARNING if report.refusal else logging.INFO, "sync: %s", report)
+        held_back, self._held_back = self._held_back, report.held_back is not None
+        news = report.refusal or (self._held_back and not held_back)
+        log.log(logging.WARNING if news else logging.INFO, "sync: %s", report)
         return report.updated
 
     def _remember(self, said: str, wait: float, *, failed: bool) -> None:

@@ -65,10 +65,15 @@ class PeerSession(Steps):
         self._guarded = guarded
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
+        # Whether somebody could have told of what a former self gave away.
+        self._asked = not (guarded and urls)
+        self._waits = False
 
     def prepare(self) -> None:
         """Lets the listener give away what the guard allows; there is nothing to send."""
-        offered(self.member, self._guarded, self._save)
+        self._waits = not self._asked and self.member.has_news
+        if self._asked:
+            offered(self.member, self._guarded, self._save)
 
     def transfer(self, outgoing: None) -> PulledEntries:
         """Asks the peers, and touches nothing of the member: may run in any thread."""
@@ -100,6 +105,7 @@ class PeerSession(Steps):
             ridge = member.detector.model.ridge
             chosen = self._rule.choose(member.contribution(), ridge, list(member.ledger))
             member.receive_all((), only={contribution.origin for contribution in chosen})
+        again, self._asked = self._waits, True
         reasons = pulled.failures + [str(error) for error in refused]
         return SyncReport.of(
             member,
@@ -107,6 +113,7 @@ class PeerSession(Steps):
             devices=len(member.ledger),
             updated=(member.ledger.entries, member.lead) != before,
             refusal="; ".join(reasons) or None,
+            again=again,
         )
 
     def close(self) -> None:

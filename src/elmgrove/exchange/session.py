@@ -1,6 +1,7 @@
 """A session: one device and its exchange, in step with each other."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Self
 
 from elmgrove.detector import Detector
@@ -49,7 +50,8 @@ class Session(Steps):
     groups where the rule needs no more; contributions are fetched one by one with a budget, with
     any other rule, and by a device with patterns that takes everyone.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
-    can't keep the upload guard.
+    can't keep the upload guard. So under the guard the first sync only asks what is held of the
+    device itself, and the next one follows at once if there is something to send.
     """
 
     def __init__(
@@ -69,6 +71,10 @@ class Session(Steps):
         self._guarded = guarded
         self._save = save
         self._departures: tuple[Entry, ...] = ()
+        # Whether it is known what the exchange holds of this device; without a guard nobody asks.
+        self._asked = not guarded
+        # Whether something waited to be sent when it asked.
+        self._waits = False
 
     @property
     def detector(self) -> Detector:
@@ -77,6 +83,8 @@ class Session(Steps):
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
+        if not self._asked:
+            self._recall(self._listed(self.member.name))
         departure = self.member.depart()
         self._save(self.member)
         try:
@@ -95,7 +103,11 @@ class Session(Steps):
         it would be taken for another one under its name.
         """
         before = self.member.shared
-        offer = offered(self.member, self._guarded, self._save)
+        self._waits = not self._asked and self.member.has_news
+        offer = offered(self.member, self._guarded, self._save) if self._asked else None
+        if self._guarded and self.member.former:
+            # What is held has rows that this state does not know of: it stays till there are more.
+            offer = None
         if offer is not None and before is not None and shrinks(_rows(before), _rows(offer)):
             self._departures = (self.member.depart(),)
             offer = self.member.shared
@@ -115,12 +127,13 @@ class Session(Steps):
             tolerance,
             tuple(self.member.ledger),
             self.member.policy == MERGED,
+            not self._asked,
         )
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
         self.exchange.charter.basis.require(outgoing.own.basis)
-        refusal = None
+        refusal, own = None, self._listed(outgoing.name) if outgoing.asks else None
         try:
             for entry in outgoing.entries:
                 self.exchange.publish(entry)
@@ -128,8 +141,12 @@ class Session(Steps):
             raise
         except ElmgroveError as error:
             refusal = error
+        incoming = self._received(outgoing, refusal)
+        return replace(incoming, asked=outgoing.asks, own=own)
+
+    def _received(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
         if not outgoing.one_model:
-            return self._asked(outgoing, refusal)
+            return self._others(outgoing, refusal)
         # A sum tells no patterns apart.
         wants_parts = self._rule.needs == SUM and outgoing.tolerance is not None
         if self._budget is None and self._rule.needs != PARTS and not wants_parts:
@@ -140,7 +157,10 @@ class Session(Steps):
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back."""
         member = self.member
-        outranked = self._outrank(incoming.refusal)
+        again = self._outrank(incoming.refusal)
+        if incoming.asked:
+            self._recall(incoming.own)
+            again = self._waits
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
         reasons = [] if incoming.refusal is None else [incoming.refusal]
@@ -156,7 +176,7 @@ class Session(Steps):
             devices=len(member.ledger) or sum_of,
             updated=incoming.merged is not None or incoming.others is not None,
             refusal="; ".join(map(str, reasons)) or None,
-            again=outranked,
+            again=again,
         )
 
     def _outrank(self, refusal: ElmgroveError | None) -> bool:
@@ -167,6 +187,10 @@ class Session(Steps):
         self._departures = ()
         if not isinstance(refusal, Outdated):
             return False
+        if self._guarded and refusal.held_epoch > self.member.highest:
+            # Held by whom, and is it a departure? First it asks.
+            self._asked = False
+            return True
         self.member.outrank(refusal.held_epoch)
         if refusal.shrunk:
             self._departures = (self.member.depart(),)
@@ -180,7 +204,7 @@ class Session(Steps):
         known = outgoing.known
         return known if known and known.federation == self.exchange.charter.name else None
 
-    def _asked(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
+    def _others(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
         """Others as they are asked and borrowed from: by name or, where they are many, at once."""
         all_wanted = self._budget is None and self._rule.needs == SUM
         known = self._known(outgoing)
@@ -201,6 +225,16 @@ class Session(Steps):
     def _many(self, listings: Mapping[str, Listing]) -> bool:
         size = sum(listing.cost.bytes for listing in listings.values())
         return size > MOST_BYTES or (self.exchange.standing and len(listings) > MOST_BY_NAME)
+
+    def _listed(self, name: str) -> Listing | None:
+        """What the exchange holds of this device."""
+        return next((one for one in self.exchange.listings() if one.origin == name), None)
+
+    def _recall(self, own: Listing | None) -> None:
+        """Lets the member know what the exchange holds of it."""
+        if own is not None:
+            self.member.recall(own.epoch, left=own.left)
+        self._asked = True
 
     def _listings(self, outgoing: Outgoing) -> dict[str, Listing]:
         """What the exchange holds of the others."""
