@@ -1,4 +1,4 @@
-"""The first score after P is computed anew is as right as the others, however far rows lie off."""
+"""The first score after P is computed again is as right as the others, however far rows lie."""
 
 from collections.abc import Callable
 from fractions import Fraction

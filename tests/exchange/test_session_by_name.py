@@ -71,7 +71,7 @@ def test_only_what_changed_is_fetched(exchange: Watched) -> None:
     exchange.fetched.clear()
     assert me.sync().updated
     assert exchange.fetched == [{"fan-2"}]
-    assert {held.origin: held.epoch for held in me.member.ledger} == {"fan-1": 600, "fan-2": 650}
+    assert {held.origin: held.epoch for held in me.member.ledger} == {"fan-1": 600, "fan-2": 1251}
 
 
 def test_who_left_is_dropped_and_lends_no_more(exchange: Watched) -> None:
