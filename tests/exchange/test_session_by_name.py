@@ -78,7 +78,7 @@ def test_who_left_is_dropped_and_lends_no_more(exchange: Watched) -> None:
     me = device("fan-9", exchange, 0)
     me.sync()
     both = me.detector.loan
-    leaving = device("fan-2", exchange, 2)
+    leaving = device("fan-2", exchange, 2, guarded=False)
     leaving.leave()
     exchange.fetched.clear()
     report = me.sync()
