@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-flower bench quality bench-exchange bench-flower clean
+.PHONY: help demo test check test-flower soak bench quality bench-exchange bench-flower clean
+# Of make soak.
+SECONDS ?= 600
+AGENTS ?= 200
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,6 +28,9 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 
 test-flower: ## Run Flower's tests and its example, in an environment of its own (.venv-flower)
 	.ci/flower
+
+soak: $(VENV)/dev.done ## Run hundreds of agents and a server, kill them, fill disks, and count what was lost (10 minutes; SECONDS=60 AGENTS=50)
+	$(BIN)/python -m benchmarks.soak --seconds $(SECONDS) --agents $(AGENTS)
 
 bench: $(VENV)/bench.done ## Measure speed against the literal equations, pyoselm, PyTorch and River
 	$(BIN)/python -m benchmarks

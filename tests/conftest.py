@@ -9,4 +9,4 @@ pytest.register_assert_rewrite("support")
 pytest_plugins = ["support.commands", "support.patience", "support.services"]
 # Flower's environment has no server.
 if find_spec("uvicorn") is not None:
-    pytest_plugins += ["support.agents", "support.demo", "support.serving"]
+    pytest_plugins += ["support.abuse", "support.agents", "support.demo", "support.serving"]

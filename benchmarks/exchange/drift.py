@@ -36,7 +36,6 @@ class Drift:
 
     running: float = 0.0
     plain: float = 0.0
-    worn: bool = False
 
 
 def drift_of(pool: list[Evidence], replacements: int, *, giants: bool) -> Drift:
@@ -83,7 +82,6 @@ def _check(drift: Drift, running: RunningSum, plain: Plain, held: list[Evidence]
     drift.plain = max(drift.plain, _difference(plain.U, plain.V, full))
     numbers = ((kept.energy, full.energy), (kept.count, full.count))
     drift.running = max(drift.running, *(abs(a - b) / b for a, b in numbers))
-    drift.worn |= running.worn
 
 
 def _difference(U: Matrix, V: Matrix, right: Evidence) -> float:

@@ -11,7 +11,7 @@ from elmgrove.storage.disk import load, save
 from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.ports import reserved_port
-from support.serving import Federation, charter, evidence, rows, said
+from support.serving import Federation, charter, evidence, refused, rows, said
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,20 @@ def test_who_leaves_is_no_longer_counted_and_may_join_again(
     run(elmgrove, "fan", *joined)
     entry = federation.entries()["fan"]
     assert (entry["left"], entry["count"]) == (False, 20)
+
+
+def test_a_device_changes_its_key(elmgrove: Elmgrove, federation: Federation) -> None:
+    run(elmgrove, "fan", "--exchange", address(federation), "--token", federation.token)
+    old = Path("fan.key").read_text()
+    ran = elmgrove("device", "rotate", address(federation), "--state", "fan.elm")
+    assert (ran.code, ran.out) == (0, "")
+    assert "fan has a new key in fan.key; the old one is worthless." in ran.err
+    refused(federation.ask("GET", "/entries", old), "unauthorized")
+    new = Path("fan.key").read_text()
+    assert federation.ask("GET", "/entries", new).status_code == 200
+    FolderExchange.create(Path("shared"), charter("fans"))
+    said = one_clear_line(elmgrove("device", "rotate", "shared", "--state", "fan.elm"))
+    assert "shared is a folder: devices need no key there" in said
 
 
 def test_leaving_a_folder(elmgrove: Elmgrove) -> None:

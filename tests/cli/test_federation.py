@@ -1,6 +1,7 @@
 """``elmgrove federation``: what an administrator does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,12 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import POLICIES, Member
+from elmgrove.federation import POLICIES, Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.ports import reserved_port
-from support.serving import ADMIN, Federation, Server, charter, rows, said
+from support.serving import ADMIN, Federation, Server, alter, charter, flipped, rows, said
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))
@@ -80,6 +81,57 @@ def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Serv
     assert made.basis.features == tuple(NAMES[1:])
 
 
+def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
+    save(Path("like.evidence"), said("x", 99))
+    made = ask("create", "ending", "--like", "like.evidence", "--key-days", 30)
+    Federation(running_server, charter("ending"), made.out.strip()).enrol("fan-a")
+    assert "valid until 2" in ask("show", "ending").out
+    wrong = ask("create", "wrong", "--like", "like.evidence", "--key-days", -1)
+    assert "key_days is a number above 0" in one_clear_line(wrong)
+
+
+def test_terms_are_stated_and_shown(ask: Ask, name: str, running_server: Server) -> None:
+    assert "a key reads sums, sums of 1 device or more" in " ".join(ask("show", name).out.split())
+    words = ("--like", "like.evidence", "--shows", "contributions", "--least", 3)
+    token = ask("create", "open", *words).out.strip()
+    with HttpExchange(f"{running_server.base}/open", "fan", token=token) as exchange:
+        assert exchange.charter.terms == Terms(shows="contributions", least=3)
+    assert "a key reads contributions, sums of 3 devices or more" in ask("show", "open").out
+    wrong = ask("create", "other", "--like", "like.evidence", "--shows", "all")
+    assert "sums or contributions" in one_clear_line(wrong)
+
+
+def test_a_device_that_counts_with_less_than_it_states_is_named(
+    ask: Ask, name: str, running_server: Server
+) -> None:
+    words = ("--most-rows", 50, "--most-times", "none", "--most-energy", 0)
+    token = ask("create", "bounded", "--like", "like.evidence", *words).out.strip()
+    fans = Federation(running_server, charter("bounded"), token)
+    fans.enrol("small", "large")
+    with HttpExchange(f"{running_server.base}/bounded", "fan", token=token) as exchange:
+        assert exchange.charter.terms == Terms(most_rows=50, most_times=None, most_energy=None)
+    for origin, times in (("small", 1.0), ("large", 50_000.0)):
+        made = said(origin, 1)
+        fans.put(replace(made, parts=(made.evidence.weighted(times),)))
+    shown = " ".join(ask("show", "bounded").out.split())
+    assert "a device counts with at most 50 rows" in shown
+    assert "large counts as 50 of 1,000,000 rows: at most 50 rows of a device count." in shown
+    assert "small counts" not in shown
+    assert "at most 10 times the middle's, an energy of 10000" in " ".join(
+        ask("show", name).out.split()
+    )
+    wrong = ask("create", "wrong", "--like", "like.evidence", "--most-times", "many")
+    assert "--most-times: a number, or 'none', not 'many'" in one_clear_line(wrong)
+
+
+def test_a_folder_promises_nothing_that_it_can_not_keep(ask: Ask, name: str) -> None:
+    create = ("create", "fans", "--like", "like.evidence", "--folder", "shared")
+    for words in (("--shows", "sums"), ("--least", 2)):
+        assert "only a server can" in one_clear_line(ask(*create, *words))
+        assert not Path("shared").exists()
+    assert "each sees what every other contributed" in ask(*create).err
+
+
 def test_a_layer_as_another_has_it(name: str, running_server: Server) -> None:
     token = Path("token").read_text()
     with HttpExchange(f"{running_server.base}/{name}", "fan-a", token=token) as exchange:
@@ -130,6 +182,32 @@ def test_a_new_token_replaces_the_old_one(ask: Ask, name: str, running_server: S
         _ = HttpExchange(where, "fan-a", token=old).charter
     with HttpExchange(where, "fan-a", token=new) as exchange:
         assert exchange.charter.name == name
+
+
+def test_a_name_that_a_stolen_key_burnt_is_cleared(
+    ask: Ask, name: str, running_server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def shown() -> str:
+        return next(line for line in ask("show", name).out.splitlines() if "fan-a" in line)
+
+    run_device(running_server, name)
+    keys = {"fan-a": Path("fan-a.key").read_text()}
+    thief = Federation(running_server, charter(name), "", keys)
+    assert thief.put(said("fan-a", 9, 50, epoch=2**62 - 1)).status_code == 200
+    run_device(running_server, name)
+    assert " 50 " in shown()
+    assert "elmgrove federation clear" in caplog.text
+    ran = ask("clear", name, "fan-a")
+    assert (ran.code, f"Nothing is held of fan-a in {name}" in ran.err) == (0, True)
+    assert "never" in shown()
+    run_device(running_server, name)
+    assert " 20 " in shown()
+    alter(running_server.store, name, "fan-a", flipped)
+    assert thief.ask("GET", "/contributions/fan-a", ADMIN).status_code == 404
+    assert "damaged" in ask("show", name).out
+    run_device(running_server, name)
+    assert " 20 " in shown()
+    assert "nothing is held of 'fan-b'" in one_clear_line(ask("clear", name, "fan-b"))
 
 
 def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> None:

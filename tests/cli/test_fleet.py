@@ -67,7 +67,9 @@ def test_a_server(elmgrove: Elmgrove, federation: Federation) -> None:
         assert federation.put(contribution).status_code < 300
     where = ("fleet", "judge", address(federation), "--json")
     expect(elmgrove(*where, "--key", ADMIN).out)
-    expect(elmgrove(*where, "--key", federation.keys["fan-1"]).out)
+    refused = one_clear_line(elmgrove(*where, "--key", federation.keys["fan-1"]))
+    assert "a key reads sums" in refused
+    assert "--shows contributions" in refused
     assert "fleet" in one_clear_line(elmgrove(*where))
     one_clear_line(elmgrove(*where, "--key", "guessed"))
 
@@ -129,7 +131,7 @@ def test_groups_of_a_folder_and_a_server(elmgrove: Elmgrove, federation: Federat
         FolderExchange(Path("shared")).publish(contribution)
         assert federation.put(contribution).status_code < 300
     expect_groups(elmgrove("fleet", "groups", "shared", "--json").out, group(SAID, 0.25))
-    where = ("fleet", "groups", address(federation), "--json", "--key", federation.keys["fan-1"])
+    where = ("fleet", "groups", address(federation), "--json", "--key", ADMIN)
     told = elmgrove(*where, "--groups", 2).out
     expect_groups(told, group(SAID, federation.charter.ridge, count=2))
     answer = federation.ask("GET", "/groups", ADMIN, params={"groups": 2}).json()
@@ -215,3 +217,19 @@ def test_what_can_not_be_grouped_is_one_clear_line(elmgrove: Elmgrove, files: li
         ([*files, "--groups", 4], "3 patterns with rows can't make 4 groups"),
     ):
         assert complaint in one_clear_line(elmgrove("fleet", "groups", *words))
+
+
+def test_a_device_that_counts_with_less_than_it_states_is_named(
+    elmgrove: Elmgrove, files: list[str]
+) -> None:
+    save(Path("more.evidence"), said("fan-3", 4, 40))
+    liar = Contribution("liar", 40, (evidence(rows(5, 40)).weighted(1e6),))
+    save(Path("liar.evidence"), liar)
+    words = ("fleet", "show", *files, "more.evidence", "liar.evidence")
+    shown = {one["device"]: one for one in json.loads(elmgrove(*words, "--json").out)}
+    assert shown["fan-1"]["weight"] == 1.0
+    assert shown["fan-1"]["why"] is None
+    assert shown["liar"]["weight"] * 40e6 <= 1000
+    table = elmgrove(*words).out
+    assert "305 of 40,000,000" in table
+    assert "liar counts with less than it states: at most 512 rows" in table

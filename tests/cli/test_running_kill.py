@@ -24,7 +24,7 @@ from support.killed import CONTEXT, ask, work
 from support.serving import wait_until
 
 #: How often each is killed; more where there is time.
-KILLS = int(os.environ.get("ELMGROVE_TEST_CONTROL_KILLS", "7"))
+KILLS = int(os.environ.get("ELMGROVE_TEST_CONTROL_KILLS", "3"))
 STATE = Path("pump.elm")
 CHANGES = [
     ("accept", {}),

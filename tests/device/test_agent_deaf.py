@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.device.agent import HEARING
+from elmgrove.device.status import HEARING
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, verdicts, write_rows

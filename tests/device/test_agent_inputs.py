@@ -2,7 +2,7 @@
 
 import gzip
 import json
-import subprocess
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elmgrove.device.agent import HEARING, Agent
+from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
+from elmgrove.device.status import HEARING
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
-from support.agents import COMMAND, Start, verdicts, write_rows
+from support.agents import Start, verdicts, write_rows
 from support.at_work import LIKE, PATIENCE, learned
+from support.nursery import Nursery
 from support.serving import rows
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -296,23 +298,23 @@ FORMATS: dict[str, Callable[[np.ndarray, Path], Any]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str) -> None:
+def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str, nursery: Nursery) -> None:
     """The agent can't be ahead of the test by more than a pipe holds."""
     X = rows(1, 600)
     FORMATS[name](X, Path(name))
-    command = [COMMAND, "device", "run", "--source", name, "--state", "fan.elm"]
+    command = ["device", "run", "--source", name, "--state", "fan.elm"]
     command += ["--like", "like.evidence", "--name", "fan", "--save-rows", "7"]
     for lines in (100, 150):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as agent:
-            assert agent.stdout is not None
+        with nursery.piped(command) as (agent, said):
             for _ in range(lines):
-                assert agent.stdout.readline()
+                assert said.readline()
             agent.kill()
+            assert agent.wait(PATIENCE) == -signal.SIGKILL
     between = learned(Path("fan.elm"))
     assert 200 < between < 600
-    done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 600 - between
+    with nursery.piped(command) as (agent, said):
+        assert len(said.readlines()) == 600 - between
+        assert agent.wait(PATIENCE) == 0
     write_rows(Path("calm.csv"), X, NAMES)
     Agent(Settings(**LIKE | {"state": "calm.elm", "verdicts": ""}, source="calm.csv")).run()
     found, expected = state("fan").detector, state("calm").detector

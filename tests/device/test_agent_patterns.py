@@ -8,7 +8,7 @@ import pytest
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, verdicts, write_rows
-from support.serving import LAYER, charter, serving
+from support.serving import ALL_SHOWN, LAYER, charter, serving
 
 
 def kinds(*centres: float) -> np.ndarray:
@@ -27,7 +27,7 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
     device: Start, tmp_path: Path, patterns: str
 ) -> None:
     with serving(f"{tmp_path}/store.db") as server:
-        token = server.found(charter("fans")).token
+        token = server.found(charter("fans", terms=ALL_SHOWN)).token
         known = {"exchange": f"{server.base}/fans", "token": token, "patterns": patterns}
         for name, centres in (("a", (0.0, 20.0)), ("b", (40.0, 60.0)), ("a", ())):
             if centres:

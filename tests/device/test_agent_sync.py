@@ -15,6 +15,7 @@ from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
+from elmgrove.device.status import status_of
 from elmgrove.device.sync import Backoff
 from elmgrove.exchange import Unauthorized
 from elmgrove.federation import Charter, Member
@@ -38,6 +39,7 @@ from support.at_work import (
 from support.ports import reserved_port
 from support.serving import (
     ADMIN,
+    ALL_SHOWN,
     Federation,
     Server,
     answers,
@@ -106,7 +108,8 @@ def test_what_the_guard_does_not_let_stays_here(
     assert counts(federation) == {"fan": 13}
 
 
-def test_with_a_rule_only_those_are_merged(federation: Federation) -> None:
+def test_with_a_rule_only_those_are_merged(running_server: Server) -> None:
+    federation = running_server.found(charter(terms=ALL_SHOWN))
     for seed, name in enumerate(("fan-1", "fan-2", "pump")):
         write_rows(Path(f"{name}.csv"), rows(seed, 40))
         Agent(Settings(**joined(federation, name, merge="fan-1,nobody"))).run()
@@ -114,6 +117,22 @@ def test_with_a_rule_only_those_are_merged(federation: Federation) -> None:
     assert merged is not None
     assert merged.devices == 1
     assert merged.evidence.close_to(evidence(rows(0, 40)), 1e-12)
+
+
+def test_a_rule_that_needs_each_contribution_is_refused_where_sums_are_shown(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_rows(Path("fan-1.csv"), rows(1, 40))
+    write_rows(Path("fan-2.csv"), rows(2, 40))
+    Agent(Settings(**joined(federation, "fan-1"))).run()
+    Agent(Settings(**joined(federation, "fan-2", merge="quality", sync_rows=5))).run()
+    assert counts(federation) == {"fan-1": 40, "fan-2": 40}, "it contributes all the same"
+    member = load(Path("fan-2.elm"), Member.from_bytes)
+    assert (member.merged, len(member.ledger), member.detector.learned) == (None, 0, 40)
+    told = [one.getMessage() for one in caplog.records if "--shows contributions" in one.message]
+    assert len(told) == 1, "once, not at each sync"
+    assert "Quality needs what each device contributed" in told[0]
+    assert "Quality needs" in status_of(member)["sync"]["said"]
 
 
 # Without the server, for as long as it takes

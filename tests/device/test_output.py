@@ -16,6 +16,7 @@ from elmgrove import AlarmRule, Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device import output
 from elmgrove.device.output import Verdicts, message
+from support.disks import full
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +127,70 @@ def test_a_place_that_can_not_be_written_is_named_at_once(tmp_path: Path) -> Non
         Verdicts(str(tmp_path / "nowhere" / "verdicts.jsonl"))
 
 
+def test_what_the_disk_takes_of_a_line_is_taken_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    out = Verdicts(str(path))
+    out.write({"n": 1})
+    with full(most=12):
+        out.write({"n": 2})
+        out.write({"n": 3})
+        assert path.read_text() == '{"n": 1}\n'
+    out.write({"n": 4})
+    out.close()
+    assert path.read_text() == '{"n": 1}\n{"n": 4}\n'
+    assert [record.message.removeprefix(f"{path} ") for record in caplog.records] == [
+        "takes no verdicts: File too large; watching and alarms go on, these lines are lost",
+        "takes verdicts again; 2 were lost",
+    ]
+
+
+def test_a_line_behind_one_that_was_cut_off_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text('{"n": 1}\n{"n": 2')
+    out = Verdicts(str(path))
+    out.write({"n": 3})
+    out.write({"where": os.fsdecode(b"fan-\xff.csv")})
+    out.close()
+    assert path.read_text().splitlines() == [
+        '{"n": 1}', '{"n": 2', '{"n": 3}', '{"where": "fan-\\udcff.csv"}',
+    ]  # fmt: skip
+
+
+def test_a_disk_that_takes_nothing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    out = Verdicts("/dev/full")
+    for n in range(3):
+        out.write({"n": n})
+    out.close()
+    assert [record.message for record in caplog.records] == [
+        "/dev/full takes no verdicts: No space left on device; watching and alarms go on, "
+        "these lines are lost",
+        "verdicts: 3 were not written",
+    ]
+
+
+def test_a_place_that_went_away_with_a_rotation_may_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: clock[0])
+    folder = tmp_path / "log"
+    folder.mkdir()
+    out = Verdicts(str(folder / "verdicts.jsonl"))
+    out.write({"n": 1})
+    folder.rename(tmp_path / "old")
+    clock[0] += 1.5
+    out.write({"n": 2})
+    out.write({"n": 3})
+    folder.mkdir()
+    out.write({"n": 4})
+    out.close()
+    assert (folder / "verdicts.jsonl").read_text() == '{"n": 4}\n'
+    assert (tmp_path / "old" / "verdicts.jsonl").read_text() == '{"n": 1}\n'
+    assert "takes verdicts again; 2 were lost" in caplog.text
+
+
 WRITER = """
 from elmgrove.device.output import NobodyReads, Verdicts
 import sys
@@ -158,9 +223,9 @@ def test_standard_output_is_written_line_by_line_until_its_reader_ends() -> None
         assert process.wait(300) == 1
 
 
-def test_standard_output_stays_open(capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_stays_open(capfd: pytest.CaptureFixture[str]) -> None:
     out = Verdicts("-")
     out.write({"n": 1})
     out.close()
-    print("still here")
-    assert capsys.readouterr().out == '{"n": 1}\nstill here\n'
+    print("still here", flush=True)
+    assert capfd.readouterr().out == '{"n": 1}\nstill here\n'

@@ -1,5 +1,6 @@
 """Rows from files that grow, turn and break, from pipes and from folders."""
 
+import errno
 import json
 import os
 import random
@@ -575,3 +576,75 @@ def test_any_restarts_in_a_folder_read_each_row_once(
     wanted = [[n, row] for n, count in enumerate(files) for row in range(count)]
     assert sorted(kept) == wanted
     assert [name for name in names(inbox) if name.endswith(".csv")] == []
+
+
+# A disk that is not as it should be
+
+
+def test_a_file_that_can_not_be_moved_is_not_read_again(
+    inbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (inbox / "done").write_text("in the way")
+    (inbox / "bad").write_text("in the way")
+    drop(inbox / "a.csv", "1,2\n3,4\n")
+    drop(inbox / "b.csv", "no,good\nrow,here\n")
+    drop(inbox / "c.csv", "5,6\n")
+    read = opened(inbox)
+    items = iter(read)
+    found = now(items)
+    assert rows(found) == [[1, 2], [3, 4], [5, 6]]
+    assert bad(found, whole=True)[0][1].endswith("left where it is")
+    read.saved(saved(found[-1].bookmark))
+    assert now(items) == []
+    assert names(inbox) == ["a.csv", "b.csv", "bad", "c.csv", "done"]
+    assert len(warned(caplog)) == 1
+    drop(inbox / "d.csv", "7,8\n")
+    last = now(items)
+    assert rows(last) == [[7, 8]]
+    again = iter(opened(inbox, bookmark=saved(last[-1].bookmark)))
+    assert rows(now(again)) == [], "nor after a restart"
+    (inbox / "done").unlink()
+    (inbox / "bad").unlink()
+    now(items)
+    assert names(inbox / "done") == ["a.csv", "c.csv"]
+    assert names(inbox / "bad") == ["b.csv"]
+
+
+def test_a_folder_that_is_away_for_a_while_is_looked_at_again(
+    inbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    items = iter(opened(inbox))
+    now(items)
+    inbox.rename(inbox.with_name("away"))
+    assert now(items) == []
+    inbox.with_name("away").rename(inbox)
+    drop(inbox / "a.csv", "1,2\n")
+    assert rows(now(items)) == [[1, 2]]
+    assert warned(caplog) == [
+        f"{inbox} can't be read: No such file or directory; that is tried again",
+        f"{inbox} can be read again",
+    ]
+
+
+def test_a_file_that_can_not_be_read_for_a_while_is_read_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.write_text("1,2\n3,4\n")
+    items = iter(opened(path, follow=True))
+    assert rows(now(items)) == [[1, 2], [3, 4]]
+    with path.open("a") as file:
+        file.write("5,6\n")
+    # What is read from a disk that breaks, or from a server that is away.
+    broken = OSError(errno.EIO, "Input/output error")
+    with monkeypatch.context() as patched:
+        patched.setattr(lines.TextFile, "lines", lambda self: raising(broken))
+        assert now(items) == []
+    assert rows(now(items)) == [[5, 6]]
+    assert warned(caplog) == [
+        f"{path} can't be read: Input/output error; that is tried again",
+        f"{path} can be read again",
+    ]
+
+
+def raising(error: Exception) -> Any:
+    raise error

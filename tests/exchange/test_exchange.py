@@ -11,15 +11,29 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange import FolderExchange, Unreachable
+from elmgrove.exchange import FolderExchange, MemoryExchange, Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Charter, Contribution, Departure, Entry, Merged, Outdated, Refused
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    Charter,
+    Contribution,
+    Departure,
+    Entry,
+    Merged,
+    Outdated,
+    Refused,
+    Terms,
+)
+from support.disks import full
 from support.peers import answering
+from support.serving import ADMIN, serving
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
+CHARTER = Charter(
+    "fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"), terms=Terms(shows=CONTRIBUTIONS)
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -28,7 +42,9 @@ def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
         yield way
 
 
-def said(origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS) -> Entry:
+def said(
+    origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS
+) -> Contribution:
     X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
     H = basis.layer(X)
     evidence = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), rows)
@@ -46,11 +62,48 @@ def held(exchange: Way) -> list[Entry]:
     return way.fetch([listing.origin for listing in way.listings()])
 
 
+# What a device weighs
+
+
+def test_a_device_that_claims_a_million_times_the_rows_of_others_does_not_outweigh_them(
+    exchange: Way,
+) -> None:
+    honest = [said(f"fan-{number}", 600) for number in range(1, 5)]
+    liar = replace(honest[3], origin="fan-5", parts=(honest[3].evidence.weighted(1e6),))
+    model = MemoryExchange(CHARTER)
+    for entry in (*honest, liar):
+        publish(exchange, entry)
+        model.publish(entry)
+    way = exchange("fan-1")
+    for grouped in (None, "evidence"):
+        told, expected = (one.merged("fan-1", None, grouped) for one in (way, model))
+        assert told is not None
+        assert expected is not None
+        assert told.evidence.close_to(expected.evidence, 1e-12)
+        assert told.evidence.count <= 3 * 600 + 10 * 600
+    others = way.others("fan-1", None)
+    assert others is not None
+    assert others.evidence.count <= 3 * 600 + 10 * 600
+    publish(exchange, Departure("fan-5", liar.epoch + 1))
+    told = way.merged("fan-1", None)
+    assert told is not None
+    assert told.evidence.close_to(Evidence.sum(one.evidence for one in honest[1:]), 1e-12)
+
+
 # Publishing
 
 
 def test_everybody_finds_the_charter(exchange: Way) -> None:
     assert exchange("fan-1").charter == CHARTER
+
+
+def test_a_key_is_changed_only_where_there_is_one_and_a_file_for_it(exchange: Way) -> None:
+    way = exchange("fan-1")
+    if not isinstance(way, HttpExchange):
+        assert way.rotate_key() is False
+        return
+    with pytest.raises(BadInput, match="no file"):
+        way.rotate_key()
 
 
 def test_what_was_published_is_found(exchange: Way) -> None:
@@ -456,19 +509,18 @@ def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Pat
             call()
 
 
-def test_an_upload_that_fails_leaves_the_former_one_and_no_rest(folder: Path) -> None:
+def test_a_full_folder_refuses_has_the_former_one_and_no_rest_and_can_be_read(folder: Path) -> None:
     path = folder / "fan-1.entry"
     before = path.read_bytes()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "disk full")))
-        with pytest.raises(Unreachable, match="disk full"):
-            FolderExchange(folder).publish(said("fan-1", 9))
+    with full(100), pytest.raises(Refused, match="takes nothing new: File too large"):
+        FolderExchange(folder).publish(said("fan-1", 9))
     assert path.read_bytes() == before
     assert sorted(p.name for p in folder.iterdir()) == [
         "fan-1.entry",
         "fan-2.entry",
         CHARTER_FILE,
     ]
+    assert len(FolderExchange(folder).fetch(["fan-1", "fan-2"])) == 2
 
 
 def test_other_files_do_not_matter(folder: Path) -> None:
@@ -501,3 +553,26 @@ def test_a_folder_is_made_once(folder: Path) -> None:
 def test_a_folder_that_can_not_be_made_is_unreachable(folder: Path) -> None:
     with pytest.raises(Unreachable):
         FolderExchange.create(folder / "fan-1.entry" / "below", CHARTER)
+
+
+# A disk that takes nothing
+
+
+def test_a_device_that_can_not_keep_its_key_does_not_join_yet(tmp_path: Path) -> None:
+    """The key is told once: without a place for it the name would be lost."""
+    with serving(f"sqlite:///{tmp_path}/store.db") as server:
+        made = server.found(CHARTER)
+        keyfile = tmp_path / "card" / "fan-1.key"
+        url = f"{server.base}/{CHARTER.name}"
+        with HttpExchange(url, "fan-1", token=made.token, keyfile=keyfile) as exchange:
+            with pytest.raises(Unreachable, match=r"fan-1\.key can't be written: No such file"):
+                _ = exchange.charter
+            devices = made.ask("GET", "/devices", ADMIN).json()["devices"]
+            assert devices == []
+            keyfile.parent.mkdir()
+            assert exchange.charter.name == CHARTER.name
+            assert keyfile.read_text().startswith("elm-")
+        with HttpExchange(url, "fan-2", token="wrong", keyfile=tmp_path / "fan-2.key") as exchange:
+            with pytest.raises(Unauthorized):
+                _ = exchange.charter
+            assert not (tmp_path / "fan-2.key").exists()

@@ -129,16 +129,6 @@ def test_the_device_is_saved_before_anything_new_leaves_it(exchange: MemoryExcha
     assert restored.sync().refusal is None
 
 
-def test_a_device_that_can_not_be_saved_sends_nothing(exchange: MemoryExchange) -> None:
-    def fail(member: Member) -> None:
-        raise OSError(28, "disk full")
-
-    session = device("fan-9", exchange, save=fail)
-    with pytest.raises(OSError, match="disk full"):
-        session.sync()
-    assert held(exchange, "fan-9") is None
-
-
 # Refused
 
 
@@ -334,3 +324,46 @@ def test_the_state_of_another_device_is_refused(folder: Path, tmp_path: Path) ->
 def test_a_folder_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="nowhere"):
         connect(str(tmp_path / "nowhere"), "fan-1")
+
+
+# A disk that takes nothing
+
+
+def test_what_can_not_be_saved_is_held_back_and_others_are_taken_in(tmp_path: Path) -> None:
+    FolderExchange.create(tmp_path / "fans", CHARTER)
+    exchange = FolderExchange(tmp_path / "fans")
+    device("fan-1", exchange, seed=1).sync()
+    state = tmp_path / "card" / "fan-9.elm"
+    session = device("fan-9", exchange, save=lambda member: save(state, member))
+    for shared in (None, LEAST):
+        before = session.member.published, session.member.lead
+        report = session.sync()
+        assert report.refusal == (
+            f"nothing new is sent, since it can't be saved: {state}: No such file or directory"
+        )
+        assert (report.sent, report.devices) == (shared, 1)
+        assert (session.member.published, session.member.lead) == before
+        assert held(exchange, "fan-9") == session.member.shared
+        state.parent.mkdir()
+        assert session.sync().refusal is None
+        assert held(exchange, "fan-9") == session.member.contribution()
+        session.detector.learn_many(rows(10))
+        state.parent.rename(tmp_path / f"card-{shared}")
+
+
+def test_a_departure_that_can_not_be_saved_waits_for_its_turn(tmp_path: Path) -> None:
+    """Rows were taken out: without it, what is offered next would be refused again and again."""
+    exchange, card = MemoryExchange(CHARTER), tmp_path / "card"
+    card.mkdir()
+    device("fan-9", exchange, count=3 * LEAST).sync()
+    session = device("fan-9", exchange, save=lambda m: save(card / "x.elm", m), guarded=False)
+    card.rename(tmp_path / "away")
+    for _ in range(3):
+        report = session.sync()
+        assert report.refusal is not None
+        assert "nothing new is sent" in report.refusal
+        assert not report.again, "it would be busy for ever"
+    assert held(exchange, "fan-9").evidence.count == 3 * LEAST
+    card.mkdir()
+    session.sync()
+    assert held(exchange, "fan-9").evidence.count == LEAST

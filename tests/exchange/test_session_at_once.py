@@ -12,9 +12,10 @@ from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.peers import PulledEntries
 from elmgrove.federation import Charter, Cost, Refused, compare_used, worth_telling
 from support.contributions import DISTANT, cloud
-from support.serving import serving
+from support.serving import ALL_SHOWN, serving
 
-CHARTER = Charter("fans", DISTANT)
+#: Of few devices each is told by name, and a budget may choose among them.
+CHARTER = Charter("fans", DISTANT, terms=ALL_SHOWN)
 SOON = FalseAlarmRate(confidence=0.0)
 
 

@@ -1,6 +1,7 @@
 """A device that asks others by name: it fetches what is new of each, and drops who left."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from elmgrove import FalseAlarmRate
 from elmgrove.exchange import FolderExchange, MemoryExchange, Session, connect, session
-from elmgrove.federation import Charter, Cost, Entry, Merged, Named, Refused
+from elmgrove.federation import Charter, Contribution, Cost, Entry, Merged, Named, Refused
 from support.contributions import DISTANT, cloud
 
 CHARTER = Charter("fans", DISTANT)
@@ -26,6 +27,12 @@ class Watched(MemoryExchange):
         if origins:
             self.fetched.append(set(origins))
         return super().fetch(origins)
+
+    def clear(self, origin: str) -> Contribution:
+        """Forgets what is held of a device, as an administrator has a server do."""
+        (held,) = super().fetch([origin])
+        del self._held[origin]
+        return held
 
     def merged(self, *_: Any, **__: Any) -> Merged | None:
         raise AssertionError("a sum was asked for")
@@ -89,6 +96,22 @@ def test_who_left_is_dropped_and_lends_no_more(exchange: Watched) -> None:
     leaving.sync()
     me.sync()
     assert asked(me) == ["fan-1", "fan-2"], "it joined again"
+
+
+def test_what_an_exchange_was_made_to_forget_is_replaced_by_what_came_since(
+    exchange: Watched,
+) -> None:
+    """Though that has a lower epoch: somebody else had published under that name."""
+    honest = exchange.clear("fan-2")
+    exchange.publish(replace(honest, epoch=2**61))
+    me = device("fan-9", exchange, 0)
+    me.sync()
+    assert me.member.ledger.get("fan-2").epoch == 2**61
+    exchange.clear("fan-2")
+    exchange.publish(honest)
+    me.sync()
+    assert me.member.ledger.get("fan-2") == honest
+    assert asked(me) == ["fan-1", "fan-2"]
 
 
 def test_a_rule_says_who_is_asked(exchange: Watched) -> None:

@@ -48,8 +48,8 @@ def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> No
     assert off(X[100:104], computed(offer.evidence - before)).max() < 1e-6  # type: ignore[operator]
     report = reborn.sync()
     assert (report.sent, report.missing) == (None, 100 + LEAST - 104)
-    assert report.held_back is not None
-    assert "'fan' gave away up to 100 rows that this state does not know of" in report.held_back
+    assert report.hindrance is not None
+    assert "'fan' gave away up to 100 rows that this state does not know of" in report.hindrance
     assert "use another name, or switch the guard off once" in str(report)
     assert held(way("fan")) == before
     reborn.detector.learn_many(X[104 : 100 + LEAST])
@@ -82,7 +82,7 @@ def test_what_left_counts_as_well_but_not_what_somebody_else_took_out() -> None:
     first = started(exchange, 100)
     first.sync()
     first.leave()
-    assert started(exchange, 104).sync().held_back is not None
+    assert started(exchange, 104).sync().hindrance is not None
     exchange = MemoryExchange(CHARTER)
     known = started(exchange, 100)
     known.sync()
@@ -90,7 +90,7 @@ def test_what_left_counts_as_well_but_not_what_somebody_else_took_out() -> None:
     again = Session(Member.from_bytes(known.member.to_bytes()), exchange)
     again.detector.learn_many(X[100 : 100 + LEAST])
     report = again.sync()
-    assert (report.sent, report.held_back) == (100 + LEAST, None)
+    assert (report.sent, report.hindrance) == (100 + LEAST, None)
 
 
 def test_leaving_from_a_lost_state_does_not_hide_what_was_given() -> None:
@@ -116,7 +116,7 @@ def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:
     session.sync()
     empty = MemoryExchange(CHARTER)
     again = Session(Member.from_bytes(session.member.to_bytes()), empty)
-    assert again.sync().held_back is None
+    assert again.sync().hindrance is None
     assert held(empty) == session.detector.evidence
 
 

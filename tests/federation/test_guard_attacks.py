@@ -78,8 +78,8 @@ def test_where_rows_never_weigh_enough_nothing_is_sent_and_that_is_said_at_once(
         assert member.offer() is None
         assert member.rows_missing() == math.inf
         told = f"with forgetting {forgetting:g} the newest rows could be computed"
-        assert told in str(member.held_back())
-        assert "use 0.977 or more" in str(member.held_back())
+        assert told in str(member.hindrance())
+        assert "use 0.977 or more" in str(member.hindrance())
     assert member.offer(guarded=False) is not None
 
 
@@ -180,7 +180,7 @@ def test_such_a_unit_is_named_where_it_holds_an_upload_back() -> None:
     member = RELU.start("fan")
     member.detector.learn_many(digits(LEAST))
     assert member.offer() is None
-    assert "a unit of the relu layer was active in so few rows" in str(member.held_back())
+    assert "a unit of the relu layer was active in so few rows" in str(member.hindrance())
 
 
 # What counting can't stop

@@ -81,6 +81,41 @@ def test_what_is_lent_is_what_the_others_lend() -> None:
     assert together.close_to(Evidence.sum([one for one in lent if one is not None]), 1e-12)
 
 
+def test_few_lend_each_apart_and_many_in_shares_that_no_device_is_alone_in() -> None:
+    few = [fan(number, number % 2) for number in range(1, 5)]
+    apart = told(standing(*few), "fan-9").loans
+    assert [loan.count for loan in apart] == [one.lent.count for one in few if one.lent]
+    for fleet in (few, [fan(number, 0, count=50) for number in range(1, 31)]):
+        for least in (2, 3):
+            loans = standing(*fleet).merged("fans", 1, "fan-1", least).loans
+            weight = max(one.lent.count for one in fleet if one.lent)
+            assert all(loan.count > (least - 1) * weight for loan in loans)
+            others = [one.lent for one in fleet[1:]]
+            assert sum(loan.count for loan in loans) == pytest.approx(
+                sum(lent.count for lent in others if lent is not None)
+            )
+
+
+def test_sums_are_of_at_least_so_many_and_so_is_what_is_left_out() -> None:
+    made = standing(*FLEET)
+    # fan-5 is alone, and would be all that the sum over everybody has beside what is told.
+    assert by_label(made.merged("fans", 1, "me", 2)).keys() == {"fan-1, fan-2, fan-4 (pattern 1)"}
+    made.leave("fan-5")
+    assert len(made.merged("fans", 1, "me", 2).labels) == 2
+    three = standing(fan(1, 0, 1), fan(2, 0), fan(3, 0))
+    seen = three.merged("fans", 1, "me", 2)
+    assert (seen.labels, seen.devices, len(seen.loans)) == ((), 3, 1), "one pattern is left alone"
+    few = three.merged("fans", 1, "fan-3", 3)
+    assert (few.devices, few.evidence.count, few.loans) == (0, 0.0, ())
+
+
+def test_who_belongs_nowhere_is_left_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(others_module, "MOST_GROUPS", 1)
+    made = standing(fan(1, 0), fan(2, 0), fan(3, 1))
+    assert len(made.merged("fans", 1, "me").labels) == 1
+    assert made.merged("fans", 1, "me", 2).labels == ()
+
+
 def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
     made = StandingOthers(BASIS, RIDGE)
     for number in (1, 2):

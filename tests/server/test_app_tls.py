@@ -1,50 +1,75 @@
-"""A server with a certificate of its own: for devices that were given it, and for no other."""
+"""A server with a certificate of its own, which may ask for one of its callers."""
 
 import ssl
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
 
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Unreachable, connect
+from elmgrove.exchange import Tls, Unreachable, client, connect, request
+from elmgrove.federation import Charter
 from elmgrove.server import listen
-from support.serving import ADMIN, answers, charter, free_port, process, wait_until
+from support.abuse import Wires, is_closed
+from support.agents import write_rows
+from support.commands import Elmgrove, one_clear_line
+from support.serving import (
+    ADMIN,
+    AMPLE,
+    answers,
+    charter,
+    free_port,
+    process,
+    rows,
+    serving,
+    wait_until,
+)
+
+
+@dataclass
+class Authority:
+    """A signer of certificates, and the folder in which they lie."""
+
+    folder: Path
+    signer: trustme.CA
+
+    def signed(self, name: str) -> dict[str, str]:
+        """The files of a new certificate."""
+        made = self.signer.issue_cert(name)
+        files = {"certificate": f"{name}.pem", "private_key": f"{name}.key"}
+        paths = {what: str(self.folder / file) for what, file in files.items()}
+        made.private_key_pem.write_to_path(paths["private_key"])
+        for pem in made.cert_chain_pems:
+            pem.write_to_path(paths["certificate"], append=True)
+        return paths
+
+    @property
+    def ca(self) -> str:
+        path = self.folder / "ca.pem"
+        self.signer.cert_pem.write_to_path(str(path))
+        return str(path)
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Path:
-    """The signer of the server's certificate; the server's own files lie beside it."""
-    signer = trustme.CA()
-    certificate = signer.issue_cert("127.0.0.1", "localhost")
-    signer.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    certificate.private_key_pem.write_to_path(str(tmp_path / "server.key"))
-    for pem in certificate.cert_chain_pems:
-        pem.write_to_path(str(tmp_path / "server.pem"), append=True)
-    return tmp_path / "ca.pem"
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, trustme.CA())
 
 
-def test_only_devices_that_know_the_authority_speak_with_the_server(
-    authority: Path, tmp_path: Path
-) -> None:
-    port, definition = free_port(), charter()
-    files = {
-        "certificate": str(tmp_path / "server.pem"),
-        "private_key": str(tmp_path / "server.key"),
-    }
-    with process(f"sqlite:///{tmp_path}/store.db", port=port, **files):
-        wait_until(lambda: answers(port))
-        base = f"https://127.0.0.1:{port}"
-        made = httpx.post(
-            f"{base}/v1/federations",
-            json=definition.fields,
-            headers={"Authorization": f"Bearer {ADMIN}"},
-            verify=trusting(authority),
-            timeout=60,
-        )
-        url, token = f"{base}/{definition.name}", made.json()["token"]
-        with connect(url, "fan-1", token=token, ca=str(authority)) as session:
+def found(base: str, definition: Charter, tls: Tls) -> str:
+    """Makes a federation, and gives its token."""
+    with client(base, ADMIN, tls=tls, timeout=60) as opened:
+        return str(request(opened, "POST", "", json=definition.fields).json()["token"])
+
+
+def test_only_devices_that_know_the_authority_speak_with_the_server(authority: Authority) -> None:
+    definition, files = charter(), authority.signed("127.0.0.1")
+    with serving(f"{authority.folder}/store.db", **files) as server:
+        url, token = f"{server.base}/{definition.name}", server.found(definition).token
+        with connect(url, "fan-1", token=token, ca=authority.ca) as session:
             assert session.exchange.charter == definition
         with pytest.raises(Unreachable, match="certificate"):
             connect(url, "fan-2", token=token)
@@ -52,10 +77,76 @@ def test_only_devices_that_know_the_authority_speak_with_the_server(
             connect(url.replace("https", "http"), "fan-3", token=token)
 
 
-def trusting(authority: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(authority))
+def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
+    authority: Authority, elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition, own = charter(), authority.signed("fan-1")
+    stranger = Authority(authority.folder, trustme.CA()).signed("stranger")
+    ca, port, files = authority.ca, free_port(), authority.signed("127.0.0.1")
+    with process(f"{authority.folder}/store.db", port=port, client_ca=ca, **files):
+        wait_until(lambda: answers(port))
+        base = f"https://127.0.0.1:{port}"
+        url, token = f"{base}/{definition.name}", found(base, definition, Tls(ca, **own))
+        with connect(url, "fan-1", token=token, ca=ca, **own) as session:
+            assert session.exchange.charter == definition
+        for other in ({}, stranger):
+            with pytest.raises(Unreachable):
+                connect(url, "fan-2", token=token, ca=ca, **other)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{base}/health", verify=ssl.create_default_context(cafile=ca))
+
+        write_rows(authority.folder / "fan.csv", rows(1))
+        settings = {"state": f"{authority.folder}/fan.elm", "name": "fan-3", "verdicts": ""}
+        source = {"source": f"{authority.folder}/fan.csv", "exchange": url, "token": token}
+        Agent(Settings(**settings, **source, ca=ca, **own)).run()
+        with client(url, ADMIN, tls=Tls(ca, **own)) as opened:
+            joined = request(opened, "GET", "/devices").json()["devices"]
+        assert [device["name"] for device in joined] == ["fan-1", "fan-3"]
+
+        monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", ADMIN)
+        asked = ("federation", "--server", base, "--ca", ca)
+        files = ("--certificate", own["certificate"], "--private-key", own["private_key"])
+        ran = elmgrove(*asked, *files, "list")
+        assert (ran.code, ran.out.split()) == (0, [definition.name])
+        one_clear_line(elmgrove(*asked, "list"))
 
 
-def test_a_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
+def test_connections_without_a_handshake_make_room(authority: Authority) -> None:
+    limits, files = replace(AMPLE, connections=20), authority.signed("127.0.0.1")
+    store = f"{authority.folder}/store.db"
+    with serving(store, limits=limits, **files) as server, Wires(server) as bad:
+        wires = [bad.dial() for _ in range(40)]
+        wait_until(lambda: all(is_closed(wire) for wire in wires[:20]))
+        assert server.ask("GET", "/ready").status_code == 200
+        assert not is_closed(wires[-1])
+
+
+def test_a_handshake_that_does_not_come_is_waited_for_until_its_deadline(
+    authority: Authority,
+) -> None:
+    limits, files = replace(AMPLE, head_deadline=0.2), authority.signed("127.0.0.1")
+    store = f"{authority.folder}/store.db"
+    with serving(store, limits=limits, **files) as server, Wires(server) as bad:
+        wire = bad.dial()
+        wait_until(lambda: is_closed(wire))
+
+
+@pytest.mark.parametrize("missing", ["certificate", "private_key"])
+def test_what_tls_needs_is_told(tmp_path: Path, missing: str) -> None:
+    one = tmp_path / "some.pem"
+    files = {"certificate": one, "private_key": one, missing: None}
     with pytest.raises(BadInput, match="--private-key"):
-        listen(f"{tmp_path}/store.db", ADMIN, certificate=tmp_path / "server.pem")
+        listen(f"{tmp_path}/store.db", ADMIN, **files)
+    with pytest.raises(BadInput, match="--client-ca needs TLS"):
+        listen(f"{tmp_path}/store.db", ADMIN, client_ca=one)
+
+
+def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
+    (tmp_path / "some.pem").write_text("nothing")
+    for tls in (
+        Tls(str(tmp_path / "none.pem")),
+        Tls(certificate=str(tmp_path / "some.pem")),
+        Tls(private_key=str(tmp_path / "some.pem")),
+    ):
+        with pytest.raises(BadInput, match=r"\.pem"):
+            client("https://127.0.0.1:1", None, tls=tls)

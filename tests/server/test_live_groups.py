@@ -1,5 +1,7 @@
 """Live groups over HTTP: what the server says of them, and how they follow each change."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Grouping, StandingGroups, group
 from elmgrove.server import live_groups
 from support.contributions import near
-from support.serving import ADMIN, LAYER, Federation, evidence, serving
+from support.serving import ADMIN, LAYER, Federation, charter, evidence, serving
 
 
 def fan(origin: str, *parts: np.ndarray, epoch: int | None = None) -> Contribution:
@@ -207,6 +209,46 @@ def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.Mo
     assert "more than 100" in refused(fans, "refused")
     assert fans.ask("GET", "/groups", "guessed").status_code == 401
     assert fans.ask("GET", "/groups", fans.token).status_code == 401
+
+
+def test_groups_are_made_again_one_at_a_time(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any) -> Grouping:
+        begun.set()
+        assert done.wait(60)
+        return group(*arguments)
+
+    published(fans, *FANS)
+    first = shown(fans, anew="true")
+    monkeypatch.setattr(live_groups, "group", slow)
+    with fans.client("fan-2") as other, ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(other.get, f"{fans.path}/groups", params={"groups": 2})
+        assert begun.wait(60)
+        for secret in (fans.keys["fan-1"], ADMIN):
+            answer = fans.ask("GET", "/groups", secret, params={"groups": 3})
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
+        assert shown(fans, anew="true") == first, "what is known is told meanwhile"
+        done.set()
+        assert asked.result().json()["groups"] == 2
+
+
+def test_nobody_lets_groups_be_made_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_groups, "BURST", 1e-6)
+    monkeypatch.setattr(live_groups, "SHARE", 1e-6)
+    with serving(f"{tmp_path}/store.db") as server:
+        fans = server.found(charter())
+        fans.enrol("fan-1", "fan-2", "fan 3/ü")
+        published(fans, *FANS)
+        assert shown(fans, groups=2)["groups"] == 2
+        assert "for too long" in refused(fans, "too-many", groups=3)
+        assert shown(fans, groups=2)["groups"] == 2
+        answer = fans.ask("GET", "/groups", fans.keys["fan-2"], params={"groups": 3})
+        assert answer.status_code == 200, "others have a share of their own"
 
 
 # Contributions of several patterns

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution, Departure, Merged, address_of, unbundle
+from elmgrove.federation import (
+    UNBOUNDED,
+    Charter,
+    Contribution,
+    Departure,
+    Merged,
+    address_of,
+    unbundle,
+)
 from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.server import live
 from elmgrove.server.store import store as store_module
@@ -40,7 +48,7 @@ def kind(answer: httpx.Response) -> tuple[int, str]:
 
 def blobs(fans: Federation, *origins: str) -> list[bytes]:
     wanted = [("origin", origin) for origin in origins]
-    answer = fans.ask("GET", "/contributions", fans.keys[ME], params=wanted)
+    answer = fans.ask("GET", "/contributions", ADMIN, params=wanted)
     assert answer.status_code == 200
     return list(unbundle(answer.content))
 
@@ -211,10 +219,10 @@ def test_contributions_are_got_one_by_one_some_or_all(fans: Federation) -> None:
     for name, blob in put.items():
         assert fans.put_blob(name, blob).status_code == 200
     for name, blob in put.items():
-        got = fans.ask("GET", f"/contributions/{address_of(name)}", fans.keys[ME])
+        got = fans.ask("GET", f"/contributions/{address_of(name)}", fans.keys[name])
         assert got.content == blob
         known = {"If-None-Match": got.headers["etag"]}
-        again = fans.ask("GET", f"/contributions/{address_of(name)}", fans.keys[ME], headers=known)
+        again = fans.ask("GET", f"/contributions/{address_of(name)}", ADMIN, headers=known)
         assert (again.status_code, again.content) == (304, b"")
     assert blobs(fans, THIRD, "nobody", ME) == [put[THIRD], put[ME]]
     assert blobs(fans) == [put[name] for name in sorted(put)]
@@ -235,7 +243,7 @@ def test_a_device_leaves_and_comes_back(fans: Federation) -> None:
     where = f"/contributions/{ME}"
     assert fans.ask("DELETE", where, fans.keys[ME], params={"epoch": 21}).status_code == 204
     assert fans.ask("DELETE", where, fans.keys[ME], params={"epoch": 21}).status_code == 204
-    assert kind(fans.ask("GET", where, fans.keys[YOU])) == (404, "not-found")
+    assert kind(fans.ask("GET", where, fans.keys[ME])) == (404, "not-found")
     assert (fans.entries()[ME]["left"], fans.entries()[ME]["epoch"]) == (True, 21)
     assert blobs(fans) == [said(YOU, 2).to_bytes()]
     assert fans.merged(YOU).devices == 0
@@ -473,10 +481,66 @@ class Crowd:
         return found
 
 
-def test_no_device_ever_gets_its_own_part_and_always_all_others(fans: Federation) -> None:
-    fans.enrol("fan-4")
+def test_no_device_ever_gets_its_own_part_and_always_all_others(server: Server) -> None:
+    # Some have a million times the rows of others, and all count.
+    fans = server.found(charter(terms=UNBOUNDED))
+    fans.enrol(ME, YOU, THIRD, "fan-4")
     crowd = Crowd(fans, versions=40)
     with ThreadPoolExecutor(2 * len(fans.keys)) as pool:
         tasks = [pool.submit(do, name) for name in fans.keys for do in (crowd.write, crowd.read)]
         for task in tasks:
             task.result()
+
+
+# What a device weighs
+
+
+def claiming(origin: str, count: float, epoch: int) -> Contribution:
+    """What a device says that claims so many rows."""
+    return Contribution(origin, epoch, (evidence(rows(epoch)).weighted(count / 20),))
+
+
+def test_a_device_that_counts_with_less_than_it_states_is_named_once(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    fans = server.found(charter())
+    names = [ME, YOU, THIRD, "liar"]
+    fans.enrol(*names)
+    for epoch, name in enumerate(names[:3], start=1):
+        fans.put(claiming(name, 500, epoch))
+    assert {entry["weight"] for entry in fans.entries().values()} == {1.0}
+    for epoch in (10, 11):
+        fans.put(claiming("liar", 1e9 * epoch, epoch))
+        entry = fans.entries()["liar"]
+        assert entry["count"] == pytest.approx(1e9 * epoch)
+        assert 500 * 10 / 4 < entry["weight"] * entry["count"] <= 500 * 10
+        assert "where the one in the middle has 500" in entry["why"]
+        assert fans.entries()[ME] | {"weight": 1.0, "why": None} == fans.entries()[ME]
+    (told,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "'liar' counts as" in told
+    assert fans.merged(ME).evidence.count <= 2 * 500 + 10 * 500
+    # For itself a device is no other.
+    assert fans.merged("liar").evidence.count == pytest.approx(3 * 500)
+    fans.ask("DELETE", "/contributions/liar", fans.keys["liar"])
+    assert fans.merged(ME).evidence.count == pytest.approx(2 * 500)
+    assert fans.entries()["liar"]["weight"] == 1.0
+
+
+def test_a_middle_that_moves_makes_nobody_add_up_again(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One device alone can be the one in the middle, and have as many rows as it likes."""
+    fans = server.found(charter())
+    names = ["low", "high", "middle", ME]
+    fans.enrol(*names)
+    for epoch, (name, count) in enumerate(zip(names, (200, 2e6, 200, 200), strict=True), start=1):
+        fans.put(claiming(name, count, epoch))
+    few = fans.merged(ME).evidence.count
+    caplog.set_level("INFO", "elmgrove.server")
+    for epoch in range(10, 25, 3):
+        assert fans.put(claiming("middle", 2e6, epoch)).status_code == 200
+        assert fans.merged(ME).evidence.count > 4e6
+        fans.ask("DELETE", "/contributions/middle", fans.keys["middle"])
+        assert fans.put(claiming("middle", 200, epoch + 2)).status_code == 200
+        assert fans.merged(ME).evidence.count == pytest.approx(few)
+    assert not [one for one in caplog.records if "added up" in one.getMessage()]

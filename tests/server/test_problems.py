@@ -11,7 +11,8 @@ from starlette.requests import Request
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
 from elmgrove.federation import Outdated, Refused
 from elmgrove.server import NoSuchFederation, StoreUnavailable
-from elmgrove.server.problems import KINDS, Problem, answer, problem_of
+from elmgrove.server.problems import KINDS, Problem, problem_of
+from elmgrove.server.refusals import Refusals
 from support.serving import ADMIN, Server, refused
 
 
@@ -60,7 +61,7 @@ def test_a_federation_that_is_gone_is_the_refusal_that_the_caller_would_get() ->
 
 def test_a_failure_of_the_server_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "elmgrove.server"):
-        told = asyncio.run(answer(request(), ZeroDivisionError("inside")))
+        told = asyncio.run(Refusals().answer(request(), ZeroDivisionError("inside")))
     assert told.status_code == 500
     assert b"inside" not in bytes(told.body)
     assert [record.exc_info is not None for record in caplog.records] == [True]

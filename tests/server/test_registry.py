@@ -212,7 +212,68 @@ def test_revoking_twice_is_once_and_a_stranger_is_not_found(fans: Federation) ->
 
 
 def test_a_device_at_the_last_epoch_that_there_is_can_be_revoked(fans: Federation) -> None:
-    fans.put(said("fan-2", 2, epoch=2**63 - 2))
-    refused(fans.put(said("fan-2", 2, epoch=2**63 - 1)), "malformed")
+    fans.put(said("fan-2", 2, epoch=2**62 - 1))
     assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
     assert fans.merged("fan-1").devices == 0
+
+
+@pytest.mark.parametrize("epoch", [2**62, 2**63 - 2, 2**63 - 1])
+def test_an_epoch_that_no_rows_explain_is_refused(
+    server: Server, fans: Federation, epoch: int
+) -> None:
+    before = contents(server.store)
+    problem = refused(fans.put(said("fan-2", 2, epoch=epoch)), "malformed")
+    assert "epoch" in problem["detail"]
+    leaving = fans.ask("DELETE", f"/contributions/fan-2?epoch={epoch}", fans.keys["fan-2"])
+    refused(leaving, "malformed")
+    assert contents(server.store) == before
+
+
+def test_a_name_that_a_stolen_key_burnt_is_cleared_and_goes_on(fans: Federation) -> None:
+    for name, seed in (("fan-1", 1), ("fan 3/ü", 3)):
+        fans.put(said(name, seed))
+    groups = fans.ask("GET", "/groups", ADMIN).json()
+    assert fans.put(said("fan-2", 7, 50, epoch=2**62 - 1)).status_code == 200
+    assert fans.merged("fan-1").devices == 2
+    assert fans.ask("GET", "/groups", ADMIN).json() != groups
+    honest = said("fan-2", 2)
+    refused(fans.put(honest), "outdated")
+    assert fans.ask("DELETE", "/entries/fan-2", ADMIN).status_code == 204
+    assert "fan-2" not in fans.entries()
+    assert fans.merged("fan-1").evidence.close_to(said("fan 3/ü", 3).evidence)
+    now = fans.ask("GET", "/groups", ADMIN).json()
+    assert (now["revision"], now["models"]) == (4, groups["models"])
+    refused(fans.ask("DELETE", "/entries/fan-2", ADMIN), "not-found")
+    assert fans.put(honest).status_code == 200
+    assert fans.merged("fan-1").devices == 2
+    # A departure at such an epoch would burn the name as well.
+    leaving = fans.ask("DELETE", f"/contributions/fan-2?epoch={2**62 - 1}", fans.keys["fan-2"])
+    assert leaving.status_code == 204
+    refused(fans.put(said("fan-2", 2, 30)), "outdated")
+    assert fans.ask("DELETE", "/entries/fan-2", ADMIN).status_code == 204
+    assert fans.put(honest).status_code == 200
+
+
+# Half a character: JSON can write it, and nothing else can
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("name",), HALF),
+        (("members",), [f"fan-{HALF}*"]),
+        (("basis", "features"), ["a", "b", "c", "d", "e", HALF]),
+        (("alarm",), HALF),
+        ((HALF,), 1),
+    ],
+    ids=lambda value: ascii(value)[:30],
+)
+def test_text_that_can_not_be_encoded_is_refused_before_anything_is_made(
+    server: Server, path: tuple[str, ...], value: object
+) -> None:
+    before = contents(server.store)
+    body = altered(path, value)
+    problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "malformed")
+    assert "can't be encoded" in problem["detail"]
+    assert contents(server.store) == before

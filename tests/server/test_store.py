@@ -17,6 +17,7 @@ from elmgrove.server.store import (
     Change,
     DeviceRow,
     FederationRow,
+    Key,
     NoSuchFederation,
     Store,
     StoredEntry,
@@ -26,6 +27,7 @@ from elmgrove.server.store import (
 from elmgrove.server.store import store as store_module
 from support.forked import CONTEXT, write_until_killed
 from support.services import execute
+from support.serving import alter
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +82,7 @@ async def put(
 
 async def content(store: Store, federation: str = "fans") -> tuple[int, list[tuple[str, bytes]]]:
     async with store.snapshot(federation) as snapshot:
-        return snapshot.revision, [tuple(row) async for row in snapshot.blobs]
+        return snapshot.revision, [(entry.origin, blob) async for entry, blob in snapshot.blobs]
 
 
 # Federations and devices
@@ -172,6 +174,8 @@ async def test_an_unknown_federation_is_an_error_whatever_is_asked_of_it(store: 
         store.revision("vans"),
         store.revision("vans", "a"),
         store.revoke("vans", "a"),
+        store.depart("vans", "a"),
+        store.clear("vans", "a"),
     ):
         with pytest.raises(NoSuchFederation, match="vans"):
             await refused
@@ -303,6 +307,131 @@ async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
     assert await store.revision("fans", "a") == last + 1
 
 
+# Who may, at the moment of storing
+
+
+def require_valid(device: DeviceRow | None) -> None:
+    if device is None or device.revoked:
+        raise PermissionError(f"{device}")
+
+
+async def put_by(store: Store, key_hash: str, origin: str = "a", blob: bytes = b"1") -> StoredEntry:
+    key = Key(key_hash, require_valid)
+    return await store.put("fans", origin, 7, 2.5, blob, 99.25, successor=always, key=key)
+
+
+async def test_a_key_is_checked_in_the_moment_of_storing(store: Store) -> None:
+    await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
+    assert (await put_by(store, "k")).revision == 1
+    assert (await store.depart("fans", "a", key=Key("k", require_valid))).revision == 2
+    for refused in (put_by(store, "x"), store.depart("fans", "a", key=Key("x", require_valid))):
+        with pytest.raises(PermissionError, match="None"):
+            await refused
+    await store.revoke("fans", "a")
+    with pytest.raises(PermissionError, match="revoked=True"):
+        await put_by(store, "k")
+    assert await store.revision("fans") == 2
+
+
+async def test_nothing_is_stored_after_a_key_was_revoked(store: Store) -> None:
+    """Whatever is under way at that moment."""
+    for turn in range(5):
+        device = DeviceRow(f"{turn}", f"k{turn}", False, 1.0)
+        await store.enrol("fans", device, again=False)
+        puts = [put_by(store, f"k{turn}", f"{turn}", b"%d" % n) for n in range(10)]
+        puts.insert(turn + 1, store.revoke("fans", f"{turn}"))
+        outcomes = await asyncio.gather(*puts, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} <= {StoredEntry, PermissionError, bool}
+        held = await store.entry("fans", f"{turn}")
+        assert held is None or held.left
+    assert (await content(store))[1] == []
+
+
+async def test_to_revoke_is_to_take_out_or_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
+    held = await put(store, "a", b"1")
+    with monkeypatch.context() as failing:
+        failing.setattr(store_module, "SUPERSEDING", "UPDATE nowhere SET x = $1, y = $2, z = $3")
+        with pytest.raises(StoreUnavailable):
+            await store.revoke("fans", "a")
+    assert not (await store.device_of("fans", "k")).revoked
+    assert await store.entries("fans") == [held]
+    assert await store.revoke("fans", "a")
+    (left,) = await store.entries("fans")
+    assert (left.left, left.epoch, left.revision) == (True, 8, 2)
+    assert await store.revoke("fans", "a"), "once more changes nothing"
+    assert await store.entries("fans") == [left]
+
+
+async def test_a_federation_that_was_made_again_is_another_one(store: Store) -> None:
+    await store.enrol(FANS, DeviceRow("a", "k", False, 1.0), again=False)
+    await store.delete_federation(FANS)
+    later = replace(FANS, created=FANS.created + 1e-6)
+    await store.create_federation(later)
+    device = DeviceRow("a", "k", False, 1.0)
+    await store.enrol(later, device, again=False)
+    held = await store.put(later, "a", 7, 2.5, b"1", 99.25, successor=always)
+    for refused in (
+        store.put(FANS, "a", 8, 2.5, b"2", 99.25, successor=always),
+        store.depart(FANS, "a"),
+        store.clear(FANS, "a"),
+        store.revoke(FANS, "a"),
+        store.enrol(FANS, DeviceRow("b", "k2", False, 1.0), again=True),
+        store.set_token(FANS, "t9"),
+        store.delete_federation(FANS),
+    ):
+        with pytest.raises(NoSuchFederation, match="any more"):
+            await refused
+    assert await store.federation("fans") == later
+    assert await store.devices("fans") == [device]
+    assert await store.entries("fans") == [held]
+
+
+# Cleared and damaged
+
+
+async def test_what_is_cleared_was_never_there_and_is_a_change(store: Store) -> None:
+    await put(store, "z", b"0")
+    assert not await store.clear("fans", "a")
+    await put(store, "a", b"1")
+    assert await store.clear("fans", "a")
+    assert not await store.clear("fans", "a")
+    assert await store.entry("fans", "a") is await store.blob("fans", "a") is None
+    assert [entry.origin for entry in await store.entries("fans")] == ["z"]
+    assert await content(store) == (3, [("z", b"0")])
+    seen: list[StoredEntry | None] = []
+    again = await put(store, "a", b"2", lambda held: seen.append(held) is None)
+    assert (again.revision, seen) == (4, [None])
+    await put(store, "a", None)
+    assert await store.clear("fans", "a"), "a departure as well"
+    assert await store.changes("fans", 1, 100) == [
+        Change(2, "a", b"1", None),
+        Change(3, "a", None, b"1"),
+        Change(4, "a", b"2", None),
+        Change(5, "a", None, b"2"),
+        Change(6, "a", None, None),
+    ]
+    assert [await store.revision("fans", name) for name in (None, "a")] == [6, 1]
+    assert (await put(store, "a", b"3")).revision == 7
+
+
+async def test_the_same_again_mends_what_is_damaged(url: str, store: Store) -> None:
+    def same(held: StoredEntry | None) -> bool:
+        return held is None
+
+    held = await put(store, "a", b"whole", same)
+    assert await put(store, "a", b"whole", same) == held
+    await asyncio.to_thread(alter, url, "fans", "a", lambda blob: b"other")
+    _, blob = await store.blob("fans", "a")
+    assert not held.holds(blob)
+    mended = await put(store, "a", b"whole", same)
+    assert mended == replace(held, revision=2)
+    assert mended.holds((await store.blob("fans", "a"))[1])
+    assert await store.changes("fans", 1, 9) == [Change(2, "a", b"whole", b"other")]
+
+
 # Changes and snapshots
 
 
@@ -364,8 +493,8 @@ async def test_a_snapshot_is_of_one_revision_while_puts_go_on(store: Store) -> N
             newest["new"] = b"%d" % turn
             await put(store, "new", newest["new"])
             found = []
-            async for origin, blob in snapshot.blobs:
-                found.append((origin, blob))
+            async for entry, blob in snapshot.blobs:
+                found.append((entry.origin, blob))
                 changed = f"{(7 * len(found) + turn) % 40:02}"
                 newest[changed] = b"%d %d" % (turn, len(found))
                 made = await put(store, changed, newest[changed])
@@ -401,7 +530,10 @@ async def test_random_histories_agree_with_a_model(
     for revision in range(1, 301):
         origin = chance.choice("abcdefgh")
         blob = None if chance.random() < 0.2 else b"%d" % revision
-        assert (await put(store, origin, blob)).revision == revision
+        if blob is None and chance.random() < 0.5 and await store.clear("fans", origin):
+            assert await store.revision("fans") == revision
+        else:
+            assert (await put(store, origin, blob)).revision == revision
         newest.pop(origin, None)
         newest |= {} if blob is None else {origin: blob}
         if chance.random() < 0.4:
@@ -495,6 +627,7 @@ async def be_of_the_first_version(url: str) -> None:
     older = (
         "ALTER TABLE federation DROP COLUMN alarm",
         "ALTER TABLE federation DROP COLUMN terms",
+        "DROP INDEX device_of_next_key",
         "ALTER TABLE device DROP COLUMN expires",
         "ALTER TABLE device DROP COLUMN next_hash",
         "DROP TABLE administrator",

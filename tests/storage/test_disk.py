@@ -14,7 +14,7 @@ import pytest
 from elmgrove import BadFile, Detector, HiddenLayer
 from elmgrove.federation import Contribution, Member, basis_of
 from elmgrove.rounds import CompactClassifier, CompactModel
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import InUse, load, locked, save, written
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=20, units=10, seed=1)
@@ -119,6 +119,37 @@ def test_a_place_that_can_not_be_written_is_named_and_left_alone(
         save(tmp_path / place, old)
     assert caught.value.filename == str(tmp_path / place)
     assert names(tmp_path) == ["folder"]
+
+
+# Links
+
+
+def test_a_link_stays_one_and_the_file_behind_it_is_written(tmp_path: Path, old: Member) -> None:
+    (tmp_path / "card").mkdir()
+    link, real = tmp_path / "fan.elm", tmp_path / "card" / "real.elm"
+    link.symlink_to("card/real.elm")
+    for content in (old, member(5)):
+        save(link, content)
+        assert link.is_symlink()
+        assert real.read_bytes() == content.to_bytes()
+        assert names(real.parent) == ["real.elm"]
+    with locked(link), pytest.raises(InUse), locked(real):
+        pass
+
+
+# What was written, and something else went wrong
+
+
+def test_what_is_on_disk_takes_the_place_if_all_went_well(tmp_path: Path) -> None:
+    path = tmp_path / "fan.elm"
+    path.write_bytes(b"old")
+    with pytest.raises(FileNotFoundError), written(path, b"new"):
+        (tmp_path / "nothing").unlink()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["fan.elm"]
+    with written(path, b"new"):
+        pass
+    assert path.read_bytes() == b"new"
 
 
 # Permissions

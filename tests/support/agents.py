@@ -15,6 +15,7 @@ import pytest
 
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
+from support.nursery import Command, Nursery
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
@@ -38,7 +39,7 @@ def append_rows(path: Path, X: np.ndarray) -> None:
 class Running:
     """A command that was started, and where it writes."""
 
-    process: subprocess.Popen[bytes]
+    process: Command
     folder: Path
     label: str
 
@@ -92,8 +93,15 @@ def flags(settings: dict[str, Any]) -> list[str]:
     return given
 
 
+@pytest.fixture(name="nursery", scope="session")
+def nursery_fixture() -> Iterator[Nursery]:
+    """One for all tests."""
+    with Nursery() as nursery:
+        yield nursery
+
+
 @pytest.fixture(name="start")
-def start_fixture(tmp_path: Path) -> Iterator[Start]:
+def start_fixture(tmp_path: Path, nursery: Nursery) -> Iterator[Start]:
     """Starts ``elmgrove`` with these words, in the test's folder."""
     running: list[Running] = []
 
@@ -108,14 +116,13 @@ def start_fixture(tmp_path: Path) -> Iterator[Start]:
             (tmp_path / f"{name}.log").open("wb") as log,
             (tmp_path / f"{name}.out").open("wb") as out,
         ):
-            process = subprocess.Popen(
-                [COMMAND, *map(str, words)],
-                cwd=tmp_path,
-                env={**os.environ, "COLUMNS": "200", **environment},
-                stdin=stdin,
-                stdout=out,
-                stderr=log,
-                start_new_session=True,
+            process = nursery.begin(
+                [str(word) for word in words],
+                tmp_path,
+                {**os.environ, "COLUMNS": "200", **environment},
+                stdin,
+                out,
+                log,
             )
         running.append(Running(process, tmp_path, name))
         return running[-1]

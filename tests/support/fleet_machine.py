@@ -224,6 +224,7 @@ class Line:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange, self.charter, self.state = exchange, exchange.charter, "up"
+        self.standing = exchange.standing
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:

@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,28 @@ import pytest
 import uvicorn
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution, Merged, address_of
-from elmgrove.server import MAX_BODY, make_app
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    AuditRecord,
+    Charter,
+    Contribution,
+    Merged,
+    Terms,
+    address_of,
+)
+from elmgrove.server import MAX_BODY, Limits, make_app
 from elmgrove.server.problems import KINDS
+from elmgrove.server.sockets import Server as Uvicorn
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
-TABLES = ("elmgrove_schema", "federation", "device", "entry", "content")
+#: All that hold what was asked for; the audit tells of refusals as well.
+TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
+#: More than any test uses up, so that tests may ask as fast as they can.
+AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
+#: By these, a device's key reads what each device contributed.
+ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
 
 
@@ -77,6 +91,20 @@ class Server:
         if secret is not None:
             headers["Authorization"] = f"Bearer {secret}"
         return self.http.request(method, path, headers=headers, **more)
+
+    def audit(self, federation: str = "", **query: str) -> list[AuditRecord]:
+        """The newest records of a chain, which is whole."""
+        asked = {"federation": federation, "limit": "1000"} | query
+        answer = self.ask("GET", "/v1/audit", ADMIN, params=asked)
+        assert answer.status_code == 200, answer.text
+        return [AuditRecord.from_fields(stated) for stated in answer.json()["records"]]
+
+    def administrator(self, name: str, role: str, **more: float) -> str:
+        """The token of an administrator that is added."""
+        asked = {"name": name, "role": role, **more}
+        answer = self.ask("POST", "/v1/administrators", ADMIN, json=asked)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
 
     def found(self, charter: Charter) -> "Federation":
         answer = self.ask("POST", "/v1/federations", ADMIN, json=charter.fields)
@@ -127,24 +155,40 @@ class Federation:
         assert answer.status_code == 200, answer.text
         return {entry["origin"]: entry for entry in answer.json()["entries"]}
 
+    def told(self, *acts: str) -> list[tuple[str, str]]:
+        """Who did what, of these acts or of all, by the audit."""
+        records = self.server.audit(self.charter.name)
+        return [(one.actor, one.act) for one in records if not acts or one.act in acts]
+
     def at(self, server: Server) -> "Federation":
         """Gives this federation as it is on another server, or on its own after a restart."""
         return Federation(server, self.charter, self.token, self.keys)
 
 
 @contextmanager
-def serving(store: str, *, port: int = 0, max_body: int = MAX_BODY) -> Iterator[Server]:
+def serving(
+    store: str,
+    *,
+    port: int = 0,
+    max_body: int = MAX_BODY,
+    audit_days: float = 365.0,
+    limits: Limits = AMPLE,
+    certificate: str | None = None,
+    private_key: str | None = None,
+) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test."""
-    app = make_app(store, ADMIN, max_body=max_body)
+    app = make_app(store, ADMIN, max_body=max_body, audit_days=audit_days, limits=limits)
     # Its log goes where the others go, so that a test sees it.
-    settings = uvicorn.Config(app, port=port, http="h11", log_level="warning", log_config=None)
-    running = uvicorn.Server(settings)
+    log: dict[str, Any] = {"log_level": "warning", "log_config": None}
+    tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": private_key}
+    settings = uvicorn.Config(app, port=port, http="h11", **log, **tls)
+    running = Uvicorn(settings, limits)
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
-        wait_until(lambda: running.started or not thread.is_alive())
-        port = running.servers[0].sockets[0].getsockname()[1]
-        made = Server(f"http://127.0.0.1:{port}", store)
+        wait_until(lambda: running.port or not thread.is_alive())
+        scheme = "http" if certificate is None else "https"
+        made = Server(f"{scheme}://127.0.0.1:{running.port}", store)
         with made.http:
             yield made
     finally:
@@ -154,16 +198,29 @@ def serving(store: str, *, port: int = 0, max_body: int = MAX_BODY) -> Iterator[
 
 @contextmanager
 def process(
-    store: str, *, port: int | None = None, **more: Any
+    store: str,
+    *,
+    port: int | None = None,
+    log: Path | None = None,
+    limits: Limits | None = None,
+    files: tuple[int, int] | None = None,
+    **more: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server as a process of its own, ended like a service is; a test may kill it before."""
+    """A server as a process of its own, ended like a service is; a test may kill it before.
+
+    ``files`` are how many open ones it has at first, and how many it may have.
+    """
     options = {"port": port or free_port(), "log_level": "error", **more}
+    few = f"resource.setrlimit(resource.RLIMIT_NOFILE, {files});" if files else ""
     code = (
-        "import json, sys; from elmgrove.server import listen;"
-        "listen(sys.argv[1], sys.argv[2], **json.loads(sys.argv[3]))"
+        f"import json, resource, sys; {few} from elmgrove.server import Limits, listen;"
+        "options, limits = map(json.loads, sys.argv[3:]);"
+        "listen(sys.argv[1], sys.argv[2], limits=Limits(**limits), **options)"
     )
-    command = [sys.executable, "-c", code, store, ADMIN, json.dumps(options)]
-    started = subprocess.Popen(command)
+    told = [json.dumps(options), json.dumps(asdict(limits or Limits()))]
+    command = [sys.executable, "-c", code, store, ADMIN, *told]
+    with nullcontext() if log is None else log.open("wb") as errors:
+        started = subprocess.Popen(command, stderr=errors)
     try:
         yield started
     finally:
@@ -217,6 +274,42 @@ async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
     finally:
         await connection.close()
     return {name: _sorted(map(tuple, lines)) for name, lines in found.items()}
+
+
+def alter(store: str, federation: str, origin: str, change: Callable[[bytes], bytes]) -> None:
+    """Changes the bytes that a data base holds of a device's contribution, behind its back."""
+    select = """SELECT c.revision, c.blob FROM content c
+        JOIN entry e ON e.federation = c.federation AND e.revision = c.revision
+        WHERE e.superseded IS NULL AND e.federation = $1 AND e.origin = $2"""
+    update = "UPDATE content SET blob = $3 WHERE federation = $1 AND revision = $2"
+    if not store.startswith("sqlite:///"):
+        asyncio.run(_alter_in_postgres(store, select, update, (federation, origin), change))
+        return
+    with closing(sqlite3.connect(store.removeprefix("sqlite:///"))) as connection, connection:
+        ((revision, blob),) = connection.execute(select, {"1": federation, "2": origin})
+        connection.execute(update, {"1": federation, "2": revision, "3": change(blob)})
+
+
+async def _alter_in_postgres(
+    store: str,
+    select: str,
+    update: str,
+    which: tuple[str, str],
+    change: Callable[[bytes], bytes],
+) -> None:
+    import asyncpg  # an extra: only a machine with the service needs it
+
+    connection = await asyncpg.connect(store)
+    try:
+        ((revision, blob),) = await connection.fetch(select, *which)
+        await connection.execute(update, which[0], revision, change(blob))
+    finally:
+        await connection.close()
+
+
+def flipped(blob: bytes) -> bytes:
+    """With one bit of its last number changed."""
+    return blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:]
 
 
 def _sorted(lines: Any) -> list[Any]:

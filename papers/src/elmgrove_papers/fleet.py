@@ -12,7 +12,15 @@ from elmgrove.cli import DemoProcesses, DemoServer
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session, client, request
-from elmgrove.federation import MERGED, Charter, Contribution, Cost, Member
+from elmgrove.federation import (
+    CONTRIBUTIONS,
+    MERGED,
+    Charter,
+    Contribution,
+    Cost,
+    Member,
+    Terms,
+)
 
 #: Founds a federation, and gives each device, by its name, its way there.
 Meeting = Callable[[Charter], Callable[[str], Exchange]]
@@ -66,7 +74,9 @@ class Fleet:
         meeting: Meeting = in_memory,
         policy: str = MERGED,
     ) -> None:
-        self._charter = Charter("paper", basis, alarm=policy)
+        # On a server as in memory: each is asked by name.
+        shown = Terms(shows=CONTRIBUTIONS)
+        self._charter = Charter("paper", basis, alarm=policy, terms=shown)
         self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._sessions: dict[str, Session] = {}

@@ -9,6 +9,7 @@ from elmgrove.algebra.covariance import rows_lent
 from elmgrove.algebra.crossval import expected_error, typical_loss
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.exact import ExactSum, Parts
 from elmgrove.algebra.fed_elms import (
     RoundModel,
     RoundUpdate,
@@ -32,6 +33,7 @@ from elmgrove.algebra.fresh import Fresh, inputs_withheld
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
 from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.lifting import lifted_products, lifted_squares, rows_at
 from elmgrove.algebra.loan import agreed, lent, lent_together
 from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
@@ -45,7 +47,6 @@ from elmgrove.algebra.packing import (
     unpack_part,
     unpack_parts,
 )
-from elmgrove.algebra.pairs import STEP, Pairs, moved
 from elmgrove.algebra.rows import Array, Rows, RowStore
 from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
 from elmgrove.algebra.similarity import Step, groups, join
@@ -62,7 +63,6 @@ __all__ = [
     "SCALINGS",
     "SCORES",
     "SPECTRA",
-    "STEP",
     "WAITING",
     "Array",
     "Basis",
@@ -71,6 +71,7 @@ __all__ = [
     "Categories",
     "Distance",
     "Evidence",
+    "ExactSum",
     "Factor",
     "Fitted",
     "Frames",
@@ -81,7 +82,7 @@ __all__ = [
     "MomentSums",
     "Moments",
     "Packed",
-    "Pairs",
+    "Parts",
     "RoundModel",
     "RoundUpdate",
     "RowStore",
@@ -110,9 +111,10 @@ __all__ = [
     "kind_tolerance",
     "lent",
     "lent_together",
+    "lifted_products",
+    "lifted_squares",
     "mean_scores",
     "mirrored",
-    "moved",
     "numbers_in",
     "one_thread",
     "pack_evidence",
@@ -120,6 +122,7 @@ __all__ = [
     "pack_parts",
     "require_forgetting",
     "require_ridge",
+    "rows_at",
     "rows_lent",
     "suggested_units",
     "trained",

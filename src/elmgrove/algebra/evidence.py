@@ -232,6 +232,20 @@ class Evidence:
         # larger of that and the energy: |V| ≤ √(U · energy).
         return max(float(self.U.diagonal().max()), self.energy)
 
+    @property
+    def mean_square(self) -> float:
+        """The mean square of a detector's input a row, or what it takes to explain U if more."""
+        if not self.count > 0.0:
+            return 0.0
+        inputs, layer = self.basis.inputs, self.basis.hidden
+        found = self.energy / self.count
+        if layer.bound is None:
+            # |h| ≤ ‖x‖‖α‖ + |b|: hidden outputs of this size take rows of such squares.
+            h = np.sqrt(np.maximum(self.U.diagonal(), 0.0) / self.count) - np.abs(layer.b)
+            needed = np.maximum(h, 0.0) / np.maximum(np.linalg.norm(layer.alpha, axis=0), 1e-300)
+            found = max(found, float(needed.max()) ** 2)
+        return found / inputs
+
     def require_within(self, dtype: np.dtype[Any]) -> None:
         """Raises ``BadInput`` unless all values lie within the range of a dtype."""
         if not self.largest <= float(np.finfo(dtype).max):

@@ -188,6 +188,12 @@ class Moments(Evidence):
         """The largest value that any of the sums can have."""
         return max(float(np.abs(array).max()) for array in (*self.arrays.values(), self.centre))
 
+    @property
+    def mean_square(self) -> float:
+        """The mean square a row of the input that has most of it."""
+        squares = self.e + self.centre * (2.0 * self.s + self.count * self.centre)
+        return float(squares.max()) / self.count if self.count > 0.0 else 0.0
+
     def _mended(self, whole: Evidence) -> Self:
         return self._steadied(self.aligned(whole).e)
 

@@ -32,6 +32,8 @@ COMMANDS = {
     "demo": "elmgrove.cli.demo:demo",
     "federate": "elmgrove.cli.federate:federate",
     "serve": "elmgrove.cli.serve:serve",
+    "backup": "elmgrove.cli.backup:backup",
+    "restore": "elmgrove.cli.backup:restore",
     "federation": "elmgrove.cli.federation:federation",
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",

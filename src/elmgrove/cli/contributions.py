@@ -8,8 +8,8 @@ import typer
 
 from elmgrove.cli.options import bar
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, open_exchange
-from elmgrove.federation import Contribution
+from elmgrove.exchange import Exchange, Tls, open_exchange
+from elmgrove.federation import Contribution, Terms
 from elmgrove.storage import load
 
 _AT_ONCE = 20
@@ -25,15 +25,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.
 
 
 def contributions_of(
-    where: list[str], key: str | None, ca: str | None
-) -> tuple[list[Contribution], float]:
-    """Gathers what all devices contributed, and the ridge of their federation."""
+    where: list[str], key: str | None, tls: Tls
+) -> tuple[list[Contribution], float, Terms]:
+    """Gathers what all devices contributed, and the ridge and the terms of their federation."""
     if all(Path(one).is_file() for one in where):
-        return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3
+        return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3, Terms()
     if len(where) > 1:
         raise BadInput("give one exchange, or files that all exist")
-    with closing(open_exchange(where[0], "fleet", key=key, ca=ca)) as exchange:
-        return _fetched(exchange), exchange.charter.ridge
+    with closing(open_exchange(where[0], "fleet", key=key, tls=tls)) as exchange:
+        return _fetched(exchange), exchange.charter.ridge, exchange.charter.terms
 
 
 def _fetched(exchange: Exchange) -> list[Contribution]:

@@ -11,7 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import Ca, SavedState, note_alike, note_others, notes
+from elmgrove.cli.options import (
+    Ca,
+    Certificate,
+    PrivateKey,
+    SavedState,
+    note_alike,
+    note_others,
+    notes,
+)
 from elmgrove.device import (
     PREFIX,
     Agent,
@@ -22,7 +30,8 @@ from elmgrove.device import (
     read_settings,
     type_of,
 )
-from elmgrove.exchange import Session, keyfile, open_exchange
+from elmgrove.errors import BadInput
+from elmgrove.exchange import Session, Tls, keyfile, open_exchange
 from elmgrove.federation import Member, compare_used
 from elmgrove.storage import load, locked, save
 
@@ -98,6 +107,8 @@ def leave(
     ],
     state: SavedState,
     ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
 ) -> None:
     """Take this device's part out of the others' next models; running it again joins again.
 
@@ -105,10 +116,39 @@ def leave(
     """
     with locked(state):
         member = load(state, Member.from_bytes)
-        opened = open_exchange(exchange, member.name, keyfile=keyfile(state), ca=ca)
+        tls = Tls(ca, certificate, private_key)
+        opened = open_exchange(exchange, member.name, keyfile=keyfile(state), tls=tls)
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()
     notes.print(f"{member.name} left; from their next sync on the others no longer use its rows.")
+
+
+@device.command()
+def rotate(
+    exchange: Annotated[str, typer.Argument(help="The server's URL with the federation.")],
+    state: SavedState,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+) -> None:
+    """Get a new key for this device from its server, with the old one, which ends by that.
+
+    An agent does so by itself, in time where keys expire.
+
+    Example: [bold]elmgrove device rotate http://127.0.0.1:8470/fans --state fan-2.elm[/]
+    """
+    with locked(state):
+        name = load(state, Member.from_bytes).name
+        tls = Tls(ca, certificate, private_key)
+        opened = open_exchange(exchange, name, keyfile=keyfile(state), tls=tls)
+        try:
+            if not opened.rotate_key():
+                raise BadInput(f"{exchange} is a folder: devices need no key there")
+            # The first use of the new key is the end of the old one.
+            _ = opened.charter
+        finally:
+            opened.close()
+    notes.print(f"{name} has a new key in {keyfile(state)}; the old one is worthless.")
 
 
 def variable_of(setting: str) -> str:

@@ -39,7 +39,7 @@ def share(
         if path.exists() and path.samefile(state):
             raise BadInput(f"{path} is the state itself; writing evidence there would destroy it")
         missing = member.rows_missing(guarded=guard)
-        reason = member.held_back(guarded=guard)
+        reason = member.hindrance(guarded=guard)
         contribution = member.offer(guarded=guard)
         if contribution is None:
             raise BadInput(

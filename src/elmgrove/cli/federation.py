@@ -1,20 +1,24 @@
 """``elmgrove federation``: makes federations, and administers them and their devices."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
+from elmgrove.cli.administrators import administrator
+from elmgrove.cli.audit import audit
+from elmgrove.cli.federation_show import show
+from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
     AlarmName,
     Ca,
+    Certificate,
+    PrivateKey,
     ScalingName,
     ScoreName,
     Seed,
@@ -28,10 +32,19 @@ from elmgrove.cli.options import (
 )
 from elmgrove.cli.pooled import Pool, basis_like
 from elmgrove.cli.reading_options import with_layout
+from elmgrove.cli.terms import (
+    Least,
+    MostEnergy,
+    MostRows,
+    MostTimes,
+    Shows,
+    require_kept,
+    terms_of,
+)
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange, client, request
-from elmgrove.federation import UNKNOWN, Charter, address_of
+from elmgrove.exchange import FolderExchange, Tls, client, request
+from elmgrove.federation import SUMS, UNKNOWN, Charter
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -40,8 +53,12 @@ federation = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-Name = Annotated[str, typer.Argument(help="The federation's name.")]
-Device = Annotated[str, typer.Argument(help="The device's name.")]
+federation.add_typer(administrator)
+federation.command()(audit)
+federation.command()(show)
+federation.command()(revoke)
+federation.command()(readmit)
+federation.command()(clear)
 
 
 @dataclass(frozen=True)
@@ -51,10 +68,10 @@ class Administrator:
     server: str
     token: str | None
     token_file: Path
-    ca: str | None
+    tls: Tls
 
-    def client(self) -> httpx.Client:
-        """Opens a connection with the administrator's rights."""
+    def client(self, root: str = "/v1/federations") -> httpx.Client:
+        """Opens a connection with the administrator's rights, to its federations or elsewhere."""
         token = self.token
         if token is None:
             if not self.token_file.exists():
@@ -63,11 +80,11 @@ class Administrator:
                     "'federation --admin-token-file' with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
-        return client(self.server, token, ca=self.ca)
+        return client(self.server, token, tls=self.tls, root=root)
 
 
 @federation.callback()
-def administrator(
+def server_options(
     context: typer.Context,
     server: Annotated[
         str, typer.Option(help="The server's URL.", envvar="ELMGROVE_SERVER")
@@ -83,9 +100,12 @@ def administrator(
         Path, typer.Option(help="The file that 'elmgrove serve' keeps that token in.")
     ] = Path("elmgrove.admin"),
     ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
 ) -> None:
     """Make federations and decide which devices take part."""
-    context.obj = Administrator(server, admin_token, admin_token_file, ca)
+    tls = Tls(ca, certificate, private_key)
+    context.obj = Administrator(server, admin_token, admin_token_file, tls)
 
 
 @federation.command()
@@ -123,6 +143,15 @@ def create(
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
     ] = None,
     alarm: AlarmName = UNKNOWN,
+    key_days: Annotated[
+        float | None,
+        typer.Option(help="Days after which a device's key expires \\[default: never]."),
+    ] = None,
+    shows: Shows = SUMS,
+    least: Least = 1,
+    most_rows: MostRows = "none",
+    most_times: MostTimes = "10",
+    most_energy: MostEnergy = "10000",
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
@@ -153,11 +182,16 @@ def create(
         )
         pool.warn(basis, alarm)
     members = None if member is None else tuple(member)
-    charter = Charter(name, basis, ridge, members, alarm)
+    terms = terms_of(shows, least, (most_rows, most_times, most_energy), key_days)
+    charter = Charter(name, basis, ridge, members, alarm, terms)
     if folder is not None:
+        require_kept(context, folder)
         FolderExchange.create(folder, charter)
         note_window(choice)
-        notes.print(f"{folder} is the exchange of {name}: devices use it with --exchange {folder}.")
+        notes.print(
+            f"{folder} is the exchange of {name}: devices use it with --exchange {folder}, and "
+            "each sees what every other contributed."
+        )
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json()
@@ -177,32 +211,6 @@ def list_(
 
 
 @federation.command()
-def show(
-    context: typer.Context,
-    name: Name,
-) -> None:
-    """Show a federation's layer and its devices, with what each has contributed."""
-    with _admin(context) as opened:
-        charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
-        devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
-        entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
-    basis, layer, samples = charter.basis, charter.basis.layer, ""
-    if basis.spectrum is not None:
-        rate, length = basis.spectrum.rate, basis.spectrum.length
-        samples = f" of frames of {length} samples ({rate:g} a second)"
-    # Patterns of names like fan-[ab] are no markup.
-    console = Console(markup=False, emoji=False)
-    console.print(
-        f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
-        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
-        f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
-        f"members {', '.join(charter.members or ['any'])}",
-        highlight=False,
-    )
-    console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
-
-
-@federation.command()
 def token(
     context: typer.Context,
     name: Name,
@@ -211,31 +219,6 @@ def token(
     with _admin(context) as opened:
         made = request(opened, "POST", f"/{name}/token").json()
     Console().print(made["token"], soft_wrap=True, highlight=False)
-
-
-@federation.command()
-def revoke(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
-    with _admin(context) as opened:
-        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
-    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
-
-
-@federation.command()
-def readmit(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Make and print a new key for a device that was shut out, or that lost its own."""
-    with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
-    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made["key"], soft_wrap=True, highlight=False)
 
 
 @federation.command()
@@ -255,19 +238,3 @@ def delete(
 def _admin(context: typer.Context) -> httpx.Client:
     administrator: Administrator = context.obj
     return administrator.client()
-
-
-def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
-    grid = Grid()
-    for heading in ("device", "key", "rows", "last upload"):
-        grid.add_column(heading)
-    for device in devices:
-        entry = entries.get(device["name"])
-        key = "revoked" if device["revoked"] else "valid"
-        if entry is None:
-            grid.add_row(device["name"], key, "", "never")
-            continue
-        uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        rows = "left" if entry["left"] else f"{entry['count']:.0f}"
-        grid.add_row(device["name"], key, rows, uploaded)
-    return grid

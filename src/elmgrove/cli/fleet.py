@@ -14,9 +14,9 @@ from rich.table import Table as Grid
 from elmgrove.algebra import Array
 from elmgrove.cli.contributions import AsJson, Key, Where, contributions_of
 from elmgrove.cli.fleet_show import show
-from elmgrove.cli.options import Ca, notes
+from elmgrove.cli.options import Ca, Certificate, PrivateKey, notes
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.exchange import open_exchange
+from elmgrove.exchange import Tls, open_exchange
 from elmgrove.federation import (
     Contribution,
     Grouping,
@@ -49,6 +49,8 @@ def judge_(
     where: Where,
     key: Key = None,
     ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
     ridge: Ridge = None,
     as_json: AsJson = False,
     plot: Plot = None,
@@ -64,7 +66,8 @@ def judge_(
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
-    contributions, own_ridge = contributions_of(where, key, ca)
+    tls = Tls(ca, certificate, private_key)
+    contributions, own_ridge, _ = contributions_of(where, key, tls)
     if len(contributions) < 2:
         raise BadInput(f"{', '.join(where)}: fewer than two devices contributed")
     found = judge(contributions, own_ridge if ridge is None else ridge)
@@ -84,6 +87,8 @@ def groups_(
     where: Where,
     key: Key = None,
     ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
     ridge: Ridge = None,
     distance: Annotated[
         str,
@@ -113,9 +118,10 @@ def groups_(
     """
     if plot is not None:
         require_extra("matplotlib", "demo")
-    contributions, own_ridge = contributions_of(where, key, ca)
+    tls = Tls(ca, certificate, private_key)
+    contributions, own_ridge, _ = contributions_of(where, key, tls)
     new = regroup or groups is not None or ridge is not None
-    told = None if new else _told(where, key, ca, distance)
+    told = None if new else _told(where, key, tls, distance)
     ridge = own_ridge if ridge is None else ridge
     if told is None:
         found = group(contributions, ridge, distance, groups)
@@ -137,11 +143,9 @@ def groups_(
         notes.print(f"Wrote {plot}.")
 
 
-def _told(
-    where: list[str], key: str | None, ca: str | None, distance: str
-) -> dict[str, Any] | None:
+def _told(where: list[str], key: str | None, tls: Tls, distance: str) -> dict[str, Any] | None:
     """Asks for the groups that a server keeps; None for a folder or files."""
-    with closing(open_exchange(where[0], "fleet", key=key, ca=ca)) as exchange:
+    with closing(open_exchange(where[0], "fleet", key=key, tls=tls)) as exchange:
         return exchange.groups(distance)
 
 

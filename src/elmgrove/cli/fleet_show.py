@@ -8,27 +8,49 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.contributions import AsJson, Key, Where, contributions_of
-from elmgrove.cli.options import Ca
+from elmgrove.cli.options import Ca, Certificate, PrivateKey
+from elmgrove.cli.terms import counted
 from elmgrove.errors import BadInput
-from elmgrove.federation import Borrowing, Contribution, Ledger, borrowing
+from elmgrove.exchange import Tls
+from elmgrove.federation import (
+    Borrowing,
+    Contribution,
+    Influence,
+    Ledger,
+    borrowing,
+    influence,
+)
 
 
-def show(where: Where, key: Key = None, ca: Ca = None, as_json: AsJson = False) -> None:
+def show(
+    where: Where,
+    key: Key = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    as_json: AsJson = False,
+) -> None:
     """Show each device: what it learned, where strange begins, and how much it borrows.
 
     A young device borrows how the others' readings move together; "width" says how many times as
-    wide its normal is by that as it would be alone. A device without a threshold still learns.
+    wide its normal is by that as it would be alone. A device without a threshold still learns. One
+    that states more than the federation's terms allow counts with less in sums: "300 of 1,000,000".
 
     Example: [bold]elmgrove fleet show http://127.0.0.1:8470/fans --key $KEY[/]
     """
-    contributions, _ = contributions_of(where, key, ca)
+    tls = Tls(ca, certificate, private_key)
+    contributions, _, terms = contributions_of(where, key, tls)
     if not contributions:
         raise BadInput(f"{', '.join(where)}: no device contributed anything")
     shown = [(one, _borrowed(one, contributions)) for one in contributions]
+    weights = influence(terms, contributions)
     if as_json:
-        Console().print_json(json.dumps([_fields(*one) for one in shown]))
-    else:
-        Console(markup=False, emoji=False).print(_grid(shown))
+        Console().print_json(json.dumps([_fields(*one, weights) for one in shown]))
+        return
+    console = Console(markup=False, emoji=False)
+    console.print(_grid(shown, weights))
+    for origin in weights.bounded:
+        console.print(f"{origin} counts with less than it states: {weights.why(origin)}.")
 
 
 def _borrowed(one: Contribution, contributions: Sequence[Contribution]) -> Borrowing:
@@ -37,10 +59,12 @@ def _borrowed(one: Contribution, contributions: Sequence[Contribution]) -> Borro
     return borrowing(one.parts, lambda: Ledger(others).loan, len(others))
 
 
-def _fields(one: Contribution, borrowed: Borrowing) -> dict[str, Any]:
+def _fields(one: Contribution, borrowed: Borrowing, weights: Influence) -> dict[str, Any]:
     return {
         "device": one.origin,
         "rows": one.evidence.count,
+        "weight": weights.weight(one.origin),
+        "why": weights.why(one.origin) or None,
         "patterns": len(one.parts),
         "threshold": one.threshold,
         "borrows": {
@@ -51,7 +75,7 @@ def _fields(one: Contribution, borrowed: Borrowing) -> dict[str, Any]:
     }
 
 
-def _grid(shown: Sequence[tuple[Contribution, Borrowing]]) -> Grid:
+def _grid(shown: Sequence[tuple[Contribution, Borrowing]], weights: Influence) -> Grid:
     grid = Grid(title=f"{len(shown)} device{'s' * (len(shown) != 1)}")
     grid.add_column("device")
     for name in ("rows", "patterns", "strange above"):
@@ -59,6 +83,6 @@ def _grid(shown: Sequence[tuple[Contribution, Borrowing]]) -> Grid:
     grid.add_column("borrows")
     for one, borrowed in shown:
         threshold = "still learning" if one.threshold is None else f"{one.threshold:.4g}"
-        rows, patterns = f"{one.evidence.count:,.0f}", str(len(one.parts))
-        grid.add_row(one.origin, rows, patterns, threshold, str(borrowed))
+        rows, patterns = counted(one.evidence.count, weights.weight(one.origin)), len(one.parts)
+        grid.add_row(one.origin, rows, str(patterns), threshold, str(borrowed))
     return grid

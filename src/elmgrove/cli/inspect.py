@@ -81,7 +81,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "threshold": f"{detector.threshold:.6g}",
         "flagged": flagged(found),
         "alarm": member.policy,
-        "received from": {held.origin: _rows(held) for held in member.ledger},
+        "received from": _received(member),
         "others": what_others_are(found),
         "borrows": str(borrowed_by(member)),
         "rows published": 0 if member.published is None else member.published.learned,
@@ -91,6 +91,13 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
     }
+
+
+def _received(member: Member) -> dict[str, int]:
+    merged = member.merged
+    told = () if merged is None else zip(merged.labels, merged.parts, strict=False)
+    by_group = {str(label): round(part.count) for label, part in told}
+    return by_group | {held.origin: _rows(held) for held in member.ledger}
 
 
 def _contribution_facts(contribution: Contribution) -> dict[str, Any]:

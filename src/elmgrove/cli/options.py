@@ -35,6 +35,10 @@ SavedState = Annotated[
 Ca = Annotated[
     str | None, typer.Option(help="Certificate of the authority that signed the server's.")
 ]
+Certificate = Annotated[
+    str | None, typer.Option(help="Your own certificate, for a server that asks for one.")
+]
+PrivateKey = Annotated[str | None, typer.Option(help="Its key \\[default: in the same file].")]
 
 T = TypeVar("T")
 

@@ -1,19 +1,23 @@
 """``elmgrove serve``: the exchange as a service."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from elmgrove.cli.options import notes
+from elmgrove.cli.store_option import StoreFile, StoreUrl, chosen_store, shown_store
 from elmgrove.errors import require_extra
 
 
+def _limit(text: str) -> Any:
+    return typer.Option(help=text, min=1, rich_help_panel="Limits")
+
+
 def serve(
-    store: Annotated[
-        str,
-        typer.Option(help="SQLite file, or postgresql://... for several servers at once."),
-    ] = "elmgrove.db",
+    context: typer.Context,
+    store: StoreUrl = "elmgrove.db",
+    store_file: StoreFile = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8470,
     admin_token: Annotated[
@@ -32,7 +36,32 @@ def serve(
     private_key: Annotated[
         Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)
     ] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="Hear only those with a certificate that this authority (PEM) signed.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     max_body: Annotated[int, typer.Option(help="Largest contribution, in bytes.", min=1)] = 2**26,
+    audit_days: Annotated[
+        float, typer.Option(help="Days for which the audit is kept; 0 = for ever.", min=0.0)
+    ] = 365.0,
+    connections: Annotated[int, _limit("Connections at once.")] = 10_000,
+    connections_by_address: Annotated[
+        int, _limit("...of one address, without a whole request.")
+    ] = 1000,
+    requests: Annotated[int, _limit("Requests at work at once.")] = 1000,
+    requests_by_key: Annotated[int, _limit("...of one key or token.")] = 32,
+    rate_by_key: Annotated[float, _limit("Requests a second of one key or token.")] = 50.0,
+    rate_by_address: Annotated[
+        float, _limit("Requests a second of one address without a valid key or token.")
+    ] = 20.0,
+    head_deadline: Annotated[float, _limit("Seconds for the head of a request to come.")] = 10.0,
+    answer_deadline: Annotated[
+        float, _limit("Seconds for each further part of an answer to be read.")
+    ] = 60.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the exchange: devices put what they learned and get what the others learned.
@@ -41,19 +70,32 @@ def serve(
     """
     require_extra("starlette", "server")
     server = require_extra("elmgrove.server", "server")
-    server.require_certificate_with_key(certificate, private_key)
+    server.require_certificate_with_key(certificate, private_key, client_ca)
     if admin_token is None:
         admin_token = server.load_admin_token(admin_token_file)
         notes.print(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
-    notes.print(f"Serving {store.rpartition('@')[2]} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+    where = chosen_store(context, store, store_file)
+    notes.print(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
     server.listen(
-        store,
+        where,
         admin_token,
         host=host,
         port=port,
         certificate=certificate,
         private_key=private_key,
+        client_ca=client_ca,
         max_body=max_body,
+        limits=server.Limits(
+            connections=connections,
+            connections_by_address=connections_by_address,
+            requests=requests,
+            requests_by_key=requests_by_key,
+            rate_by_key=rate_by_key,
+            rate_by_address=rate_by_address,
+            head_deadline=head_deadline,
+            answer_deadline=answer_deadline,
+        ),
+        audit_days=audit_days,
         log_level=log_level,
     )

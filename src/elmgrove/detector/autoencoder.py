@@ -20,7 +20,7 @@ from elmgrove.algebra import (
 )
 from elmgrove.detector.model import Answer, Part, left_out
 from elmgrove.detector.verdict import Blame, Reconstruction
-from elmgrove.errors import require_whole
+from elmgrove.errors import SingularSystem, require_whole
 
 # Rows that are scored by one model while they are learned, at least.
 _FEW = 8
@@ -31,6 +31,9 @@ class Autoencoder(OSELM):
 
     What others know is one sum on which the model rests. It works where one model can explain all
     that is normal; where normal has several patterns far apart, ``Mixture`` is better.
+
+    With a ridge of 0 the first rows have no solution. Until there are enough of them it answers
+    as it does before the first one: it reconstructs nothing, and learns.
     """
 
     #: There are no patterns to tell apart.
@@ -54,6 +57,25 @@ class Autoencoder(OSELM):
         return (self,)
 
     # Answering
+
+    @property
+    def beta(self) -> Array:
+        """The output weights; 0 as long as a ridge of 0 leaves them undetermined."""
+        try:
+            return super().beta
+        except SingularSystem:
+            if self.ridge > 0.0:
+                raise
+            return np.zeros((self.basis.layer.units, self.basis.outputs), self.dtype)
+
+    def solve_one(self, h: Array) -> Array:
+        """Computes w = Ph; 0 as long as a ridge of 0 leaves P undetermined."""
+        try:
+            return super().solve_one(h)
+        except SingularSystem:
+            if self.ridge > 0.0:
+                raise
+            return np.zeros_like(h)
 
     def answer(self, x: Array) -> Answer:
         """Reconstructs one row; ``keep`` learns it with the work that was done for that."""

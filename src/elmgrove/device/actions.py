@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from elmgrove.detector import TUNABLE, Feedback, Span, accept, json_when, listed, reject, tune
@@ -32,14 +33,21 @@ class HalfDone(Exception):
     """A change that failed after it had gone well on a copy: the member is not to be saved."""
 
 
-def perform(member: Member, action: str, asked: Asked) -> dict[str, Any]:
+def perform(
+    member: Member,
+    action: str,
+    asked: Asked,
+    saved: Callable[[Member], AbstractContextManager[Any]] = nullcontext,
+) -> dict[str, Any]:
     """Does what is asked of a member, and gives what there is to say, for JSON.
 
     Raises ``BadInput`` if it can't, and has changed nothing then. A change says what it did in
-    lines (``said``), and how the device is doing after it. To save it is the caller's.
+    lines (``said``), and how the device is doing after it.
 
-    A change is tried on a copy first, which must be fit to be saved: what fails there, and be it
-    a fault of Elmgrove's own, leaves the member as it was. What fails after that is ``HalfDone``.
+    A change is tried on a copy first, which must be fit to be saved, and is: the member changes
+    inside ``saved(copy)``, once the copy is on disk. What fails before that, and be it a fault of
+    Elmgrove's own, leaves the member as it was. What fails after that is ``HalfDone``, and the
+    copy does not become the state.
     """
     known, given = ACTIONS[action], dict(asked)
     trial = given.pop(DRY_RUN, False) if known.changes else False
@@ -55,9 +63,14 @@ def perform(member: Member, action: str, asked: Asked) -> dict[str, Any]:
     said = _changed(copy, known, given)
     Member.from_bytes(copy.to_bytes())
     if not trial:
+        begun = False
         try:
-            said = _changed(member, known, given)
+            with saved(copy):
+                begun = True
+                said = _changed(member, known, given)
         except Exception as error:  # it went well on the copy: whatever fails now is half done
+            if not begun:
+                raise
             raise HalfDone(f"{action} failed half-way: {error!r}") from error
     return {**said, DRY_RUN: trial}
 

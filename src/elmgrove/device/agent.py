@@ -1,18 +1,15 @@
 """The agent of one device: reads rows, writes verdicts and alarms, saves, and syncs with others."""
 
 import logging
-import time
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
-from elmgrove.device.outlook import Company
 from elmgrove.device.output import NobodyReads
-from elmgrove.device.reaction import Reaction
+from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources import Bad, Bookmark, Item, Reading, Source, open_source
+from elmgrove.device.sources import Bad, Item, Reading, Source, open_source
 from elmgrove.device.start import (
     layout_for,
     member_for_rows,
@@ -21,20 +18,12 @@ from elmgrove.device.start import (
     member_like,
     require_width,
 )
-from elmgrove.device.status import HEARING, SYNC, mark_state
-from elmgrove.device.sync import BackgroundSync, syncing_of
-from elmgrove.device.telling import Telling
+from elmgrove.device.work import SOURCE, Work
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, keyfile, open_exchange
+from elmgrove.exchange import Exchange, Tls, keyfile, open_exchange
 from elmgrove.federation import Member
-from elmgrove.storage import locked, save
 
 log = logging.getLogger("elmgrove.device")
-
-#: The member's note that says how far the source was read.
-SOURCE = "source"
-#: Seconds that the agent waits at its end for the last sync, and for alarms under way.
-PATIENCE = 30.0
 
 
 class Agent:
@@ -43,7 +32,8 @@ class Agent:
     A new device takes its layer and scaling from its federation, from a file, or from its first
     rows. From then on each row is ``Work``. What was learned is saved every so many rows together
     with the place in the source: after a crash the agent goes on right there. From standard
-    input, which can't be read again, the rows since the last save are lost.
+    input, which can't be read again, the rows since the last save are lost. A disk that takes
+    nothing does not end it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -61,11 +51,12 @@ class Agent:
     def run(self) -> None:
         """Works until the rows end or ``stop`` is called, and saves in both cases.
 
-        Raises ``BadInput`` at the end of rows of which less than half could be used.
+        Raises ``BadInput`` at the end of rows of which less than half could be used, and
+        ``OSError`` if what was learned could not be saved at the end.
         """
         # On a small machine a second thread costs more than it brings.
         with (
-            locked(self._settings.path),
+            Saving(self._settings.path) as self._saving,
             threadpool_limits(1, "blas"),
             Control(self._settings) as self._control,
         ):
@@ -79,7 +70,7 @@ class Agent:
                     self._work = self._working(member, source, exchange)
                 self._read(source, exchange)
                 self._end()
-            except (NobodyReads, BadInput):
+            except (NobodyReads, BadInput, OSError):
                 self._stopped = True
                 if self._hearing.used:
                     self._end()
@@ -89,6 +80,8 @@ class Agent:
                     self._work.close()
                 elif exchange is not None:
                     exchange.close()
+        if self._work is not None and self._work.unsaved is not None:
+            raise self._work.unsaved
         if not self._stopped:
             self._hearing.require_heard(self._settings.source, resumed=resumed)
 
@@ -101,7 +94,7 @@ class Agent:
             name,
             token=settings.token or None,
             keyfile=keyfile(settings.path),
-            ca=settings.ca or None,
+            tls=Tls(settings.ca, settings.certificate, settings.private_key),
         )
 
     def _new_member(self, exchange: Exchange | None) -> Member | None:
@@ -156,8 +149,10 @@ class Agent:
             for reading in rows:
                 self._process(reading, source)
 
-    def _working(self, member: Member, source: Source, exchange: Exchange | None) -> "Work":
-        work = Work(self._settings, member, source, exchange, self._hearing, self._control)
+    def _working(self, member: Member, source: Source, exchange: Exchange | None) -> Work:
+        work = Work(
+            self._settings, self._saving, member, source, exchange, self._hearing, self._control
+        )
         self._control.waits_for = None
         return work
 
@@ -182,115 +177,3 @@ class Agent:
                 len(self._first),
             )
         self._hearing.end()
-
-
-class Work:
-    """What an agent does once it has a member: handles rows, saves, syncs, and tells others."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        member: Member,
-        source: Source,
-        exchange: Exchange | None,
-        hearing: Hearing,
-        control: Control,
-    ) -> None:
-        self.member = member
-        self.hearing = hearing
-        self._control = control
-        self._settings = settings
-        self._source = source
-        self._bookmark: Bookmark | None = member.notes.get(SOURCE)
-        self._rows = self._saved_rows = 0
-        self._where: str | None = None
-        self._updated = False
-        self._saved_at = time.monotonic()
-        self._telling, company = Telling(settings, member), Company(member)
-        self._reaction = Reaction(settings.on_change, member)
-        syncing = syncing_of(settings, member, exchange, self.save)
-        self._sync = (
-            None
-            if syncing is None
-            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, company.tell)
-        )
-        self._control.tell(self.member)
-
-    def process(self, reading: Reading) -> None:
-        """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
-        detector, row = self.member.detector, reading.row
-        if reading.gap is not None:
-            self.hearing.notice(reading.gap)
-        if not reading.follows:
-            detector.interrupt()
-        try:
-            # Where the data have no time, the clock has.
-            when = time.time() if reading.time is None else reading.time
-            sampled = detector.basis.spectrum is not None
-            verdicts = (
-                detector.observe_many([row], [when]) if sampled else [detector.observe(row, when)]
-            )
-        except BadInput:
-            detector.interrupt()
-            raise
-        self._rows += len(verdicts)
-        self._bookmark, self._where = reading.bookmark, reading.where
-        for verdict in verdicts:
-            self._reaction.follow(self._telling.tell(reading.where, verdict))
-            mark_state(self.member, verdict.time)
-
-    def step(self) -> None:
-        """Does what is asked, saves and syncs if it is time; called between rows and idle."""
-        self._control.step(self.member, self.save, self._live)
-        if self._telling.tell_news(self._where):
-            self._updated = True
-        if self._sync is not None and self._sync.step(self._rows):
-            self._updated = True
-            self._control.tell(self.member)
-        new = self._rows - self._saved_rows
-        late = time.monotonic() - self._saved_at >= self._settings.save_seconds
-        if new >= self._settings.save_rows or (late and (new or self._updated)):
-            self.save(self.member)
-
-    def save(self, member: Member) -> None:
-        """Puts what was learned and the place in the source on disk, in one file."""
-        if self._bookmark is not None:
-            member.notes[SOURCE] = self._bookmark
-        self._note()
-        save(self._settings.path, member)
-        self._saved_rows, self._saved_at = self._rows, time.monotonic()
-        self._telling.tell_missing()
-        self._updated = False
-        self._control.tell(self.member)
-        if self._bookmark is not None:
-            self._source.saved(self._bookmark)
-
-    def end(self, *, sync: bool) -> None:
-        """Saves; with ``sync``, after a last sync."""
-        self._telling.tell_news(self._where)
-        if sync and self._sync is not None:
-            self._sync.finish(PATIENCE)
-        self.save(self.member)
-        log.info(
-            "read %d %s; learned %d since the device was made",
-            self._rows,
-            self.member.detector.basis.counted,
-            self.member.detector.learned,
-        )
-
-    def close(self) -> None:
-        """Closes files and connections, and ends threads."""
-        if self._sync is not None:
-            self._sync.close()
-        self._telling.close(PATIENCE)
-
-    def _note(self) -> None:
-        """Notes for the status what the state does not know."""
-        self.hearing.held = self._source.held
-        self.member.notes[HEARING] = self.hearing.fields
-        if self._sync is not None and self._sync.last is not None:
-            self.member.notes[SYNC] = self._sync.last
-
-    def _live(self) -> dict[str, Any]:
-        self._note()
-        return {"where": self._where, "rows": self._rows}

@@ -6,6 +6,7 @@ import queue
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from elmgrove.detector import json_when
@@ -29,7 +30,7 @@ class Control:
 
     Callers come through doors, each in a thread of its own, and wait here for the agent's thread
     to ``step``. What changes the state is saved before it is answered: what was acknowledged
-    survives whatever happens next.
+    survives whatever happens next, and what can't be saved is not done.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -73,11 +74,15 @@ class Control:
         return Said.fields({"agent": {**self._agent, "waits_for": self.waits_for}})
 
     def step(
-        self, member: Member, save: Callable[[Member], None], live: Callable[[], dict[str, Any]]
+        self,
+        member: Member,
+        saved: Callable[[Member], AbstractContextManager[None]],
+        live: Callable[[], dict[str, Any]],
     ) -> None:
         """Does what callers wait for, in the agent's thread; quick if there is nothing.
 
-        ``live`` notes in the member what its status shows, and gives what only an agent knows.
+        Inside ``saved`` a member is on disk, and becomes the state if all goes well. ``live``
+        notes in the member what its status shows, and gives what only an agent knows.
         """
         while not self._asked.empty():
             future, name, asked = self._asked.get()
@@ -85,15 +90,17 @@ class Control:
                 continue
             try:
                 known = live()
-                said = perform(member, name, asked)
+                said = perform(member, name, asked, saved)
                 if ACTIONS[name].changes and not said[DRY_RUN]:
-                    save(member)
                     log.info("%s: %s", name, " ".join(said["said"]))
                 if name == "status":
                     said["agent"] = {**self._agent, **known}
             except ElmgroveError as error:
                 future.set_exception(Refusal("refused", str(error)))
-            except (HalfDone, OSError) as error:
+            except OSError as error:
+                reason = f"{error.filename}: {error.strerror}; make room for it, and ask again"
+                future.set_exception(Refusal("not-saved", reason))
+            except HalfDone as error:
                 # The agent ends, and its state is what it was before.
                 future.set_exception(error)
                 raise

@@ -9,6 +9,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.message import Message
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -18,10 +19,12 @@ log = logging.getLogger("elmgrove.device")
 
 #: The most bytes that a request may bring, and the seconds in which all of it must have come.
 MOST_BYTES, SECONDS = 1 << 22, 10.0
-#: Callers that are heard at once; more are hung up on.
+#: Callers that are heard at once; for one more, who has been silent longest is hung up on.
 MOST_CALLERS = 32
 # Seconds to wait where a call is there and can't be taken: the system has no more files.
 _PAUSE = 0.1
+# Seconds in which the thread of a caller that is hung up on has long ended.
+_HANG_UP = 1.0
 #: Each kind of refusal: its status and its title. The key ends the document's ``type``.
 REFUSALS = {
     "malformed": (400, "The request can't be read"),
@@ -36,6 +39,7 @@ REFUSALS = {
     "refused": (422, "Not done"),
     "internal": (500, "The agent failed; nothing was changed"),
     "busy": (503, "The agent can't answer now; nothing was changed"),
+    "not-saved": (507, "The state can't be saved; nothing was changed"),
 }
 _KINDS = {status: kind for kind, (status, _) in REFUSALS.items()}
 _JSON = "application/json"
@@ -134,12 +138,16 @@ class Door:
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
+    # Calls that wait to be taken: beyond, a caller tries again only after a second.
+    request_queue_size = MOST_CALLERS
     # For ``handle_request``: it is called when there is a request, or was one.
     timeout = 0
 
     def __init__(self, address: Path | tuple[str, int], answer: Callable[[Call], Said]) -> None:
         self.answer = answer
         self._callers = threading.Semaphore(MOST_CALLERS)
+        # Those that have not asked for anything yet, the oldest first.
+        self._silent = dict[socket.socket, None]()
         if isinstance(address, Path):
             self.address_family = socket.AF_UNIX
         elif ":" in address[0]:
@@ -165,20 +173,38 @@ class _Server(socketserver.ThreadingTCPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._callers.acquire(blocking=False):
-            try:
-                super().process_request(request, client_address)
-            except BaseException:
-                # No thread began that would give the place back.
-                self._callers.release()
-                raise
-        else:
+        if not self._has_place():
             self.shutdown_request(request)
+            return
+        self._silent[request] = None
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            # No thread began that would give the place back.
+            self.heard(request)
+            self._callers.release()
+            raise
+
+    def heard(self, request: Any) -> None:
+        """Says that a caller asked for something, or is gone."""
+        self._silent.pop(request, None)
+
+    def _has_place(self) -> bool:
+        """Finds a place, if need be that of a caller that holds one and asks for nothing."""
+        if self._callers.acquire(blocking=False):
+            return True
+        for oldest in list(self._silent):
+            self.heard(oldest)
+            with suppress(OSError):  # it hung up itself
+                oldest.shutdown(socket.SHUT_RDWR)
+            return self._callers.acquire(timeout=_HANG_UP)
+        return False
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.heard(request)
             self._callers.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -212,6 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(_Arriving(self.connection))
 
     def do_GET(self) -> None:
+        self.server.heard(self.connection)
         try:
             call = Call(self.command, self.path.partition("?")[0], self.headers, self._read)
             said = self.server.answer(call)

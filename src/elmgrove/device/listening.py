@@ -8,6 +8,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -133,7 +134,8 @@ class LocalSocket:
     def close(self) -> None:
         """Stops listening, and removes the socket."""
         if self._door is not None:
-            Path(self._door.address).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(self._door.address).unlink(missing_ok=True)
             self._door.close()
 
     def _answer(self, call: Call) -> Said:
@@ -154,11 +156,16 @@ def socket_places(state: Path) -> list[Path]:
     Beside the state, as the lock is; in the system's folder for temporary files where that path is
     too long for a socket, or the disk has none.
     """
-    return [_beside(state), Path(tempfile.gettempdir()) / f"elmgrove-{hash_of(state)}.sock"]
+    places = [_beside(state)]
+    # Where no disk takes anything there is no such folder.
+    with suppress(FileNotFoundError):
+        places.append(Path(tempfile.gettempdir()) / f"elmgrove-{hash_of(state)}.sock")
+    return places
 
 
 def _beside(state: Path) -> Path:
-    return Path(os.path.realpath(state.parent)) / f".{state.name}.sock"
+    real = Path(os.path.realpath(state))
+    return real.with_name(f".{real.name}.sock")
 
 
 def _require_token(call: Call, token: str) -> None:

@@ -1,19 +1,26 @@
 """What an agent tells: verdicts and events as lines of JSON, and alarms for recipients."""
 
 import json
+import logging
 import math
 import os
+import stat
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TextIO, cast
+from typing import Any, Literal, cast
 
 from elmgrove.detector import SPIKE, Cause, Drift, News, Verdict, json_when
 from elmgrove.device.recipients import Alarms
 from elmgrove.device.settings import Settings
+from elmgrove.device.trouble import Trouble
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
+from elmgrove.storage import takes_nothing
+
+log = logging.getLogger("elmgrove.device")
 
 Only = Literal["all", "strange", "anomalies", "alarms", "events"]
 #: Seconds between two looks at whether the file was rotated.
@@ -119,14 +126,29 @@ class Verdicts:
 
     Lines are appended to a file. When log rotation has renamed or removed it, a new one is begun,
     with the first verdict that comes a second or more after the last look. Lines can get lost
-    where rotation copies the file and cuts the original.
+    where rotation copies the file and cuts the original, and as long as the file can't be written:
+    that is told once, with how many they were when it works again. Each line that is there is whole
+    or was cut off by the system's end: what the disk took of a line that it had no room for is
+    taken back, and where that is impossible the next line begins behind a line feed.
     """
 
     def __init__(self, where: str, only: Only = "all") -> None:
         self._path = None if where == "-" else Path(where)
         self._only = only
-        self._out = _opened(self._path)
+        name = "standard output" if self._path is None else str(self._path)
+        meanwhile = "watching and alarms go on, these lines are lost"
+        self._trouble = Trouble(name, "takes no verdicts", meanwhile, "takes verdicts again")
+        self._lost = 0
+        # Whether the last line there has no end.
+        self._torn = False
+        self._out: int | None = None
         self._looked = time.monotonic()
+        try:
+            self._open()
+        except OSError as error:
+            if not takes_nothing(error):
+                raise
+            self._trouble.begin(error)
 
     def wants(self, verdict: Verdict) -> bool:
         """Says whether a verdict is one to write; causes of others need not be looked for."""
@@ -144,41 +166,95 @@ class Verdicts:
         return self._only == "events"
 
     def write(self, message: dict[str, Any]) -> None:
-        """Writes a line, or raises ``NobodyReads``."""
-        self._follow_rotation()
+        """Writes a line if that is possible; raises ``NobodyReads`` where nobody ever will."""
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False) + "\n"
         try:
-            self._out.write(json.dumps(message, ensure_ascii=False, allow_nan=False) + "\n")
-            self._out.flush()
+            # The name of a file may hold bytes that are no text.
+            self._append(self._followed(), text.encode(errors="backslashreplace"))
         except BrokenPipeError as error:
-            self._discard()
             raise NobodyReads("verdicts: the program that read them has ended") from error
+        except OSError as error:
+            self._lost += 1
+            self._trouble.begin(error)
+        else:
+            self._trouble.end(f"; {self._lost} were lost")
+            self._lost = 0
 
     def close(self) -> None:
         """Closes the file; standard output stays open."""
-        if self._path is not None:
-            self._out.close()
+        if self._lost:
+            log.warning("verdicts: %d were not written", self._lost)
+        if self._path is not None and self._out is not None:
+            with suppress(OSError):
+                os.close(self._out)
+            self._out = None
 
-    def _follow_rotation(self) -> None:
+    def _open(self) -> int:
+        if self._path is None:
+            sys.stdout.flush()
+            self._out = sys.stdout.fileno()
+        else:
+            self._out = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            self._torn = _is_torn(self._path)
+        return self._out
+
+    def _followed(self) -> int:
+        """Gives where to write: a new file where the old one was renamed or removed."""
+        if self._out is None:
+            return self._open()
         now = time.monotonic()
         if self._path is None or now - self._looked < _LOOK_EVERY:
-            return
+            return self._out
         self._looked = now
-        if not _same(self._path, self._out):
-            self._out.close()
-            self._out = _opened(self._path)
+        if _same(self._path, self._out):
+            return self._out
+        old, self._out = self._out, None
+        with suppress(OSError):
+            os.close(old)
+        return self._open()
 
-    def _discard(self) -> None:
-        """Drops what is buffered, which Python would else try to write again at its end."""
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), self._out.fileno())
+    def _append(self, out: int, line: bytes) -> None:
+        line, done = b"\n" * self._torn + line, 0
+        try:
+            while done < len(line):
+                done += os.write(out, line[done:])
+        except OSError:
+            self._torn = self._torn or (done > 0 and not _taken_back(out, done))
+            raise
+        self._torn = False
 
 
-def _opened(path: Path | None) -> TextIO:
-    return sys.stdout if path is None else path.open("a", encoding="utf-8", buffering=1)
-
-
-def _same(path: Path, file: TextIO) -> bool:
+def _taken_back(out: int, count: int) -> bool:
+    """Removes the last bytes of a file that were just written; False where that is impossible."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
+        end = os.lseek(out, 0, os.SEEK_CUR)
+        if os.fstat(out).st_size != end:
+            # A pipe, or another program has written since.
+            return False
+        os.ftruncate(out, end - count)
+        os.lseek(out, end - count, os.SEEK_SET)
+    except OSError:
         return False
+    return True
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends within a line, as after a power cut."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode) or not path.stat().st_size:
+            return False
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False
+
+
+def _same(path: Path, out: int) -> bool:
+    """Whether the file is still there; if nobody can tell, it is taken to be."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(out))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True

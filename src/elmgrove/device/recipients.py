@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from email.header import Header
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -217,10 +218,9 @@ class Command:
 
     def tell(self, message: Message, wait: Wait) -> None:
         """Runs the program once; ``wait`` is not needed, since it is not tried again."""
-        # Not a pipe: a grandchild that holds it open would hold up the next alarm.
-        with tempfile.TemporaryFile() as complaint:
+        with _somewhere() as complaint:
             line = json.dumps(message, ensure_ascii=False) + "\n"
-            failure = self._failure(line.encode(), complaint)
+            failure = self._failure(line.encode(errors="backslashreplace"), complaint)
             complaint.seek(0)
             said = complaint.read(COMPLAINT_BYTES).decode(errors="replace").strip()
         if failure is not None:
@@ -241,3 +241,14 @@ class Command:
                 os.killpg(process.pid, signal.SIGKILL)
                 return f"stopped after {COMMAND_SECONDS:g} s"
         return f"exit code {process.returncode}" if process.returncode else None
+
+
+def _somewhere() -> IO[bytes]:
+    """Opens a place for what a command complains about; nowhere, if no disk takes anything.
+
+    Not a pipe: a grandchild that holds it open would hold up the next alarm.
+    """
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return Path(os.devnull).open("r+b")

@@ -35,7 +35,10 @@ DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
 FLEET, NEW = "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
 FORMATS = ("json", "slack", "ntfy")
-_NOT_NEGATIVE = ("sync_seconds", "sync_rows", "budget_seconds", "budget_bytes")
+_NOT_NEGATIVE = (
+    *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
+    *("units", "increment"),
+)
 # The frames of samples that decide scaling and window, at least.
 _START_FRAMES = 20
 
@@ -91,6 +94,11 @@ class Settings:
     ] = ""
     token: Annotated[str, "The federation's token, to join it the first time.", FLEET] = ""
     ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
+    certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
+    private_key: Annotated[str, "Its key; '' = in the same file.", FLEET] = ""
+    rotate_key_days: Annotated[
+        float, "Change the key after so many days; 0 = in time, where keys expire.", FLEET
+    ] = 0.0
     peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
         default_factory=list
     )
@@ -219,14 +227,7 @@ class Settings:
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
-        for limit in (
-            "sync_seconds",
-            "sync_rows",
-            "budget_seconds",
-            "budget_bytes",
-            "units",
-            "increment",
-        ):
+        for limit in _NOT_NEGATIVE:
             if not getattr(self, limit) >= 0:
                 raise BadInput(f"{limit} can't be negative")
         for limit in ("save_rows", "start_rows", "save_seconds"):

@@ -6,15 +6,19 @@ import random as randomness
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import Exchange, Session, SyncReport
-from elmgrove.federation import Member
+from elmgrove.exchange import Exchange, Incoming, Outgoing, Session, SyncReport, keyfile
+from elmgrove.federation import DAY, Member
 
 log = logging.getLogger("elmgrove.device")
+
+#: Seconds between two tries to change a key.
+SECONDS_BETWEEN_KEYS = 3600.0
 
 
 class Backoff:
@@ -94,7 +98,9 @@ class BackgroundSync:
         self._due = 0.0
         self._after_failure = False
         self._rows_before = 0
-        self._held_back = False
+        # What was refused last, and whether the guard hindered: the log warns of each once.
+        self._refusal: str | None = None
+        self._hindered = False
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
 
@@ -148,7 +154,7 @@ class BackgroundSync:
         assert future is not None
         try:
             report = self._syncing.apply(future.result())
-        except ElmgroveError as error:
+        except (ElmgroveError, OSError) as error:
             wait = self._backoff.failed()
             self._next_in(wait, failed=True)
             self._remember(str(error), wait, failed=True)
@@ -159,9 +165,10 @@ class BackgroundSync:
         self._next_in(wait, failed=False)
         self._remember(str(report), wait, failed=False)
         self._synced()
-        held_back, self._held_back = self._held_back, report.held_back is not None
-        news = report.refusal or (self._held_back and not held_back)
-        log.log(logging.WARNING if news else logging.INFO, "sync: %s", report)
+        hindered, self._hindered = self._hindered, report.hindrance is not None
+        new = report.refusal not in (None, self._refusal) or self._hindered > hindered
+        self._refusal = report.refusal
+        log.log(logging.WARNING if new else logging.INFO, "sync: %s", report)
         return report.updated
 
     def _remember(self, said: str, wait: float, *, failed: bool) -> None:
@@ -171,6 +178,41 @@ class BackgroundSync:
 
     def _next_in(self, seconds: float, *, failed: bool) -> None:
         self._due, self._after_failure = time.monotonic() + seconds, failed
+
+
+class KeyedSession(Session):
+    """A session that changes the device's key before a sync, when the key has become old.
+
+    That is after ``days`` (0: not by itself), and when two thirds of the time are over for which
+    keys of the federation last. The age of a key is that of its file.
+    """
+
+    def __init__(
+        self, member: Member, exchange: Exchange, keyfile: Path, days: float, **more: Any
+    ) -> None:
+        super().__init__(member, exchange, **more)
+        self._keyfile = keyfile
+        self._days = days
+        self._not_before = 0.0
+
+    def transfer(self, outgoing: Outgoing) -> Incoming:
+        """Changes the key if it is old, and syncs whether or not that could be done."""
+        if self._is_old() and time.monotonic() >= self._not_before:
+            # Where it fails, not with each sync: each offer of a key is recorded by the server.
+            self._not_before = time.monotonic() + SECONDS_BETWEEN_KEYS
+            try:
+                if self.exchange.rotate_key():
+                    log.info("this device has a new key; the old one is worthless")
+            except (ElmgroveError, OSError) as error:
+                log.warning("the key of this device could not be changed: %s", error)
+        return super().transfer(outgoing)
+
+    def _is_old(self) -> bool:
+        lasts = self.exchange.charter.terms.key_days
+        limits = [self._days] * (self._days > 0) + ([] if lasts is None else [lasts * 2 / 3])
+        if not limits or not self._keyfile.exists():
+            return False
+        return time.time() - self._keyfile.stat().st_mtime > min(limits) * DAY
 
 
 def _transfer(syncing: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
@@ -185,9 +227,13 @@ def syncing_of(
 ) -> Syncing | None:
     """Gives what the device syncs with: its exchange, its peers, or nothing."""
     if exchange is not None:
-        return Session(
+        path = keyfile(settings.path)
+        assert path is not None
+        return KeyedSession(
             member,
             exchange,
+            path,
+            settings.rotate_key_days,
             rule=settings.rule,
             budget=settings.budget,
             guarded=settings.guard,

@@ -3,12 +3,20 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmgrove.exchange.base import PATH, Exchange, Listing, SyncReport, Unauthorized, Unreachable
+from elmgrove.exchange.base import (
+    PATH,
+    Exchange,
+    Listing,
+    SyncReport,
+    Tls,
+    Unauthorized,
+    Unreachable,
+)
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
-from elmgrove.exchange.steps import Incoming
+from elmgrove.exchange.steps import Incoming, Outgoing
 
 if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange, client, request
@@ -22,9 +30,11 @@ __all__ = [
     "Incoming",
     "Listing",
     "MemoryExchange",
+    "Outgoing",
     "PeerSession",
     "Session",
     "SyncReport",
+    "Tls",
     "Unauthorized",
     "Unreachable",
     "client",

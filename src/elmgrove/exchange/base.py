@@ -13,17 +13,37 @@ from elmgrove.federation import (
     Cost,
     Entry,
     Ledger,
+    LocalPattern,
     Member,
     Merged,
     StandingGroups,
     StandingOthers,
     Version,
+    bounded,
     entry_from_bytes,
     group,
+    local_models,
 )
 
 #: Where an agent that listens gives away what it published and what it received.
 PATH = "/ledger"
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files for TLS (PEM): whom to trust, and what to present to a server that asks for it.
+
+    ``ca`` is the certificate that signed the server's, if that is nobody this machine trusts
+    anyway; ``certificate`` and ``private_key`` are the device's own, maybe in one file.
+    """
+
+    ca: str | None = None
+    certificate: str | None = None
+    private_key: str | None = None
+
+
+#: Trust those whom this machine trusts, and present nothing.
+TLS = Tls()
 
 
 class Unreachable(ElmgroveError, OSError):
@@ -101,6 +121,14 @@ class Exchange(Protocol):
         """
         ...
 
+    def rotate_key(self) -> bool:
+        """Changes this device's key for a new one; False where devices have none.
+
+        MUST have put the new key where it is kept before it is used: the old one is valid until
+        then, and worthless from then on.
+        """
+        ...
+
     def close(self) -> None:
         """Lets go of connections."""
         ...
@@ -113,7 +141,7 @@ class SyncReport:
     ``sent`` is how many rows are in what others may know of this device, None if there is nothing
     yet; ``missing`` how many more it must learn before it sends something new; ``updated`` whether
     what it uses of others changed; ``again`` whether the next sync should follow at once;
-    ``held_back`` why nothing new is sent, where learning on may not be enough.
+    ``hindrance`` why nothing new is sent, where learning on may not be enough.
     """
 
     sent: int | None
@@ -122,7 +150,7 @@ class SyncReport:
     updated: bool
     refusal: str | None
     again: bool = False
-    held_back: str | None = None
+    hindrance: str | None = None
 
     @classmethod
     def of(
@@ -138,8 +166,8 @@ class SyncReport:
         """Tells what a member has sent and uses now."""
         sent = None if member.published is None else member.published.learned
         missing = member.rows_missing(guarded=guarded)
-        held_back = member.held_back(guarded=guarded) if missing else None
-        return cls(sent, missing, devices, updated, refusal, again, held_back)
+        hindrance = member.hindrance(guarded=guarded) if missing else None
+        return cls(sent, missing, devices, updated, refusal, again, hindrance)
 
     def then(self, after: "SyncReport") -> "SyncReport":
         """Tells what this sync and the one that followed it at once did together."""
@@ -147,8 +175,8 @@ class SyncReport:
 
     def __str__(self) -> str:
         mine = "nothing sent yet" if self.sent is None else f"sums of {self.sent:,} rows sent"
-        if self.held_back:
-            mine += f" (nothing new: {self.held_back})"
+        if self.hindrance:
+            mine += f" (nothing new: {self.hindrance})"
         elif self.sent is None and self.missing:
             mine += f" ({self.missing:,.0f} more row{'s' * (self.missing != 1)} needed)"
         others = f"uses {self.devices:,} other device{'s' * (self.devices != 1)}"
@@ -170,8 +198,8 @@ def listing_of(entry: Entry, size: int, seconds: float = 0.0) -> Listing:
 
 
 def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Merged:
-    """Adds up entries, in the order of their names."""
-    ledger = Ledger(entries)
+    """Adds up entries, in the order of their names, each as it counts by the terms."""
+    ledger = Ledger(bounded(charter.terms, Ledger(entries)))
     total = ledger.total()
     evidence = zero_evidence(charter.basis) if total is None else total
     return Merged(charter.name, revision, len(ledger), (evidence,))
@@ -182,13 +210,13 @@ def returned_of(
 ) -> Merged:
     """Groups all entries, and gives what comes back to one device."""
     grouping = group(Ledger(entries), charter.ridge, distance)
-    standing = StandingGroups(charter.basis, charter.ridge, grouping)
+    standing = StandingGroups(charter.basis, charter.ridge, grouping, terms=charter.terms)
     return standing.merged(charter.name, revision, origin)
 
 
 def others_of(charter: Charter, revision: int, entries: Collection[Entry], origin: str) -> Merged:
     """Groups all entries in the order of their names, and tells one device of all others."""
-    others = StandingOthers(charter.basis, charter.ridge)
+    others = StandingOthers(charter.basis, charter.ridge, charter.terms)
     for contribution in Ledger(entries):
         others.take(contribution)
     return others.merged(charter.name, revision, origin)
@@ -197,9 +225,9 @@ def others_of(charter: Charter, revision: int, entries: Collection[Entry], origi
 def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -> Merged:
     """Adds up entries by group: what one model explains as well as several is one group."""
     ledger = Ledger(entries)
-    parts = [part for part in ledger.parts if part.count > 0]
-    found = groups([fit(part, charter.ridge) for part in parts], tolerance)
-    sums = tuple(Evidence.sum(parts[index] for index in one) for one in found)
+    models = local_models(ledger)
+    found = groups([fit(model.evidence, charter.ridge) for model in models], tolerance)
+    sums = tuple(_summed(charter, [models[index] for index in one]) for one in found)
     return Merged(
         charter.name,
         0,
@@ -207,3 +235,11 @@ def grouped_of(charter: Charter, entries: Collection[Entry], tolerance: float) -
         sums or (zero_evidence(charter.basis),),
         apart=bool(sums),
     )
+
+
+def _summed(charter: Charter, models: Collection[LocalPattern]) -> Evidence:
+    parts = dict[str, tuple[Evidence, ...]]()
+    for model in models:
+        parts[model.origin] = (*parts.get(model.origin, ()), model.evidence)
+    held = [Contribution(origin, 0, some) for origin, some in parts.items()]
+    return Evidence.sum(part for one in bounded(charter.terms, held) for part in one.parts)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.base import TLS, Exchange, Tls
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation import Cost, Member, Rule
@@ -19,6 +19,8 @@ def connect(
     key: str | None = None,
     state: str | Path | None = None,
     ca: str | None = None,
+    certificate: str | None = None,
+    private_key: str | None = None,
     rule: Rule | None = None,
     budget: Cost | None = None,
     guarded: bool = True,
@@ -30,11 +32,13 @@ def connect(
     folder's path. The first time, ``token`` joins the federation there; the key it gives is kept
     beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
     ``key``. With ``state``, the device goes on from that file and is saved to it before anything
-    leaves it and when the session is closed; without, it lives in memory. ``settings`` are the
-    detector's, for a new device: layer, scaling and ridge are the federation's.
+    leaves it and when the session is closed; without, it lives in memory. ``ca``, ``certificate``
+    and ``private_key`` are those of ``Tls``. ``settings`` are the detector's, for a new device:
+    layer, scaling and ridge are the federation's.
     """
     path = None if state is None else Path(state)
-    exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), ca=ca)
+    tls = Tls(ca, certificate, private_key)
+    exchange = open_exchange(url, name, token=token, key=key, keyfile=keyfile(path), tls=tls)
     try:
         member = _member(path, name, exchange, settings)
         return Session(
@@ -64,7 +68,7 @@ def open_exchange(
     token: str | None = None,
     key: str | None = None,
     keyfile: Path | None = None,
-    ca: str | None = None,
+    tls: Tls = TLS,
 ) -> Exchange:
     """Opens the exchange behind a URL or a path. It is not spoken to before it is needed."""
     if not url.startswith(("http://", "https://")):
@@ -72,7 +76,7 @@ def open_exchange(
     # httpx takes a while to load, and a folder needs none of it.
     from elmgrove.exchange.http import HttpExchange
 
-    return HttpExchange(url, name, key=key, token=token, keyfile=keyfile, ca=ca)
+    return HttpExchange(url, name, key=key, token=token, keyfile=keyfile, tls=tls)
 
 
 def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:

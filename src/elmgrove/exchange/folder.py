@@ -22,12 +22,13 @@ from elmgrove.federation import (
     Charter,
     Entry,
     Merged,
+    Refused,
     Version,
     address_of,
     entry_from_bytes,
     follows,
 )
-from elmgrove.storage import head_of, write
+from elmgrove.storage import head_of, takes_nothing, write
 
 log = logging.getLogger("elmgrove.exchange")
 CHARTER = "federation.json"
@@ -67,13 +68,25 @@ class FolderExchange:
             write(path, json.dumps(charter.fields, indent=2).encode())
 
     def publish(self, entry: Entry) -> None:
-        """Writes a device's entry in the place of its former one; see ``Exchange``."""
+        """Writes a device's entry in the place of its former one; see ``Exchange``.
+
+        A folder that is full or read-only refuses it, and what others left there can be read.
+        """
         self.charter.require(entry)
         path = self._path(entry.origin)
         blob = entry.to_bytes()
         with reaching(self._folder):
-            if follows(self._held(path), version_of(blob)):
+            if not follows(self._held(path), version_of(blob)):
+                return
+            try:
                 write(path, blob)
+            except OSError as error:
+                if not takes_nothing(error):
+                    raise
+                raise Refused(
+                    f"{self._folder} takes nothing new: {error.strerror}; make room in it, and "
+                    "let this device write there"
+                ) from error
 
     def listings(self) -> list[Listing]:
         """Lists what is held of every device, in the order of the names."""
@@ -120,6 +133,10 @@ class FolderExchange:
     def groups(self, distance: str) -> dict[str, Any] | None:
         """Gives None: groups are made when a device asks for its sums, and not kept."""
         return None
+
+    def rotate_key(self) -> bool:
+        """Says False: nobody needs a key here."""
+        return False
 
     def close(self) -> None:
         """Does nothing: a folder holds no connection."""

@@ -12,7 +12,7 @@ import httpx
 
 from elmgrove import __version__
 from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Listing, Unauthorized, Unreachable
+from elmgrove.exchange.base import TLS, Listing, Tls, Unauthorized, Unreachable
 from elmgrove.federation import (
     Charter,
     Contribution,
@@ -28,6 +28,8 @@ from elmgrove.federation import (
 )
 from elmgrove.storage import write
 
+# As long as a key, and blank: who finds it in the file has none.
+_NO_KEY = " " * 64
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
 
@@ -36,8 +38,7 @@ class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
     A device has a key of its own. The first time it asks for one, with the federation's
-    ``token``, and keeps it in ``keyfile``. ``ca`` is a file with the certificate that signed
-    the server's, if that is nobody this machine trusts anyway. Nothing is sent before it is needed.
+    ``token``, and keeps it in ``keyfile``. Nothing is sent before it is needed.
     """
 
     #: A server keeps groups ready.
@@ -51,15 +52,17 @@ class HttpExchange:
         key: str | None = None,
         token: str | None = None,
         keyfile: Path | None = None,
-        ca: str | None = None,
+        tls: Tls = TLS,
         timeout: float = 30.0,
     ) -> None:
-        self._open = partial(client, url, ca=ca, timeout=timeout)
+        self._open = partial(client, url, tls=tls, timeout=timeout)
         require_address(device)
         self._device = device
         self._key = key
         self._token = token
         self._keyfile = keyfile
+        # The key that joining gave, until it is kept.
+        self._told: str | None = None
         self._opened: httpx.Client | None = None
         self._charter: Charter | None = None
         # Until something was fetched: a slow line.
@@ -130,6 +133,20 @@ class HttpExchange:
         """Asks for the groups that the server keeps by this distance."""
         return _fields(self._request("GET", "/groups", params={"distance": distance}))
 
+    def rotate_key(self) -> bool:
+        """Changes this device's key for a new one that the server gives; see ``Exchange``."""
+        if self._keyfile is None:
+            raise BadInput(f"{self._device!r} has no file in which a new key could be kept")
+        told = _fields(self._request("POST", f"/devices/{address_of(self._device)}/key"))
+        key = str(told.get("key"))
+        if told.get("name") != self._device or not key.startswith("elm-key-"):
+            raise Unreachable("the exchange did not give a new key")
+        # Before it is used: whatever happens, the file holds a key that is valid.
+        write(self._keyfile, key.encode(), private=True)
+        self.close()
+        self._key, self._opened = key, None
+        return True
+
     def close(self) -> None:
         """Closes the connection, if there is one."""
         if self._opened is not None:
@@ -152,22 +169,43 @@ class HttpExchange:
         return self._key
 
     def _enrolled(self) -> str:
-        """Joins the federation; the key that this gives is told once."""
+        """Joins the federation; the key that this gives is told once, so it has a place before."""
+        if self._told is None:
+            self._told = self._asked_for_key()
+        self._keep_key(self._told)
+        self._key = self._told
+        return self._key
+
+    def _asked_for_key(self) -> str:
         if self._token is None:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
-        with self._open(self._token) as opened:
-            answer = _fields(request(opened, "POST", "/devices", json={"name": self._device}))
-        self._key = str(answer["key"])
-        if self._keyfile is not None:
-            write(self._keyfile, self._key.encode(), private=True)
-        return self._key
+        self._keep_key(_NO_KEY)
+        try:
+            with self._open(self._token) as opened:
+                answer = _fields(request(opened, "POST", "/devices", json={"name": self._device}))
+            return str(answer["key"])
+        except BaseException:  # interrupted as well: leaves no file that holds nothing
+            if self._keyfile is not None:
+                self._keyfile.unlink(missing_ok=True)
+            raise
+
+    def _keep_key(self, key: str) -> None:
+        if self._keyfile is None:
+            return
+        try:
+            write(self._keyfile, key.encode(), private=True)
+        except OSError as error:
+            raise Unreachable(
+                f"{self._keyfile} can't be written: {error.strerror}; without a place for its key "
+                f"{self._device!r} can't join"
+            ) from error
 
 
 def client(
     url: str,
     secret: str | None,
     *,
-    ca: str | None = None,
+    tls: Tls = TLS,
     timeout: float = 30.0,
     root: str = "/v1/federations",
 ) -> httpx.Client:
@@ -179,11 +217,24 @@ def client(
     if secret is not None:
         headers["Authorization"] = f"Bearer {secret}"
     # Without TLS there is nobody to trust, and reading all certificates takes a while.
-    trust: Any = parts.scheme == "https"
-    if ca is not None:
-        trust = ssl.create_default_context(cafile=ca)
+    trust = parts.scheme == "https" and _context(tls)
     base = f"{parts.scheme}://{parts.netloc}{root}{parts.path.rstrip('/')}"
     return httpx.Client(base_url=base, headers=headers, verify=trust, timeout=timeout)
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    if tls.private_key and not tls.certificate:
+        raise BadInput(f"{tls.private_key}: a private key needs its certificate as well")
+    try:
+        made = ssl.create_default_context(cafile=tls.ca) if tls.ca else httpx.create_ssl_context()
+        if tls.certificate:
+            # A key with a passphrase is refused, instead of asking for it.
+            made.load_cert_chain(tls.certificate, tls.private_key or None, password="")
+    except OSError as error:
+        files = ", ".join(filter(None, (tls.ca, tls.certificate, tls.private_key)))
+        why = error.strerror or error
+        raise BadInput(f"{files}: can't be used for TLS (PEM, no passphrase): {why}") from error
+    return made
 
 
 def request(opened: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.http import client, request
-from elmgrove.exchange.session import offered
+from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Steps
 from elmgrove.federation import (
     MERGED,
@@ -38,6 +38,7 @@ class PulledEntries:
 
     entries: list[Entry]
     failures: list[str]
+    asked: bool = False
 
 
 class PeerSession(Steps):
@@ -65,17 +66,19 @@ class PeerSession(Steps):
         self._guarded = guarded
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
-        # Whether somebody could have told of what a former self gave away.
-        self._asked = not (guarded and urls)
-        self._waits = False
+        # Where there is nobody to ask, nobody is asked.
+        self._offering = Offering(member, guarded, save, asks=bool(urls))
 
-    def prepare(self) -> None:
-        """Lets the listener give away what the guard allows; there is nothing to send."""
-        self._waits = not self._asked and self.member.has_news
-        if self._asked:
-            offered(self.member, self._guarded, self._save)
+    def prepare(self) -> bool:
+        """Lets the listener give away what the guard allows; there is nothing to send.
 
-    def transfer(self, outgoing: None) -> PulledEntries:
+        Says whether the answer is to tell what a former self gave away.
+        """
+        asks = self._offering.asks
+        self._offering.offer()
+        return asks
+
+    def transfer(self, asks: bool) -> PulledEntries:
         """Asks the peers, and touches nothing of the member: may run in any thread."""
         budget = self._budget or Cost()
         entries, failures = list[Entry](), list[str]()
@@ -91,7 +94,7 @@ class PeerSession(Steps):
             entries += found
         if failures and len(failures) == len(self._costs):
             raise Unreachable("; ".join(failures))
-        return PulledEntries(entries, failures)
+        return PulledEntries(entries, failures, asks)
 
     def apply(self, pulled: PulledEntries) -> SyncReport:
         """Lets the member learn what came."""
@@ -105,8 +108,10 @@ class PeerSession(Steps):
             ridge = member.detector.model.ridge
             chosen = self._rule.choose(member.contribution(), ridge, list(member.ledger))
             member.receive_all((), only={contribution.origin for contribution in chosen})
-        again, self._asked = self._waits, True
-        reasons = pulled.failures + [str(error) for error in refused]
+        again = self._offering.answered(asked=pulled.asked)
+        failure = self._offering.held_back
+        held_back = [] if failure is None else [str(failure)]
+        reasons = held_back + pulled.failures + [str(error) for error in refused]
         return SyncReport.of(
             member,
             guarded=self._guarded,

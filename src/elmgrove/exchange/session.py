@@ -15,22 +15,22 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
+from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
+    GROUPS,
     MERGED,
     PARTS,
     SUM,
+    SUMS,
     Contribution,
     Cost,
-    Entry,
     Everyone,
     Member,
     Merged,
     Outdated,
     Refused,
     Rule,
-    Version,
-    shrinks,
     within,
 )
 
@@ -38,6 +38,10 @@ from elmgrove.federation import (
 MOST_BYTES = 8_000_000
 #: Of more devices than this, a device is told at once where the exchange keeps groups ready.
 MOST_BY_NAME = 16
+_NOT_SHOWN = (
+    "{who} needs what each device contributed, and in this federation a key reads sums alone: take "
+    "everyone, or a federation made with --shows contributions"
+)
 
 
 class Session(Steps):
@@ -45,13 +49,15 @@ class Session(Steps):
 
     ``rule`` chooses the devices to use (all unless stated), ``budget`` says how much fetching may
     cost. A member that only asks others and borrows from them knows each by name: those that are
-    new are fetched, as many as a budget allows. Where all are wanted and they are many, it is told
-    of all at once, in groups (``StandingOthers``). One that merges them takes the exchange's sum or
-    groups where the rule needs no more; contributions are fetched one by one with a budget, with
-    any other rule, and by a device with patterns that takes everyone.
+    new are fetched, as many as a budget allows. Where all are wanted and they are many, or where
+    the federation shows sums alone, it is told of all at once, in groups (``StandingOthers``). One
+    that merges them takes the exchange's sum or groups where the rule needs no more; contributions
+    are fetched one by one with a budget, with any other rule, and by a device with patterns that
+    takes everyone. Where sums alone are shown these are refused, and what was received stays.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
-    can't keep the upload guard. So under the guard the first sync only asks what is held of the
-    device itself, and the next one follows at once if there is something to send.
+    can't keep the upload guard. Where it raises ``OSError`` nothing new leaves, and the report says
+    why; what others know is taken in all the same. Under the guard the first sync asks what is held
+    of the device itself, and the next one sends (``Offering``).
     """
 
     def __init__(
@@ -70,11 +76,7 @@ class Session(Steps):
         self._budget = budget
         self._guarded = guarded
         self._save = save
-        self._departures: tuple[Entry, ...] = ()
-        # Whether it is known what the exchange holds of this device; without a guard nobody asks.
-        self._asked = not guarded
-        # Whether something waited to be sent when it asked.
-        self._waits = False
+        self._offering = Offering(member, guarded, save)
 
     @property
     def detector(self) -> Detector:
@@ -83,8 +85,8 @@ class Session(Steps):
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
-        if not self._asked:
-            self._recall(self._listed(self.member.name))
+        if self._offering.asks:
+            self._offering.answered(own=self._listed(self.member.name), asked=True)
         departure = self.member.depart()
         self._save(self.member)
         try:
@@ -97,23 +99,8 @@ class Session(Steps):
     # The steps of a sync, for programs that transfer in a thread of its own
 
     def prepare(self) -> Outgoing:
-        """Gathers what to send now; called in the device's own thread.
-
-        A device that offers fewer rows than before, since some were taken out, leaves first: else
-        it would be taken for another one under its name.
-        """
-        before = self.member.shared
-        self._waits = not self._asked and self.member.has_news
-        offer = offered(self.member, self._guarded, self._save) if self._asked else None
-        if self._guarded and self.member.former:
-            # What is held has rows that this state does not know of: it stays till there are more.
-            offer = None
-        if offer is not None and before is not None and shrinks(_rows(before), _rows(offer)):
-            self._departures = (self.member.depart(),)
-            offer = self.member.shared
-        if self._departures:
-            self._save(self.member)
-        entries = self._departures + (() if offer is None else (offer,))
+        """Gathers what to send now; called in the device's own thread."""
+        asks, entries = self._offering.asks, self._offering.entries()
         detector = self.member.detector
         tolerance = (
             None if detector.patterns is None else detector.patterns.tolerance(detector.basis)
@@ -127,13 +114,14 @@ class Session(Steps):
             tolerance,
             tuple(self.member.ledger),
             self.member.policy == MERGED,
-            not self._asked,
+            asks,
         )
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
         self.exchange.charter.basis.require(outgoing.own.basis)
-        refusal, own = None, self._listed(outgoing.name) if outgoing.asks else None
+        own = self._listed(outgoing.name) if outgoing.asks else None
+        refusal = None
         try:
             for entry in outgoing.entries:
                 self.exchange.publish(entry)
@@ -145,11 +133,12 @@ class Session(Steps):
         return replace(incoming, asked=outgoing.asks, own=own)
 
     def _received(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
+        who = self._who_needs_each(outgoing)
+        if who and self._sums_alone:
+            return Incoming(None, refusal or Refused(_NOT_SHOWN.format(who=who)))
         if not outgoing.one_model:
-            return self._others(outgoing, refusal)
-        # A sum tells no patterns apart.
-        wants_parts = self._rule.needs == SUM and outgoing.tolerance is not None
-        if self._budget is None and self._rule.needs != PARTS and not wants_parts:
+            return self._others(outgoing, refusal, all_wanted=not who)
+        if not who:
             return Incoming(self._ready_sum(outgoing), refusal)
         chosen = self._chosen(outgoing)
         return Incoming(None if chosen == outgoing.known else chosen, refusal)
@@ -157,16 +146,19 @@ class Session(Steps):
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back."""
         member = self.member
-        again = self._outrank(incoming.refusal)
-        if incoming.asked:
-            self._recall(incoming.own)
-            again = self._waits
+        again = self._offering.answered(incoming.refusal, incoming.own, asked=incoming.asked)
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
-        reasons = [] if incoming.refusal is None else [incoming.refusal]
+        told = (self._offering.held_back, incoming.refusal)
+        reasons = [one for one in told if one is not None]
         if incoming.others is not None:
             if member.merged is not None:
                 member.rest_on(None)
+            for other in incoming.others:
+                held = member.ledger.get(other.origin)
+                if held is not None and held.epoch > other.epoch:
+                    # The exchange was made to forget that one, and it is who says what counts.
+                    member.forget(other.origin)
             only = {other.origin for other in incoming.others}
             reasons += member.receive_all(incoming.others, only)
         sum_of = 0 if member.merged is None else member.merged.devices
@@ -179,22 +171,24 @@ class Session(Steps):
             again=again,
         )
 
-    def _outrank(self, refusal: ElmgroveError | None) -> bool:
-        """Makes this device's next entry newer than the version that the exchange holds.
+    @property
+    def _sums_alone(self) -> bool:
+        """Whether a key reads no single contribution here; without a server all see everything."""
+        return self.exchange.standing and self.exchange.charter.terms.shows == SUMS
 
-        Says whether that was why the exchange refused an entry.
-        """
-        self._departures = ()
-        if not isinstance(refusal, Outdated):
-            return False
-        if self._guarded and refusal.held_epoch > self.member.highest:
-            # Held by whom, and is it a departure? First it asks.
-            self._asked = False
-            return True
-        self.member.outrank(refusal.held_epoch)
-        if refusal.shrunk:
-            self._departures = (self.member.depart(),)
-        return True
+    def _who_needs_each(self, outgoing: Outgoing) -> str:
+        """What needs each contribution by itself; empty where sums and groups will do."""
+        needs, rule = self._rule.needs, f"the merge rule {type(self._rule).__name__}"
+        if self._budget is not None:
+            return "a budget"
+        if needs == PARTS:
+            return rule
+        if needs == GROUPS and not outgoing.one_model:
+            return f"{rule} without alarm = 'merged'"
+        # A sum tells no patterns apart.
+        if needs == SUM and outgoing.one_model and outgoing.tolerance is not None:
+            return "one model of several patterns without merge = 'group'"
+        return ""
 
     def _ready_sum(self, outgoing: Outgoing) -> Merged | None:
         return self.exchange.merged(outgoing.name, self._known(outgoing), self._rule.grouped_by)
@@ -204,17 +198,21 @@ class Session(Steps):
         known = outgoing.known
         return known if known and known.federation == self.exchange.charter.name else None
 
-    def _others(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
+    def _others(
+        self, outgoing: Outgoing, refusal: ElmgroveError | None, *, all_wanted: bool
+    ) -> Incoming:
         """Others as they are asked and borrowed from: by name or, where they are many, at once."""
-        all_wanted = self._budget is None and self._rule.needs == SUM
         known = self._known(outgoing)
         # Who was told of many before need not list them in order to see that they are many.
         told_many = all_wanted and known is not None and known.devices > MOST_BY_NAME
-        listings = {} if told_many else self._listings(outgoing)
-        if told_many or (all_wanted and self._many(listings)):
+        at_once = told_many or self._sums_alone
+        listings = {} if at_once else self._listings(outgoing)
+        if at_once or (all_wanted and self._many(listings)):
             try:
                 return Incoming(self.exchange.others(outgoing.name, known), refusal)
-            except Refused:
+            except Refused as error:
+                if self._sums_alone:
+                    return Incoming(None, refusal or error)
                 # Too many to be told of at once: then as many as can be held by name.
                 listings = self._listings(outgoing)
         budget = self._budget or Cost(bytes=MOST_BYTES)
@@ -229,12 +227,6 @@ class Session(Steps):
     def _listed(self, name: str) -> Listing | None:
         """What the exchange holds of this device."""
         return next((one for one in self.exchange.listings() if one.origin == name), None)
-
-    def _recall(self, own: Listing | None) -> None:
-        """Lets the member know what the exchange holds of it."""
-        if own is not None:
-            self.member.recall(own.epoch, left=own.left)
-        self._asked = True
 
     def _listings(self, outgoing: Outgoing) -> dict[str, Listing]:
         """What the exchange holds of the others."""
@@ -269,24 +261,13 @@ class Session(Steps):
 
     def close(self) -> None:
         """Saves, and lets go of the exchange's connections; the member stays usable."""
-        self._save(self.member)
-        self.exchange.close()
+        try:
+            self._save(self.member)
+        finally:
+            self.exchange.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _rows(offer: Contribution) -> Version:
-    return Version(offer.epoch, offer.evidence.count, "")
-
-
-def offered(member: Member, guarded: bool, save: Callable[[Member], None]) -> Contribution | None:
-    """Lets a member offer what it may give away, and saves it before anybody can have it."""
-    before = member.published
-    offer = member.offer(guarded=guarded)
-    if member.published is not before:
-        save(member)
-    return offer

@@ -8,7 +8,9 @@ from elmgrove.federation.alike import (
     compare_used,
     worth_telling,
 )
+from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
 from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
+from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
     Charter,
     address_of,
@@ -16,10 +18,11 @@ from elmgrove.federation.charter import (
     learned_of,
     require_addable,
     require_address,
+    require_name,
 )
 from elmgrove.federation.entries import (
     EVIDENCE_FORMAT,
-    HIGHEST_EPOCH,
+    HIGHEST_USABLE_EPOCH,
     Contribution,
     Departure,
     Entry,
@@ -45,6 +48,7 @@ from elmgrove.federation.groups import (
     returned,
 )
 from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
 from elmgrove.federation.member import Member
@@ -68,27 +72,42 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.federation.terms import (
+    CONTRIBUTIONS,
+    DAY,
+    SUMS,
+    UNBOUNDED,
+    Terms,
+    of_enough,
+    require_days,
+)
 
 __all__ = [
     "CONTRIBUTIONS",
+    "DAY",
     "DISTANCES",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
     "GROUPS",
-    "HIGHEST_EPOCH",
+    "HIGHEST_USABLE_EPOCH",
     "MERGED",
     "PARTS",
     "POLICIES",
+    "PRUNED",
     "RULES",
     "STATE_FORMAT",
     "STRANGE",
     "SUM",
     "SUMS",
+    "UNBOUNDED",
     "UNKNOWN",
+    "AuditRecord",
     "Benefit",
     "Borrowing",
+    "BoundedSum",
+    "BrokenChain",
     "Charter",
+    "Claim",
     "Comparison",
     "Contribution",
     "Cost",
@@ -97,6 +116,7 @@ __all__ = [
     "Everyone",
     "GroupLabel",
     "Grouping",
+    "Influence",
     "Judgement",
     "Ledger",
     "LocalPattern",
@@ -117,6 +137,7 @@ __all__ = [
     "basis_of",
     "borrowed_by",
     "borrowing",
+    "bounded",
     "bundle",
     "by_evidence",
     "by_parameters",
@@ -128,17 +149,22 @@ __all__ = [
     "follows",
     "framed",
     "group",
+    "influence",
     "judge",
     "learned_of",
     "least_new_rows",
     "local_models",
+    "of_enough",
     "parameters",
     "require_addable",
     "require_address",
+    "require_days",
     "require_distance",
     "require_epoch",
+    "require_name",
     "require_origin",
     "require_policy",
+    "require_unbroken",
     "returned",
     "rule_of",
     "shrinks",

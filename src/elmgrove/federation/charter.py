@@ -46,11 +46,7 @@ class Charter:
     def __post_init__(self) -> None:
         require_policy(self.alarm)
         object.__setattr__(self, "basis", self.basis.common)
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise BadInput(
-                "a federation's name has 1 to 64 letters, digits, '.', '_' or '-', a letter or "
-                f"digit first: {self.name!r}"
-            )
+        require_name("a federation's", self.name)
         if self.basis.outputs != self.basis.inputs:
             raise BadInput("a federation of detectors has as many outputs as inputs")
         # A whole number may be larger than any float.
@@ -158,6 +154,16 @@ def address_of(device: str) -> str:
     """Writes a device's name as part of a URL or a file's name; ``BadInput`` if it can't be one."""
     require_address(device)
     return quote(device, safe="")
+
+
+def require_name(whose: str, name: object) -> str:
+    """Gives the name of a federation or an administrator; ``BadInput`` for what can't be one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadInput(
+            f"{whose} name has 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first: "
+            f"{name!r:.80}"
+        )
+    return name
 
 
 def require_address(device: str) -> None:

@@ -28,7 +28,7 @@ EVIDENCE_FORMAT = "elmgrove.evidence"
 DEPARTURE_FORMAT = "elmgrove.departure"
 #: The last epoch there is, since data bases hold 63 bits. Nothing can follow it.
 HIGHEST_EPOCH = 2**63 - 1
-#: From here on no number of rows explains an epoch; below, there is room to go on for ever.
+#: From here on no number of rows explains an epoch, and servers refuse it.
 HIGHEST_USABLE_EPOCH = 2**62
 #: Bytes of the length before each blob in a bundle.
 _LENGTH = 8

@@ -106,7 +106,7 @@ class Giver:
         """Whether there is something to send, as far as the guard lets it."""
         return self.published is not None or self.rows_missing() == 0
 
-    def held_back(self, *, guarded: bool = True) -> str | None:
+    def hindrance(self, *, guarded: bool = True) -> str | None:
         """Says why nothing new can be offered where learning alone may not help; else None."""
         missing, detector = self.rows_missing(guarded=guarded), self.detector
         if missing == math.inf:
@@ -207,6 +207,13 @@ class Giver:
         counts = (rows > 0.0) | (part.evidence.U.diagonal() > 0.0 if doubtful else False)
         return units_covered(basis, rows[counts])
 
+    def take_back(self, published: Published | None, lead: int, former: int) -> None:
+        """Lets what others may know be what it was before an offer, which nobody got.
+
+        What was fresh then hid itself, and is no longer counted: what follows must do so as well.
+        """
+        self.published, self.lead, self.former = published, lead, former
+
     # Which of two is newer
 
     def depart(self) -> Departure:
@@ -218,7 +225,7 @@ class Giver:
     def recall(self, epoch: int, *, left: bool) -> None:
         """Takes note of what an exchange holds under this name: maybe what a former self gave.
 
-        ``BadInput`` for an epoch that no number of rows explains and nothing could get past.
+        ``BadInput`` for an epoch that no number of rows explains.
         """
         if left and epoch == self.highest + 1:
             # Somebody took this device out: nothing was given away in between.
@@ -230,12 +237,14 @@ class Giver:
         """Makes sure that whatever is offered from now on is newer than ``epoch``.
 
         If this state does not know of that one, a former self gave it away. ``BadInput`` for an
-        epoch that no number of rows explains and nothing could get past.
+        epoch that no number of rows explains: who got past it would have no room to go on, even
+        after it was taken out.
         """
-        if epoch >= HIGHEST_USABLE_EPOCH:
+        if epoch >= HIGHEST_USABLE_EPOCH // 2:
             raise BadInput(
                 f"the exchange holds an entry of {self.name!r} that nothing can replace "
-                f"(epoch {epoch}): take it out there, or give this device another name"
+                f"(epoch {epoch}): take it out there ('elmgrove federation clear'), or give this "
+                "device another name"
             )
         if epoch > self.highest:
             self.former = max(self.former, epoch)

@@ -30,15 +30,36 @@ class Judgement:
 
         The median over the others, so that a single strange device makes only itself strange.
         """
-        own = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
-        # What is beyond range is infinitely worse, and says so below.
+        return _middle(self._beside(self._own))
+
+    @property
+    def foreignness(self) -> Matrix:
+        """How many times worse the others explain each device's rows than they do their own.
+
+        The median over the others. A model that was made to explain everybody's rows is not
+        strange; what it has learned beside them is foreign all the same.
+        """
+        return _middle(self._beside(self._own[:, np.newaxis]).T)
+
+    @property
+    def _own(self) -> Matrix:
+        own: Matrix = np.maximum(self.error.diagonal(), np.finfo(np.float64).tiny)
+        return own
+
+    def _beside(self, own: Matrix) -> Matrix:
+        # What is beyond range is infinitely worse, and says so in the median.
         with np.errstate(over="ignore", invalid="ignore"):
-            ratio = self.error / own
+            ratio: Matrix = self.error / own
         np.fill_diagonal(ratio, np.nan)
-        usable = ~np.isnan(ratio).all(axis=1)
-        strangeness = np.ones(len(ratio))
-        strangeness[usable] = np.nanmedian(ratio[usable], axis=1)
-        return strangeness
+        return ratio
+
+
+def _middle(ratio: Matrix) -> Matrix:
+    """The median of each line; 1 where there is nothing to judge by."""
+    usable = ~np.isnan(ratio).all(axis=1)
+    middle = np.ones(len(ratio))
+    middle[usable] = np.nanmedian(ratio[usable], axis=1)
+    return middle
 
 
 def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:

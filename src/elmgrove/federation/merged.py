@@ -88,6 +88,12 @@ class Merged:
         """The sum of all parts."""
         return self.parts[0] if len(self.parts) == 1 else Evidence.sum(self.parts)
 
+    @property
+    def nobody(self) -> "Merged":
+        """A sum over no device, at the same state of the federation."""
+        nothing = (zero_evidence(self.parts[0].basis),)
+        return Merged(self.federation, self.revision, 0, nothing, self.grouped)
+
     def usable(self) -> "Merged":
         """Gives the same without groups and loans that no rows can have made.
 

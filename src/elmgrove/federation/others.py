@@ -1,16 +1,26 @@
 """Others at once: what a device is told of all others, whose size does not grow with them."""
 
 import statistics
+from collections import Counter
+from collections.abc import Sequence
 from hashlib import sha256
 from itertools import islice
 
-from elmgrove.algebra import Basis, Evidence, Moments, numbers_in, zero_evidence
+from elmgrove.algebra import (
+    Basis,
+    Evidence,
+    Moments,
+    lent_together,
+    numbers_in,
+    zero_evidence,
+)
 from elmgrove.errors import SingularSystem
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import EVIDENCE, Grouping, LocalPattern
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
 #: Groups that are kept at the most, and bytes that a device is told. A pattern like none of them
 #: then belongs nowhere: nobody could be told of it.
@@ -20,6 +30,11 @@ _AROUND = 1500
 # What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
 # that a lender made its numbers up.
 _SHARES = 8
+# Devices that are few: by their names, two of three would often be in the same of these sums, and
+# nobody could tell which of them is the odd one.
+_FEW = 2 * _SHARES
+# The number of no group.
+_NOWHERE = -1
 # Names that a label tells.
 _NAMES = 3
 
@@ -34,13 +49,16 @@ class StandingOthers:
     Where all devices are unlike each other there would be as many groups as patterns: then those
     that came first, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of.
     A pattern that can't be solved for is left out as well. Everything is held in memory.
+
+    In the sum of a group no device weighs more than the ``terms`` allow; what each lends counts as
+    one row's worth, whatever it states.
     """
 
-    def __init__(self, basis: Basis, ridge: float) -> None:
+    def __init__(self, basis: Basis, ridge: float, terms: Terms = UNBOUNDED) -> None:
         self._basis = basis
         most = min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS)
         self._groups = StandingGroups(
-            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1)
+            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1), terms=terms
         )
         self._held = dict[str, Contribution]()
         self._lent = [RunningSum(basis) for _ in range(_SHARES)]
@@ -54,8 +72,8 @@ class StandingOthers:
     def nbytes(self) -> int:
         """What it holds at the most."""
         inputs = self._basis.inputs
-        # Of a contribution its sums and what it lends; of a group its sum in two parts, and what is
-        # made of it for comparisons.
+        # Of a contribution its sums and what it lends; of a group its sum in a few parts, and what
+        # is made of it for comparisons.
         matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + _SHARES)
         return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices
 
@@ -76,10 +94,16 @@ class StandingOthers:
         self._groups.leave(origin)
         self._lend(origin, None)
 
-    def merged(self, federation: str, revision: int, origin: str) -> Merged:
-        """Gives what a device is told of all others, without its own part in it."""
+    def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
+        """Gives what a device is told of all others, without its own part in it.
+
+        Sums are of at least so many of them (``least``): of fewer, nothing is told.
+        """
+        others = len(self._held.keys() - {origin})
+        if others < least:
+            return Merged(federation, revision, 0, (zero_evidence(self._basis),))
         told = list[tuple[GroupLabel, Evidence]]()
-        for group in self._groups.numbers:
+        for group in self._tellable(origin, least):
             members = [one for one in self._groups.members(group) if one.origin != origin]
             evidence = self._groups.sum_without(origin, group) if members else None
             if evidence is not None:
@@ -90,12 +114,22 @@ class StandingOthers:
         return Merged(
             federation,
             revision,
-            len(self._held.keys() - {origin}),
+            others,
             parts or (zero_evidence(self._basis),),
             apart=bool(parts),
             labels=labels,
-            loans=self._loans(origin),
+            loans=self._loans(origin, least),
         )
+
+    def _tellable(self, origin: str, least: int) -> list[int]:
+        if least == 1:
+            return self._groups.numbers
+        devices = self._groups.devices(origin)
+        placed = Counter(model.origin for model in self._groups.grouping.models)
+        # Who belongs nowhere is left out as well.
+        missing = {name for name, held in self._held.items() if placed[name] < _filled(held)}
+        groups = devices | {_NOWHERE: missing - {origin}}
+        return tellable(groups, devices, least)
 
     def _label(self, members: list[LocalPattern]) -> GroupLabel:
         first = dict[str, LocalPattern]()
@@ -111,7 +145,9 @@ class StandingOthers:
         several = len(self._held[member.origin].parts) > 1
         return f"{member.origin} (pattern {member.pattern + 1})" if several else member.origin
 
-    def _loans(self, origin: str) -> tuple[Moments, ...]:
+    def _loans(self, origin: str, least: int) -> tuple[Moments, ...]:
+        if len(self._held) <= _FEW:
+            return _dealt([one for name, one in self._held.items() if name != origin], least)
         held = self._held.get(origin)
         own = None if held is None else held.lent
         for share, total in enumerate(self._lent):
@@ -120,7 +156,9 @@ class StandingOthers:
         sums = dict(self._loan)
         if own is not None:
             sums[_share_of(origin)] = self._lent[_share_of(origin)].evidence(own)
-        found = (sums[share] for share in range(_SHARES))
+        own_share = None if own is None else _share_of(origin)
+        counts = [self._lent[share].devices - (share == own_share) for share in range(_SHARES)]
+        found = (Evidence.sum(sums[share] for share in some) for some in _joined(counts, least))
         return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
 
     def _lend(self, origin: str, new: Contribution | None) -> None:
@@ -131,9 +169,32 @@ class StandingOthers:
         self._loan.pop(share, None)
         before, now = (None if one is None else one.lent for one in (held, new))
         self._lent[share].change(before, now)
-        if self._lent[share].worn:
-            same = (one for name, one in sorted(self._held.items()) if _share_of(name) == share)
-            self._lent[share].freshen(one.lent for one in same if one.lent is not None)
+
+
+def _filled(held: Contribution) -> int:
+    return sum(part.count > 0.0 for part in held.parts)
+
+
+def _dealt(lenders: list[Contribution], least: int) -> tuple[Moments, ...]:
+    """What few devices lend: each by itself, or as many together as a sum has at least."""
+    lending = [one.lent for one in sorted(lenders, key=lambda one: one.origin)]
+    found = [lent for lent in lending if lent is not None and lent.count > 0.0]
+    shares = min(_SHARES, len(found) // least)
+    sums = (lent_together(found[share::shares]) for share in range(shares))
+    return tuple(lent for lent in sums if lent is not None)
+
+
+def _joined(counts: Sequence[int], least: int) -> list[list[int]]:
+    """Puts shares together until each has at least so many devices."""
+    joined, some = list[list[int]](), list[int]()
+    for share in (share for share, count in enumerate(counts) if count):
+        some.append(share)
+        if sum(counts[one] for one in some) >= least:
+            joined.append(some)
+            some = []
+    if joined:
+        joined[-1] += some
+    return joined
 
 
 def _share_of(origin: str) -> int:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from elmgrove.algebra import Evidence, Moments, agreed
 from elmgrove.detector import MERGED, Detector, Other
 from elmgrove.errors import BadInput
+from elmgrove.federation.influence import bounded
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
+from elmgrove.federation.terms import Terms
 
 #: The policy by which a row that is strange here is excused where others know it.
 UNKNOWN = "unknown"
@@ -23,10 +25,15 @@ def require_policy(policy: str) -> None:
 
 
 def received_by(policy: str, ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
-    """Gives what a model rests on beside its own rows: nothing, unless all are to be one model."""
+    """Gives what a model rests on beside its own rows: nothing, unless all are to be one model.
+
+    Where each device is known by itself nobody set terms: none weighs more than is usual.
+    """
     if policy != MERGED:
         return ()
-    return ledger.parts if merged is None else merged.received
+    if merged is not None:
+        return merged.received
+    return [part for held in bounded(Terms(), ledger) for part in held.parts]
 
 
 def loan_by(policy: str, ledger: Ledger, merged: Merged | None) -> Moments | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from elmgrove.algebra import (
     ONE_KIND,
+    Array,
     Evidence,
     all_apart,
     apart,
@@ -89,8 +90,9 @@ class Quality(Rule):
     ``tolerance`` beyond chance; a device without rows leaves it to the others. Where several kinds
     are together and none is the majority, nobody is taken: ``SameGroup`` is for mixtures.
 
-    By loss: leaves out models that explain the others' rows far worse than usual; ``limit`` counts
-    robust standard deviations above the median, on a log scale. That needs at least four others.
+    By loss: leaves out models that explain the others' rows far worse than usual, and rows that the
+    others' models explain far worse than usual; ``limit`` counts robust standard deviations above
+    the median, on a log scale. That needs at least four others.
     """
 
     limit: float = 3.0
@@ -109,12 +111,17 @@ class Quality(Rule):
             return self._vouched_for(own, others)
         if len(others) < 4:
             return list(others)
-        strangeness = np.log(np.clip(judge(others, ridge).strangeness, 1e-300, 1e300))
-        middle = np.median(strangeness)
-        # 1.4826 makes the median deviation a standard one; log 1.1 stands for "all alike".
-        spread = max(1.4826 * float(np.median(np.abs(strangeness - middle))), np.log(1.1))
-        kept = strangeness <= middle + self.limit * spread
+        found = judge(others, ridge)
+        kept = self._usual(found.strangeness) & self._usual(found.foreignness)
         return [other for other, keep in zip(others, kept, strict=True) if keep]
+
+    def _usual(self, times: Array) -> Array:
+        worse = np.log(np.clip(times, 1e-300, 1e300))
+        middle = np.median(worse)
+        # 1.4826 makes the median deviation a standard one; log 1.1 stands for "all alike".
+        spread = max(1.4826 * float(np.median(np.abs(worse - middle))), np.log(1.1))
+        usual: Array = worse <= middle + self.limit * spread
+        return usual
 
     def _vouched_for(self, own: Contribution, others: Sequence[Contribution]) -> list[Contribution]:
         filled = [one for one in (own, *others) if one.evidence.count > 0]

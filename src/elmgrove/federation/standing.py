@@ -1,6 +1,5 @@
 """Standing groups: which patterns belong together while contributions come, change and go."""
 
-import copy
 from collections.abc import Mapping
 from itertools import chain, count
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from elmgrove.algebra import (
     numbers_in,
     zero_evidence,
 )
+from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import (
     Grouping,
@@ -27,7 +27,7 @@ from elmgrove.federation.groups import (
     require_parameters,
 )
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.running_sum import RunningSum
+from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
 
 class Nearest(Protocol):
@@ -92,7 +92,7 @@ class NearestFit:
     like none of them is a new one. Takes a solution for each group.
     """
 
-    def __init__(self, sums: Mapping[int, RunningSum], ridge: float, tolerance: float) -> None:
+    def __init__(self, sums: Mapping[int, BoundedSum], ridge: float, tolerance: float) -> None:
         self._sums = sums
         self._ridge = ridge
         self._tolerance = tolerance
@@ -130,7 +130,8 @@ class StandingGroups:
     which nobody is in any more may be given to a new one.
 
     The order in which devices come matters, as it does in the paper: make new groups when much has
-    changed. Sums are ``RunningSum``, so a device that left leaves no trace. All is held in memory.
+    changed. Sums are ``BoundedSum``, so a device that left leaves no trace, and none weighs more in
+    a group than the ``terms`` allow. All is held in memory.
     With ``most_groups`` no more are made: a pattern that is like none of them belongs nowhere.
     """
 
@@ -141,6 +142,7 @@ class StandingGroups:
         grouping: Grouping,
         tolerance: float | None = None,
         most_groups: int | None = None,
+        terms: Terms = UNBOUNDED,
     ) -> None:
         if grouping.distance == "parameters":
             require_parameters(basis)
@@ -148,12 +150,13 @@ class StandingGroups:
             tolerance = kind_tolerance(basis)
         self._basis = basis
         self._most_groups = most_groups
+        self._terms = terms
         self._distance = grouping.distance
         # By device, then by the pattern's place in its contribution.
         self._places = dict[str, dict[int, tuple[LocalPattern, int]]]()
         # The patterns of each group.
         self._members = dict[int, dict[tuple[str, int], LocalPattern]]()
-        self._sums = dict[int, RunningSum]()
+        self._sums = dict[int, BoundedSum]()
         # Those of them that were asked for and are still what they were.
         self._evidence = dict[int, Evidence]()
         self._nearest: Nearest = (
@@ -183,11 +186,11 @@ class StandingGroups:
 
     @property
     def nbytes(self) -> int:
-        """What it holds at the most: patterns with their parameters, and sums in two parts."""
+        """What it holds at the most: patterns with their parameters, and sums."""
         # At most one more of each input: where the centre lies.
         numbers = 2 * numbers_in(self._basis) + self._basis.inputs
         patterns = sum(map(len, self._places.values()))
-        return 16 * numbers * (patterns + len(self._sums))
+        return 16 * numbers * patterns + 2 * sum(total.nbytes for total in self._sums.values())
 
     def take(self, contribution: Contribution) -> tuple[int, ...]:
         """Gives each pattern with rows its group; says which, but of those that belong nowhere."""
@@ -203,54 +206,59 @@ class StandingGroups:
     def leave(self, origin: str) -> None:
         """Takes a device's patterns out; does nothing if there are none."""
         for model, group in self._held(origin):
+            before = self._part_in(origin, group)
             del self._members[group][model.name]
-            self._sums[group].remove(model.evidence)
-            self._changed(group)
+            self._change(origin, group, before)
             self._nearest.left(model, group)
         self._places.pop(origin, None)
 
-    def returned(self, origin: str) -> tuple[Evidence, ...]:
+    def returned(self, origin: str, least: int = 1) -> tuple[Evidence, ...]:
         """Gives what comes back to a device (Algorithm 3): the sum of each such group.
 
         All groups if it has as many patterns, else those that its patterns belong to; each without
-        the device's own part, and those that nobody else is in left out. Nothing for a
-        device that is in no group.
+        the device's own part, and those left out that fewer than ``least`` others are in. Nothing
+        for a device that is in no group.
         """
-        sums = (self.sum_without(origin, group) for group in self._coming_back(origin))
+        sums = (self.sum_without(origin, group) for group in self._coming_back(origin, least))
         return tuple(evidence for evidence in sums if evidence is not None)
+
+    def devices(self, without: str) -> dict[int, set[str]]:
+        """Names the devices of each group, but for one."""
+        return {
+            group: {name for name, _ in self._members[group]} - {without} for group in self.numbers
+        }
 
     def sum_without(self, origin: str, group: int) -> Evidence | None:
         """Adds up a group without a device's own part; None if nobody else is in it."""
-        own = [model for model, its in self._held(origin) if its == group]
-        if not own:
-            if group not in self._evidence:
-                self._evidence[group] = self._sums[group].evidence()
-            return self._evidence[group]
-        others = copy.copy(self._sums[group])
-        for model in own:
-            others.remove(model.evidence)
-        return others.evidence() if others.devices else None
+        own = self._part_in(origin, group)
+        if own is not None:
+            total = self._sums[group]
+            return total.evidence((origin, own)) if total.devices > 1 else None
+        if group not in self._evidence:
+            self._evidence[group] = self._sums[group].evidence()
+        return self._evidence[group]
 
-    def partners(self, origin: str) -> frozenset[str]:
+    def partners(self, origin: str, least: int = 1) -> frozenset[str]:
         """Names the other devices that have a part in what comes back to this one."""
-        back = self._coming_back(origin)
-        return frozenset(name for group in back for name, _ in self._members[group]) - {origin}
+        back, devices = self._coming_back(origin, least), self.devices(origin)
+        return frozenset(name for group in back for name in devices[group])
 
-    def merged(self, federation: str, revision: int, origin: str) -> Merged:
+    def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
         """Gives what comes back to a device, as an exchange hands it out."""
-        groups = self.returned(origin)
+        groups = self.returned(origin, least)
         return Merged(
             federation,
             revision,
-            len(self.partners(origin)),
+            len(self.partners(origin, least)),
             groups or (zero_evidence(self._basis),),
             grouped=self._distance,
             apart=bool(groups),
         )
 
-    def _coming_back(self, origin: str) -> list[int]:
+    def _coming_back(self, origin: str, least: int) -> list[int]:
         groups = coming_back([group for _, group in self._held(origin)], self.numbers)
-        return [group for group in dict.fromkeys(groups) if group is not None]
+        back = [group for group in dict.fromkeys(groups) if group is not None]
+        return back if least == 1 else tellable(self.devices(origin), back, least)
 
     def _held(self, origin: str) -> list[tuple[LocalPattern, int]]:
         places = self._places.get(origin, {})
@@ -268,13 +276,19 @@ class StandingGroups:
         return group
 
     def _join(self, model: LocalPattern, group: int) -> None:
+        before = self._part_in(model.origin, group)
         self._places.setdefault(model.origin, {})[model.pattern] = model, group
         self._members.setdefault(group, {})[model.name] = model
-        self._sums.setdefault(group, RunningSum(self._basis)).add(model.evidence)
-        self._changed(group)
+        self._change(model.origin, group, before)
         self._nearest.joined(model, group)
 
-    def _changed(self, group: int) -> None:
+    def _part_in(self, origin: str, group: int) -> Evidence | None:
+        """A device's patterns in a group, as one: however many they are, it is one device."""
+        members = self._members.get(group, {})
+        parts = [model.evidence for model, _ in self._held(origin) if model.name in members]
+        return Evidence.sum(parts) if len(parts) > 1 else next(iter(parts), None)
+
+    def _change(self, origin: str, group: int, before: Evidence | None) -> None:
+        total = self._sums.setdefault(group, BoundedSum(self._basis, self._terms))
+        total.change(origin, before, self._part_in(origin, group))
         self._evidence.pop(group, None)
-        if self._sums[group].worn:
-            self._sums[group].freshen(model.evidence for model in self.members(group))

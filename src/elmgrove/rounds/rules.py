@@ -123,7 +123,6 @@ class SumRule(RoundRule[Contribution]):
             before = self.ledger.get(contribution.origin)
             if self.ledger.join(contribution):
                 self._sum.change(_evidence(before), contribution.evidence)
-        self._sum.freshen(held.evidence for held in self.ledger)
 
     def gift(self, origin: str) -> bytes:
         """Gives the sum over the other clients."""

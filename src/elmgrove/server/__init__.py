@@ -2,28 +2,36 @@
 
 from elmgrove.server.app import MAX_BODY, listen, make_app, require_certificate_with_key
 from elmgrove.server.auth import hashed, load_admin_token
+from elmgrove.server.limits import Limits
 from elmgrove.server.store import (
     DeviceRow,
     FederationRow,
+    Holdings,
     NoSuchFederation,
     Store,
     StoredEntry,
     StoreUnavailable,
+    back_up,
     open_store,
+    restore,
 )
 
 __all__ = [
     "MAX_BODY",
     "DeviceRow",
     "FederationRow",
+    "Holdings",
+    "Limits",
     "NoSuchFederation",
     "Store",
     "StoreUnavailable",
     "StoredEntry",
+    "back_up",
     "hashed",
     "listen",
     "load_admin_token",
     "make_app",
     "open_store",
     "require_certificate_with_key",
+    "restore",
 ]

@@ -1,6 +1,7 @@
 """The application: routes, errors, and what runs beside them."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -9,31 +10,49 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from threadpoolctl import threadpool_limits
 
 from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.server.audit import keep_pruned
 from elmgrove.server.auth import hashed
-from elmgrove.server.problems import Problem, answer
+from elmgrove.server.limits import Limiter, Limits
+from elmgrove.server.problems import Problem
+from elmgrove.server.refusals import Refusals
 from elmgrove.server.routes import OFFERS, Handler, openapi_document
 from elmgrove.server.service import Service
+from elmgrove.server.sockets import Server
 from elmgrove.server.store import open_store
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
+#: For how many days the audit is kept unless said otherwise.
+AUDIT_DAYS = 365.0
+DEFAULT = Limits()
 
 
-def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> Starlette:
-    """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server."""
+def make_app(
+    store_url: str,
+    admin_token: str,
+    *,
+    max_body: int = MAX_BODY,
+    audit_days: float = AUDIT_DAYS,
+    limits: Limits = DEFAULT,
+) -> Starlette:
+    """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server.
+
+    Another server must itself limit connections, and how long it waits for them.
+    """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
         service = app.state.service = Service(store, hashed(admin_token), max_body)
         kept = (service.live_sums, service.live_groups, service.live_others)
-        live = asyncio.gather(*(each.run() for each in kept))
+        live = asyncio.gather(*(each.run() for each in kept), keep_pruned(store, audit_days))
         try:
             # Many requests on one thread each, rather than one on many.
             with threadpool_limits(1, "blas"):
@@ -48,7 +67,8 @@ def make_app(store_url: str, admin_token: str, *, max_body: int = MAX_BODY) -> S
     return Starlette(
         routes=[*_routes(), Route("/openapi.json", _openapi)],
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys(errors, answer),
+        middleware=[Middleware(Limiter, limits)],
+        exception_handlers=dict.fromkeys(errors, Refusals().answer),
     )
 
 
@@ -75,27 +95,42 @@ def listen(
     port: int = 8470,
     certificate: Path | None = None,
     private_key: Path | None = None,
+    client_ca: Path | None = None,
     max_body: int = MAX_BODY,
+    audit_days: float = AUDIT_DAYS,
+    limits: Limits = DEFAULT,
     log_level: str = "info",
 ) -> None:
-    """Serves until SIGINT or SIGTERM; requests that have begun are answered first."""
-    require_certificate_with_key(certificate, private_key)
-    uvicorn.run(
-        make_app(store_url, admin_token, max_body=max_body),
+    """Serves until SIGINT or SIGTERM; requests that have begun are answered first.
+
+    With ``client_ca`` only those are heard that present a certificate which it signed.
+    """
+    require_certificate_with_key(certificate, private_key, client_ca)
+    config = uvicorn.Config(
+        make_app(store_url, admin_token, max_body=max_body, audit_days=audit_days, limits=limits),
         host=host,
         port=port,
         # The parser with limits on headers.
         http="h11",
+        ws="none",
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
+        ssl_ca_certs=None if client_ca is None else str(client_ca),
+        ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
         log_level=log_level,
         access_log=log_level == "debug",
         timeout_graceful_shutdown=10,
         server_header=False,
     )
+    with suppress(KeyboardInterrupt):  # which has ended it in good order
+        Server(config, limits).run()
 
 
-def require_certificate_with_key(certificate: Path | None, private_key: Path | None) -> None:
-    """Raises ``BadInput`` for a certificate without its key, or a key without its certificate."""
+def require_certificate_with_key(
+    certificate: Path | None, private_key: Path | None, client_ca: Path | None
+) -> None:
+    """Raises ``BadInput`` for a certificate without its key, or what needs one without it."""
     if (certificate is None) != (private_key is None):
         raise BadInput("TLS needs both: --certificate and --private-key")
+    if client_ca is not None and certificate is None:
+        raise BadInput("--client-ca needs TLS: --certificate and --private-key")

@@ -1,28 +1,43 @@
-"""Which caller a request comes from: the administrator, a device, or one that wants to join."""
+"""Which caller a request comes from: an administrator, a device, or one that wants to join."""
 
 import hmac
 import os
 import secrets
+import time
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from hashlib import sha256
 from pathlib import Path
 
 from starlette.requests import Request
 
 from elmgrove.errors import BadInput
-from elmgrove.federation import Charter
+from elmgrove.federation import SUMS, Charter
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import Service, service_of
-from elmgrove.server.store import FederationRow
+from elmgrove.server.store import (
+    OWN_CHAIN,
+    AdministratorRow,
+    DeviceRow,
+    FederationRow,
+    Key,
+    by_administrator,
+    by_device,
+)
 
 KEY_NEEDED = "this needs the key of a device of this federation"
 TOKEN_NEEDED = "this needs the token with which devices join this federation"
+#: The administrator whose token the server was started with.
+ROOT = "root"
 
 
 def new_secret(purpose: str) -> str:
     """Makes a secret of 256 bits that begins with its purpose."""
-    return f"elm-{purpose}-{secrets.token_urlsafe(32)}"
+    return _prefix(purpose) + secrets.token_urlsafe(32)
+
+
+def _prefix(purpose: str) -> str:
+    return f"elm-{purpose}-"
 
 
 def hashed(secret: str) -> str:
@@ -54,85 +69,179 @@ def load_admin_token(path: Path) -> str:
 
 
 class Role(Enum):
-    """What a caller's secret proves: that it is the administrator, a device, or may join."""
+    """What a caller's secret lets it do: look at all, manage all, be a device, or join as one."""
 
-    ADMIN = auto()
-    DEVICE = auto()
-    JOINER = auto()
+    LOOK = "look"
+    MANAGE = "manage"
+    DEVICE = "device"
+    JOINER = "joiner"
+
+
+#: The roles that an administrator can have.
+ADMINISTRATORS = (Role.LOOK, Role.MANAGE)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A caller whose secret was right. ``device`` is the name of a device, None for the others."""
+    """A caller whose secret was right: an administrator or a device, by name, or one that joins.
+
+    ``secret_hash`` is what the store knows a device's key by.
+    """
 
     service: Service
     federation: FederationRow
     charter: Charter
     role: Role
     device: str | None = None
+    administrator: str | None = None
+    secret_hash: str = ""
+
+    @property
+    def actor(self) -> str:
+        """The caller as the audit names it."""
+        if self.device is not None:
+            return by_device(self.device)
+        return "join token" if self.administrator is None else by_administrator(self.administrator)
+
+    @property
+    def key(self) -> Key | None:
+        """The key of a device, to be checked again where it writes; None for the others."""
+        return Key(self.secret_hash, require_valid) if self.role is Role.DEVICE else None
 
     def require_device(self, name: str) -> None:
-        """Refuses all but the device itself: not even the administrator speaks for a device."""
+        """Refuses all but the device itself: not even an administrator speaks for a device."""
         if not self._is(name):
             raise Problem("forbidden", f"only {name!r} itself may do this, with its own key")
 
     def require_own(self, name: str) -> None:
-        """Refuses all but the device itself and the administrator."""
-        if self.role is not Role.ADMIN and not self._is(name):
-            raise Problem("forbidden", f"only {name!r} or the administrator may do this")
+        """Refuses all but the device itself and administrators."""
+        if self.role not in ADMINISTRATORS and not self._is(name):
+            raise Problem("forbidden", f"only {name!r} or an administrator may do this")
+
+    def require_shown(self, name: str | None) -> None:
+        """Refuses a key that reads sums what another device contributed; None is what all did."""
+        sums_alone = self.role is Role.DEVICE and self.charter.terms.shows == SUMS
+        if sums_alone and (name is None or not self._is(name)):
+            raise Problem(
+                "forbidden",
+                "in this federation a key reads sums over devices, and of single contributions its "
+                "own: ask an administrator, or make a federation with --shows contributions",
+            )
+
+    @property
+    def least(self) -> int:
+        """From how many other devices on a sum is told to this caller."""
+        return self.charter.terms.least if self.role is Role.DEVICE else 1
 
     def require_admin(self) -> None:
-        """Refuses all but the administrator."""
-        if self.role is not Role.ADMIN:
-            raise Problem("forbidden", "only the administrator may do this")
+        """Refuses all but administrators."""
+        if self.role not in ADMINISTRATORS:
+            raise Problem("forbidden", "only an administrator may do this")
 
     def _is(self, name: str) -> bool:
         return self.role is Role.DEVICE and self.device == name
 
 
-def require_admin(request: Request) -> Service:
-    """Gives the service to the administrator, and refuses all others.
+async def require_admin(request: Request) -> tuple[Service, str]:
+    """Gives an administrator the service, and its name in the audit; refuses all others.
 
     It is for what concerns no single federation.
     """
-    service = service_of(request)
-    if not matches(_secret(request), service.admin_hash):
-        raise Problem("unauthorized", "this needs the administrator's token")
-    return service
+    administrator = await _administrator(request, _secret(request))
+    if administrator is None:
+        raise Problem("unauthorized", "this needs an administrator's token")
+    _require_role(request, administrator)
+    return service_of(request), by_administrator(administrator.name)
 
 
 async def caller_of(request: Request, *admitted: Role) -> Caller:
     """Finds which caller sent a request about a federation, and refuses all but some roles.
 
-    The administrator is always admitted, and devices are if no role is named.
+    Administrators are always admitted, those that look to what changes nothing; devices are if no
+    role is named.
     """
     service, secret = service_of(request), _secret(request)
-    is_admin = matches(secret, service.admin_hash)
+    administrator = await _administrator(request, secret)
     by_key = not admitted or Role.DEVICE in admitted
     needed = KEY_NEEDED if by_key else TOKEN_NEEDED
-    federation = await _federation(request, is_admin, needed)
+    federation = await _federation(request, administrator is not None, needed)
     charter = service.charter(federation)
-    if is_admin:
-        return Caller(service, federation, charter, Role.ADMIN)
+    if administrator is not None:
+        role, name = Role(administrator.role), administrator.name
+        caller = Caller(service, federation, charter, role, administrator=name)
+        _know(request, federation.name, caller.actor)
+        _require_role(request, administrator)
+        return caller
     if Role.JOINER in admitted and matches(secret, federation.token_hash):
-        return Caller(service, federation, charter, Role.JOINER)
-    device = await service.store.device_of(federation.name, hashed(secret)) if by_key else None
-    if device is None:
+        caller = Caller(service, federation, charter, Role.JOINER)
+        _know(request, federation.name, caller.actor)
+        return caller
+    if not by_key:
         raise Problem("unauthorized", needed)
-    if device.revoked:
-        raise Problem("forbidden", f"the key of {device.name!r} was revoked")
-    return Caller(service, federation, charter, Role.DEVICE, device.name)
+    return await _device(request, service, federation, hashed(secret))
 
 
-async def require_still_allowed(request: Request) -> None:
-    """Refuses a caller whose key was revoked, or its federation deleted, since it was let in."""
-    await caller_of(request)
+async def _device(
+    request: Request, service: Service, federation: FederationRow, key_hash: str
+) -> Caller:
+    device = await service.store.device_of(federation.name, key_hash)
+    if device is not None:
+        _know(request, federation.name, by_device(device.name))
+    device = require_valid(device)
+    if device.next_hash == key_hash:
+        await service.store.take_key(federation, key_hash)
+    charter = service.charter(federation)
+    return Caller(service, federation, charter, Role.DEVICE, device.name, secret_hash=key_hash)
+
+
+async def _administrator(request: Request, secret: str) -> AdministratorRow | None:
+    service = service_of(request)
+    if matches(secret, service.admin_hash):
+        found: AdministratorRow | None
+        found = AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
+    elif secret.startswith(_prefix("admin")):
+        # Others need not be looked for, which spares devices the question.
+        found = await service.store.administrator_of(hashed(secret))
+    else:
+        return None
+    if found is not None:
+        _know(request, OWN_CHAIN, by_administrator(found.name))
+        if (invalid := found.invalid(time.time())) is not None:
+            raise Problem("forbidden", invalid)
+    return found
+
+
+def _require_role(request: Request, administrator: AdministratorRow) -> None:
+    """Refuses what changes something to an administrator that may only look.
+
+    Here, for all routes: no new one can forget it.
+    """
+    if administrator.role != Role.MANAGE.value and request.method not in ("GET", "HEAD"):
+        raise Problem(
+            "forbidden",
+            f"{administrator.name!r} may look and change nothing: ask an administrator with the "
+            f"role {Role.MANAGE.value}",
+        )
+
+
+def _know(request: Request, chain: str, actor: str) -> None:
+    """Remembers who asks, and in which chain of the audit a refusal is to be recorded."""
+    request.state.known = (chain, actor)
+
+
+def require_valid(device: DeviceRow | None) -> DeviceRow:
+    """Gives the device that has a key; refuses one that none has, or that is no longer valid."""
+    if device is None:
+        raise Problem("unauthorized", KEY_NEEDED)
+    if (invalid := device.invalid(time.time())) is not None:
+        raise Problem("forbidden", invalid)
+    return device
 
 
 async def _federation(request: Request, is_admin: bool, needed: str) -> FederationRow:
     """The federation in the path.
 
-    To all but the administrator, one that does not exist looks like one that they are not in. It
+    To all but administrators, one that does not exist looks like one that they are not in. It
     may also be deleted while the request is under way: ``answer`` then gives the same refusal.
     """
     # PostgreSQL can't even look for such a name.

@@ -13,22 +13,24 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from elmgrove.detector import MOST_PARTS
 from elmgrove.federation import (
     DISTANCES,
-    HIGHEST_EPOCH,
+    HIGHEST_USABLE_EPOCH,
     Contribution,
     Departure,
+    Influence,
     Merged,
     Version,
     follows,
     framed,
+    of_enough,
 )
-from elmgrove.server.auth import Caller, caller_of, require_still_allowed
+from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of, content_limit
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
 
 BLOB = "application/octet-stream"
-#: Seconds that a body may take to arrive.
-PATIENCE = 120.0
+#: Devices that a request for contributions may name.
+MOST_ORIGINS = 100
 
 
 async def put(request: Request) -> Response:
@@ -36,19 +38,9 @@ async def put(request: Request) -> Response:
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            blob = await body_of(request, _limit(caller))
-    except TimeoutError:
-        raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
+    blob = await body_of(request, _limit(caller))
     contribution = await asyncio.to_thread(_checked, caller, name, blob)
     entry = await _store(caller, contribution, blob)
-    try:
-        await require_still_allowed(request)
-    except Problem:
-        # The key was revoked meanwhile, maybe after the device's contribution was taken out.
-        await depart(caller, name, None)
-        raise
     body = {"origin": name, "epoch": entry.epoch, "revision": entry.revision}
     return JSONResponse(body, headers={"ETag": f'"{entry.digest}"'})
 
@@ -56,10 +48,13 @@ async def put(request: Request) -> Response:
 async def get(request: Request) -> Response:
     """Gives one device's contribution, as it was put."""
     caller = await caller_of(request)
+    caller.require_shown(request.path_params["device"])
     found = await caller.service.store.blob(caller.charter.name, request.path_params["device"])
     if found is None:
         raise Problem("not-found", "this device has contributed nothing, or left")
     entry, blob = found
+    if not await _is_intact(caller, *found):
+        raise Problem("not-found", "what this device contributed is damaged until its next sync")
     headers = {"ETag": f'"{entry.digest}"'}
     if entry.digest in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -72,23 +67,35 @@ async def leave(request: Request) -> Response:
     name = request.path_params["device"]
     caller.require_own(name)
     epoch = request.query_params.get("epoch")
-    if epoch is not None and not (epoch.isascii() and epoch.isdigit() and len(epoch) < 20):
+    if epoch is None:
+        depart = caller.service.store.depart
+        await depart(caller.federation, name, key=caller.key, actor=caller.actor)
+        caller.service.wake()
+        return Response(status_code=204)
+    if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 20):
         raise Problem("malformed", f"epoch: {epoch!r:.40} is not a whole number")
-    await depart(caller, name, None if epoch is None else int(epoch))
+    _require_usable(int(epoch))
+    await _store(caller, Departure(name, int(epoch)), None)
     return Response(status_code=204)
 
 
 async def index(request: Request) -> Response:
     """Lists what is held of every device, without the numbers themselves."""
     caller = await caller_of(request)
-    entries = await caller.service.store.entries(caller.charter.name)
-    return JSONResponse({"entries": [_shown(entry) for entry in entries]})
+    service, federation, charter = caller.service, caller.federation, caller.charter
+    entries = await service.store.entries(charter.name)
+    influence = await service.live_sums.influence(federation, charter)
+    return JSONResponse({"entries": [_shown(caller, entry, influence) for entry in entries]})
 
 
 async def some(request: Request) -> Response:
     """Gives the entries of the devices that ``origin`` names (repeated), or all contributions."""
     caller = await caller_of(request)
-    wanted = request.query_params.getlist("origin")
+    wanted = list(dict.fromkeys(request.query_params.getlist("origin")))
+    if len(wanted) > MOST_ORIGINS:
+        raise Problem("too-large", f"origin: a request names at most {MOST_ORIGINS} devices")
+    for origin in wanted or (None,):
+        caller.require_shown(origin)
     blobs = _bundled(caller, wanted)
     # Before the answer begins, so that it may still be a refusal.
     first = await anext(blobs, b"")
@@ -110,9 +117,10 @@ async def merged(request: Request) -> Response:
 
     async def found() -> Merged:
         if grouped is None or without is None:
-            return await service.live_sums.merged(federation, caller.charter, without, stamp)
+            total = await service.live_sums.merged(federation, caller.charter, without, stamp)
+            return total if total.devices >= caller.least else total.nobody
         live = service.live_groups.grouping(federation, caller.charter, grouped)
-        return await live.merged(without, stamp)
+        return await live.merged(without, stamp, caller.least)
 
     return await _unless_known(request, stamp, found)
 
@@ -126,7 +134,7 @@ async def others(request: Request) -> Response:
     # Its own change may lead to another group, and so change what it is told.
     stamp = _stamp(federation, await service.store.revision(federation.name), "others")
     live = service.live_others.of(federation, caller.charter)
-    return await _unless_known(request, stamp, partial(live.merged, without, stamp))
+    return await _unless_known(request, stamp, partial(live.merged, without, stamp, caller.least))
 
 
 async def _unless_known(
@@ -154,16 +162,6 @@ def _asked(request: Request, caller: Caller) -> tuple[str | None, str | None]:
     return without, grouped
 
 
-async def depart(caller: Caller, name: str, epoch: int | None) -> None:
-    """Stores that a device left: at this epoch, or at its next one if it has contributed."""
-    if epoch is None:
-        held = await caller.service.store.entry(caller.charter.name, name)
-        if held is None or held.left:
-            return
-        epoch = held.epoch + 1
-    await _store(caller, Departure(name, epoch), None)
-
-
 async def _store(
     caller: Caller, entry: Contribution | Departure, blob: bytes | None
 ) -> StoredEntry:
@@ -176,18 +174,19 @@ async def _store(
         return follows(None if held is None else _version(held), new)
 
     stored = await caller.service.store.put(
-        caller.charter.name,
+        caller.federation,
         entry.origin,
         entry.epoch,
         count,
         blob,
         time.time(),
         successor=successor,
+        key=caller.key,
+        actor=caller.actor,
     )
     service = caller.service
     service.live_sums.take_in(caller.federation, caller.charter, stored.revision, evidence)
-    service.live_groups.wake()
-    service.live_others.wake()
+    service.wake()
     return stored
 
 
@@ -200,10 +199,24 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
     contribution = Contribution.from_bytes(blob)
     if contribution.origin != name:
         raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
-    if contribution.epoch == HIGHEST_EPOCH:
-        raise Problem("malformed", f"epoch: {HIGHEST_EPOCH} is reserved for leaving")
+    _require_usable(contribution.epoch)
     caller.charter.require(contribution)
     return contribution
+
+
+def _require_usable(epoch: int) -> None:
+    """Refuses an epoch that the device's name could hardly get past again."""
+    if epoch >= HIGHEST_USABLE_EPOCH:
+        raise Problem("malformed", f"epoch: {epoch} is more than any number of rows explains")
+
+
+async def _is_intact(caller: Caller, entry: StoredEntry, blob: bytes) -> bool:
+    """Says whether the bytes are those that were put: nobody could use others."""
+    if await asyncio.to_thread(entry.holds, blob):
+        return True
+    tell = caller.service.damage.tell
+    tell(caller.federation, entry.origin, entry.revision, "not the bytes that were put")
+    return False
 
 
 def _stamp(federation: FederationRow, revision: int, grouped: str | None) -> int:
@@ -216,25 +229,29 @@ def _version(entry: StoredEntry) -> Version:
     return Version(entry.epoch, None if entry.left else entry.count, entry.digest)
 
 
-def _shown(entry: StoredEntry) -> dict[str, object]:
+def _shown(caller: Caller, entry: StoredEntry, influence: Influence) -> dict[str, object]:
     names = ("origin", "epoch", "count", "size", "received", "left", "revision")
-    return {name: getattr(entry, name) for name in names}
+    damaged = caller.service.damage.found(caller.federation, entry.revision)
+    weight = influence.bounded.get(entry.origin, 1.0)
+    why = influence.why(entry.origin) if weight < 1.0 else None
+    return {name: getattr(entry, name) for name in names} | {
+        "weight": weight,
+        "why": why,
+        "damaged": damaged,
+    }
 
 
 async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:
+    """Reads one after the other: the data base waits for nobody who is slow to take them."""
     store, federation = caller.service.store, caller.charter.name
-    if wanted:
-        for origin in wanted:
-            found = await store.blob(federation, origin)
-            entry = await store.entry(federation, origin) if found is None else None
-            if found is not None:
-                yield framed(found[1])
-            elif entry is not None and entry.left:
-                yield framed(Departure(origin, entry.epoch).to_bytes())
-        return
-    async with store.snapshot(federation) as snapshot:
-        async for _, blob in snapshot.blobs:
-            yield framed(blob)
+    held = [] if wanted else await store.entries(federation)
+    for origin in wanted or [entry.origin for entry in held if not entry.left]:
+        found = await store.blob(federation, origin)
+        entry = await store.entry(federation, origin) if found is None else None
+        if found is not None and await _is_intact(caller, *found):
+            yield framed(found[1])
+        elif entry is not None and entry.left:
+            yield framed(Departure(origin, entry.epoch).to_bytes())
 
 
 async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -258,5 +275,8 @@ async def groups(request: Request) -> Response:
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
     live, which = caller.service.live_groups, (caller.federation, caller.charter, distance)
     if anew != "true" and count is None:
-        return JSONResponse(await live.grouping(*which).fields())
-    return JSONResponse(await live.regrouped(*which, None if count is None else int(count)))
+        made = await live.grouping(*which).fields()
+    else:
+        asker = f"{caller.charter.name} {caller.device}"
+        made = await live.regrouped(*which, None if count is None else int(count), asker)
+    return JSONResponse(of_enough(made, caller.device, caller.least))

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from elmgrove.federation import Contribution
+from elmgrove.federation import Charter, Contribution
+from elmgrove.server.damage import Damage, Reader
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, NoSuchFederation, Store
 
@@ -26,9 +27,11 @@ class LiveView(ABC):
     Only at the start, and when this server lagged too far behind, all contributions are read.
     """
 
-    def __init__(self, store: Store, federation: str) -> None:
+    def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
-        self._federation = federation
+        self._reader = reader
+        self._charter = reader.charter
+        self._federation = reader.charter.name
         self._revision = 0
         self._lock = asyncio.Lock()
         self.asked_at = time.monotonic()
@@ -73,13 +76,15 @@ class Taking(Protocol):
         ...
 
 
-def take_in(taking: Taking, changes: Sequence[Change]) -> None:
+def take_in(taking: Taking, reader: Reader, changes: Sequence[Change]) -> None:
     """Takes in what was contributed, and out who left, in the order in which it happened."""
     for change in changes:
-        if change.blob is None:
+        blob, revision = change.blob, change.revision
+        made = None if blob is None else reader.contribution(change.origin, revision, blob)
+        if made is None:
             taking.leave(change.origin)
         else:
-            taking.take(Contribution.from_bytes(change.blob))
+            taking.take(made)
 
 
 V = TypeVar("V", bound=LiveView)
@@ -92,7 +97,9 @@ class LiveSet(Generic[V]):
     new one.
     """
 
-    def __init__(self, patience: float = math.inf) -> None:
+    def __init__(self, store: Store, damage: Damage, patience: float = math.inf) -> None:
+        self._store = store
+        self._damage = damage
         self._patience = patience
         self._views: dict[tuple[Any, ...], V] = {}
         self._changed = asyncio.Event()
@@ -120,6 +127,9 @@ class LiveSet(Generic[V]):
                 await asyncio.wait_for(self._changed.wait(), SECONDS_BETWEEN_LOOKS)
             except TimeoutError:
                 continue
+
+    def _reader(self, federation: FederationRow, charter: Charter) -> Reader:
+        return Reader(federation, charter, self._damage)
 
     def _view(self, federation: FederationRow, make: Callable[[], V], *how: str) -> V:
         key = (federation.name, federation.created, *how)

@@ -5,12 +5,16 @@ Groups stand while devices come, change and leave (``StandingGroups``); a server
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
+from elmgrove.server.damage import Damage, Reader
+from elmgrove.server.limits import Buckets
 from elmgrove.server.live import LiveSet, LiveView, take_in
-from elmgrove.server.problems import Problem
+from elmgrove.server.problems import Problem, too_many
 from elmgrove.server.store import Change, FederationRow, Store
 
 log = logging.getLogger("elmgrove.server")
@@ -26,6 +30,10 @@ FEW = 32
 PATIENCE = 3600.0
 #: How many groupings that were made on request are kept.
 RECENT = 32
+#: How much of the time groups may be made for one key, and for how many seconds at first.
+SHARE, BURST = 0.1, 10.0
+#: After how many seconds to ask again where other groups are being made.
+SECONDS_BETWEEN_TURNS = 10.0
 
 
 class LiveGrouping(LiveView):
@@ -35,20 +43,22 @@ class LiveGrouping(LiveView):
     comparison with each group, not with each pattern.
     """
 
-    def __init__(self, store: Store, charter: Charter, distance: str) -> None:
-        super().__init__(store, charter.name)
-        self._charter = charter
+    def __init__(self, store: Store, reader: Reader, distance: str) -> None:
+        super().__init__(store, reader)
         self._distance = distance
         self._since = 0
         self._grouping = Grouping(distance, (), ())
         self._groups = self._begun(self._grouping)
 
     def _begun(self, grouping: Grouping) -> StandingGroups:
-        return StandingGroups(self._charter.basis, self._charter.ridge, grouping)
+        basis, ridge, terms = self._charter.basis, self._charter.ridge, self._charter.terms
+        return StandingGroups(basis, ridge, grouping, terms=terms)
 
-    async def merged(self, origin: str, revision: int) -> Merged:
+    async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
         """Gives the sums of a device's groups, under the number ``revision``."""
-        return await self._current(lambda: self._groups.merged(self._federation, revision, origin))
+        return await self._current(
+            lambda: self._groups.merged(self._federation, revision, origin, least)
+        )
 
     async def fields(self) -> dict[str, Any]:
         """Says as JSON which pattern is where, and since which revision the groups have stood."""
@@ -66,13 +76,13 @@ class LiveGrouping(LiveView):
             return await self._rebuild()
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(take_in, self._groups, changes)
+        await asyncio.to_thread(take_in, self._groups, self._reader, changes)
         self._grouping = self._groups.grouping
         _require_few(len(self._grouping.models), self._groups.nbytes)
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
-        revision, made = await group_all(self._store, self._charter, self._distance, None)
+        revision, made = await group_all(self._store, self._reader, self._distance, None)
         groups = await asyncio.to_thread(self._begun, made)
         _require_few(len(made.models), groups.nbytes)
         self._groups, self._grouping, self._since = groups, made, revision
@@ -84,34 +94,57 @@ class LiveGroups(LiveSet[LiveGrouping]):
     """The live groupings of all federations that were asked about, and some made on request.
 
     One is made on request at a time, in a thread: it takes seconds, all of one core, and a few
-    times the memory of the contributions. Others wait, and find it ready if they ask for the same.
+    times the memory of the contributions. Meanwhile others are told to ask later, and so are those
+    who asked for so much that they used more than their share.
     """
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(PATIENCE)
-        self._store = store
+    def __init__(self, store: Store, damage: Damage) -> None:
+        super().__init__(store, damage, PATIENCE)
         # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
+        self._shares = Buckets(SHARE, BURST)
 
     def grouping(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
         """Gives the live grouping of a federation by this distance."""
-        return self._view(
-            federation, lambda: LiveGrouping(self._store, charter, distance), distance
-        )
+        reader = self._reader(federation, charter)
+        return self._view(federation, lambda: LiveGrouping(self._store, reader, distance), distance)
 
     async def regrouped(
-        self, federation: FederationRow, charter: Charter, distance: str, count: int | None
+        self,
+        federation: FederationRow,
+        charter: Charter,
+        distance: str,
+        count: int | None,
+        asker: str,
     ) -> dict[str, Any]:
         """Groups all that a federation holds now, and says so as JSON, with its revision."""
+        revision = await self._store.revision(federation.name)
+        asked = (federation.name, federation.created, distance, count)
+        known = self._known.get((*asked, revision))
+        if known is not None:
+            return known
+        async with self._turn(asker):
+            reader = self._reader(federation, charter)
+            revision, made = await group_all(self._store, reader, distance, count)
+        said = {"revision": revision, "since": revision, **made.fields}
+        self._remember((*asked, revision), said)
+        return said
+
+    @asynccontextmanager
+    async def _turn(self, asker: str) -> AsyncIterator[None]:
+        """Refuses where another one is at work, or where this asker has used its share."""
+        share = self._shares.of(asker)
+        if self._lock.locked():
+            raise too_many("other groups are being made", SECONDS_BETWEEN_TURNS)
+        if wait := share.wait(0.0):
+            raise too_many("groups were made for this key for too long", wait)
         async with self._lock:
-            revision = await self._store.revision(federation.name)
-            asked = (federation.name, federation.created, distance, count)
-            if (*asked, revision) not in self._known:
-                revision, made = await group_all(self._store, charter, distance, count)
-                said = {"revision": revision, "since": revision, **made.fields}
-                self._remember((*asked, revision), said)
-            return self._known[(*asked, revision)]
+            began = time.monotonic()
+            try:
+                yield
+            finally:
+                share.take(time.monotonic() - began)
 
     def _remember(self, asked: tuple[Any, ...], fields: dict[str, Any]) -> None:
         self._known[asked] = fields
@@ -120,19 +153,22 @@ class LiveGroups(LiveSet[LiveGrouping]):
 
 
 async def group_all(
-    store: Store, charter: Charter, distance: str, count: int | None
+    store: Store, reader: Reader, distance: str, count: int | None
 ) -> tuple[int, Grouping]:
     """Groups all that a federation holds, and says of which revision that is."""
-    held, patterns = list[Contribution](), 0
+    charter, held, patterns = reader.charter, list[Contribution](), 0
     sizes = [entry.size for entry in await store.entries(charter.name) if not entry.left]
     _require_few(0, sum(sizes))
     async with store.snapshot(charter.name) as snapshot:
-        async for _, blob in snapshot.blobs:
-            held.append(await asyncio.to_thread(Contribution.from_bytes, blob))
-            patterns += len(held[-1].parts)
+        async for entry, blob in snapshot.blobs:
+            read = reader.contribution
+            made = await asyncio.to_thread(read, entry.origin, entry.revision, blob)
+            if made is not None:
+                held.append(made)
+                patterns += len(made.parts)
             _require_few(patterns, 0)
-    made = await asyncio.to_thread(group, held, charter.ridge, distance, count)
-    return snapshot.revision, made
+    grouping = await asyncio.to_thread(group, held, charter.ridge, distance, count)
+    return snapshot.revision, grouping
 
 
 def _require_few(patterns: int, size: int) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from elmgrove.federation import Charter, Contribution, Merged, StandingOthers
+from elmgrove.federation import Charter, Merged, StandingOthers
+from elmgrove.server.damage import Damage, Reader
 from elmgrove.server.live import LiveSet, LiveView, take_in
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, Store
@@ -20,24 +21,24 @@ PATIENCE = 3600.0
 class LiveOther(LiveView):
     """The groups and loans of one federation; a change costs a comparison with each group."""
 
-    def __init__(self, store: Store, charter: Charter) -> None:
-        super().__init__(store, charter.name)
-        self._charter = charter
+    def __init__(self, store: Store, reader: Reader) -> None:
+        super().__init__(store, reader)
         self._others = self._begun()
 
     def _begun(self) -> StandingOthers:
-        return StandingOthers(self._charter.basis, self._charter.ridge)
+        return StandingOthers(self._charter.basis, self._charter.ridge, self._charter.terms)
 
-    async def merged(self, origin: str, revision: int) -> Merged:
+    async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
         """Gives what a device is told of all others, under the number ``revision``."""
         async with self._lock:
             await self._catch_up()
-            return await asyncio.to_thread(self._others.merged, self._federation, revision, origin)
+            told = (self._federation, revision, origin, least)
+            return await asyncio.to_thread(self._others.merged, *told)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(take_in, self._others, changes)
+        await asyncio.to_thread(take_in, self._others, self._reader, changes)
         _require_room(self._others.nbytes)
         return changes[-1].revision
 
@@ -47,8 +48,11 @@ class LiveOther(LiveView):
         _require_room(sum(entry.size for entry in entries if not entry.left))
         others = self._begun()
         async with self._store.snapshot(self._federation) as snapshot:
-            async for _, blob in snapshot.blobs:
-                await asyncio.to_thread(_take, others, blob)
+            async for entry, blob in snapshot.blobs:
+                read = self._reader.contribution
+                made = await asyncio.to_thread(read, entry.origin, entry.revision, blob)
+                if made is not None:
+                    await asyncio.to_thread(others.take, made)
                 _require_room(others.nbytes)
         self._others = others
         log.info("%s: grouped what all %d devices know", self._federation, len(others))
@@ -58,17 +62,13 @@ class LiveOther(LiveView):
 class LiveOthers(LiveSet[LiveOther]):
     """The live others of all federations that were asked about."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(PATIENCE)
-        self._store = store
+    def __init__(self, store: Store, damage: Damage) -> None:
+        super().__init__(store, damage, PATIENCE)
 
     def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
         """Gives those of one federation."""
-        return self._view(federation, lambda: LiveOther(self._store, charter))
-
-
-def _take(others: StandingOthers, blob: bytes) -> None:
-    others.take(Contribution.from_bytes(blob))
+        reader = self._reader(federation, charter)
+        return self._view(federation, lambda: LiveOther(self._store, reader))
 
 
 def _require_room(size: int) -> None:

@@ -1,6 +1,6 @@
 """Refusals as RFC 9457 problem documents: what was wrong, named so that a program can tell."""
 
-import logging
+import math
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -10,8 +10,6 @@ from starlette.responses import JSONResponse
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
 from elmgrove.federation import Outdated, Refused
 from elmgrove.server.store import NoSuchFederation, StoreUnavailable
-
-log = logging.getLogger("elmgrove.server")
 
 #: Each kind of problem: its status and its title. The key ends the document's ``type``.
 KINDS = {
@@ -27,8 +25,23 @@ KINDS = {
     "mismatch": (422, "Learned in another way than this federation's"),
     "not-admissible": (422, "No rows can have produced this evidence"),
     "refused": (422, "Not accepted"),
+    "too-many": (429, "Too many requests"),
     "internal": (500, "The server failed; nothing was changed"),
     "unavailable": (503, "The server can't reach its data base"),
+}
+#: What a problem document holds, for the description of the interface.
+SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"urn:elmgrove:problem:{kind}" for kind in KINDS]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+        "held_epoch": {"type": "integer", "description": "with 'outdated': the epoch to get past"},
+        "shrunk": {"type": "boolean", "description": "with 'outdated': leave before you publish"},
+    },
 }
 
 
@@ -55,8 +68,16 @@ class Problem(Exception):
         return JSONResponse(document, status, self.headers, media_type="application/problem+json")
 
 
+def too_many(detail: str, seconds: float) -> Problem:
+    """Makes the refusal of a request that comes too soon; it may come again in so many seconds."""
+    later = max(1, math.ceil(seconds))
+    problem = Problem("too-many", f"{detail}; try again in {later} s")
+    problem.headers = {"Retry-After": str(later)}
+    return problem
+
+
 def no_federation() -> Problem:
-    """Makes the refusal for the administrator, which may know which federations there are."""
+    """Makes the refusal for administrators, who may know which federations there are."""
     return Problem("not-found", "there is no federation of this name")
 
 
@@ -87,12 +108,3 @@ def problem_of(request: Request, error: Exception) -> Problem:
             problem.headers |= dict(error.headers or {})
             return problem
     return Problem("internal", "it was logged; please tell the administrator")
-
-
-async def answer(request: Request, error: Exception) -> JSONResponse:
-    """Answers a request that failed, as the exception handler of the whole application."""
-    path = request.scope["path"]
-    problem = problem_of(request, error)
-    if problem.kind == "internal":
-        log.error("%s %s failed", request.method, path, exc_info=error)
-    return problem.response(path)

@@ -1,21 +1,29 @@
-"""Federations and their devices over HTTP: made, shown, let in, revoked and deleted."""
+"""Federations, their devices and administrators over HTTP: made, shown, let in and shut out."""
 
 import time
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import Charter, require_address
-from elmgrove.server.auth import Role, caller_of, hashed, new_secret, require_admin
-from elmgrove.server.contributions import depart
+from elmgrove.federation import DAY, Charter, require_address, require_days, require_name
+from elmgrove.server.auth import (
+    ADMINISTRATORS,
+    ROOT,
+    Caller,
+    Role,
+    caller_of,
+    hashed,
+    new_secret,
+    require_admin,
+)
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import content_limit, json_of
-from elmgrove.server.store import DeviceRow, FederationRow
+from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
 
 
 async def create_federation(request: Request) -> Response:
     """Makes a federation; the answer holds the token with which devices join, once."""
-    service = require_admin(request)
+    service, actor = await require_admin(request)
     charter = Charter.from_fields(await json_of(request))
     if content_limit(charter) > service.max_body:
         raise Problem(
@@ -34,14 +42,16 @@ async def create_federation(request: Request) -> Response:
         charter.alarm,
         charter.terms.fields,
     )
-    if not await service.store.create_federation(made):
+    # Before it is stored: what can't be answered is not made.
+    answer = JSONResponse({**charter.fields, "token": token}, 201)
+    if not await service.store.create_federation(made, actor=actor):
         raise Problem("taken", f"there is a federation {charter.name!r} already")
-    return JSONResponse({**charter.fields, "token": token}, 201)
+    return answer
 
 
 async def list_federations(request: Request) -> Response:
     """Lists the names of all federations."""
-    service = require_admin(request)
+    service, _ = await require_admin(request)
     names = [federation.name for federation in await service.store.federations()]
     return JSONResponse({"federations": names})
 
@@ -53,10 +63,10 @@ async def show_federation(request: Request) -> Response:
 
 
 async def delete_federation(request: Request) -> Response:
-    """Deletes a federation with all that belongs to it."""
+    """Deletes a federation with all that belongs to it but the audit."""
     caller = await caller_of(request)
     caller.require_admin()
-    if not await caller.service.store.delete_federation(caller.charter.name):
+    if not await caller.service.store.delete_federation(caller.federation, actor=caller.actor):
         raise no_federation()
     return Response(status_code=204)
 
@@ -66,12 +76,12 @@ async def renew_token(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     token = new_secret("join")
-    await caller.service.store.set_token(caller.charter.name, hashed(token))
+    await caller.service.store.set_token(caller.federation, hashed(token), actor=caller.actor)
     return JSONResponse({"token": token})
 
 
 async def enrol_device(request: Request) -> Response:
-    """Gives a device its key, once. The administrator may give a device a new one."""
+    """Gives a device its key, once. An administrator may give a device a new one."""
     caller = await caller_of(request, Role.JOINER)
     name = (await json_of(request)).get("name")
     if not isinstance(name, str):
@@ -79,21 +89,41 @@ async def enrol_device(request: Request) -> Response:
     require_address(name)
     if not caller.charter.admits(name):
         raise Problem("forbidden", f"{name!r} is not among the names that may join")
-    key = new_secret("key")
-    device = DeviceRow(name, hashed(key), False, time.time())
-    again = caller.role is Role.ADMIN
-    if not await caller.service.store.enrol(caller.charter.name, device, again=again):
+    key, now = new_secret("key"), time.time()
+    device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
+    enrol, again = caller.service.store.enrol, caller.role is Role.MANAGE
+    if not await enrol(caller.federation, device, again=again, actor=caller.actor):
         raise Problem(
-            "taken", f"{name!r} has joined already; only the administrator can renew its key"
+            "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
-    return JSONResponse({"name": name, "key": key}, 201)
+    return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
+
+
+async def rotate_key(request: Request) -> Response:
+    """Gives a device a new key for its own; the old one ends when the new one is first used."""
+    caller = await caller_of(request)
+    name = request.path_params["device"]
+    caller.require_device(name)
+    key, now = new_secret("key"), time.time()
+    expires = _expiry(caller, now)
+    offer = caller.service.store.offer_key
+    if not await offer(caller.federation, caller.secret_hash, hashed(key), now, expires):
+        raise Problem("forbidden", f"the key of {name!r} has just become invalid")
+    return JSONResponse({"name": name, "key": key, "expires": expires})
+
+
+def _expiry(caller: Caller, now: float) -> float | None:
+    """When a key ends that a device of this federation gets now."""
+    days = caller.charter.terms.key_days
+    return None if days is None else now + days * DAY
 
 
 async def list_devices(request: Request) -> Response:
     """Lists all devices that joined, and whether their keys are valid."""
     caller = await caller_of(request)
     devices = await caller.service.store.devices(caller.charter.name)
-    known = [{"name": d.name, "revoked": d.revoked, "enrolled": d.enrolled} for d in devices]
+    names = ("name", "revoked", "enrolled", "expires")
+    known = [{name: getattr(device, name) for name in names} for device in devices]
     return JSONResponse({"devices": known})
 
 
@@ -102,7 +132,55 @@ async def revoke_device(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
-    if not await caller.service.store.revoke(caller.charter.name, name):
+    if not await caller.service.store.revoke(caller.federation, name, actor=caller.actor):
         raise Problem("not-found", f"{name!r} has not joined")
-    await depart(caller, name, None)
+    caller.service.wake()
+    return Response(status_code=204)
+
+
+async def clear_entry(request: Request) -> Response:
+    """Forgets what is held of a device, and its epoch, so that its next sync can publish."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    name = request.path_params["device"]
+    if not await caller.service.store.clear(caller.federation, name, actor=caller.actor):
+        raise Problem("not-found", f"nothing is held of {name!r}")
+    caller.service.wake()
+    return Response(status_code=204)
+
+
+async def list_administrators(request: Request) -> Response:
+    """Lists the administrators that were added, with role and end; the first one is not listed."""
+    service, _ = await require_admin(request)
+    names = ("name", "role", "created", "expires")
+    found = await service.store.administrators()
+    known = [{name: getattr(one, name) for name in names} for one in found]
+    return JSONResponse({"administrators": known})
+
+
+async def add_administrator(request: Request) -> Response:
+    """Adds an administrator by name and role; the answer holds its token, once."""
+    service, actor = await require_admin(request)
+    stated = await json_of(request)
+    name, role, days = stated.get("name"), stated.get("role"), stated.get("days")
+    name = require_name("an administrator's", name)
+    roles = [one.value for one in ADMINISTRATORS]
+    if role not in roles:
+        raise Problem("malformed", f"role: {role!r:.40} is not {' or '.join(roles)}")
+    if name == ROOT:
+        raise Problem("taken", f"{ROOT!r} is whose token the server was started with")
+    token, now = new_secret("admin"), time.time()
+    expires = None if days is None else now + require_days("days", days) * DAY
+    made = AdministratorRow(name, role, hashed(token), now, expires)
+    if not await service.store.add_administrator(made, actor=actor):
+        raise Problem("taken", f"there is an administrator {name!r} already: remove it first")
+    return JSONResponse({"name": name, "role": role, "expires": expires, "token": token}, 201)
+
+
+async def remove_administrator(request: Request) -> Response:
+    """Removes an administrator, whose token is worthless from then on."""
+    service, actor = await require_admin(request)
+    name = require_name("an administrator's", request.path_params["administrator"])
+    if not await service.store.remove_administrator(name, actor=actor):
+        raise Problem("not-found", f"there is no administrator {name!r}")
     return Response(status_code=204)

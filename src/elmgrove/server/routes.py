@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
-from elmgrove.server import contributions, registry
-from elmgrove.server.problems import KINDS
+from elmgrove.server import audit, contributions, registry
+from elmgrove.server.problems import SCHEMA
 from elmgrove.server.service import service_of
 
 
@@ -27,7 +27,9 @@ async def ready(request: Request) -> Response:
 
 FEDERATION = "/v1/federations/{federation}"
 DEVICE = f"{FEDERATION}/devices/{{device:path}}"
+ADMINISTRATORS = "/v1/administrators"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
+ENTRY = f"{FEDERATION}/entries/{{device:path}}"
 
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
 
@@ -112,6 +114,7 @@ OFFERS = (
         JSON,
     ),
     Offer("devices_revoke", "DELETE", DEVICE, registry.revoke_device, (ADMIN,), 204, PLAIN),
+    Offer("devices_rotate_key", "POST", f"{DEVICE}/key", registry.rotate_key, (KEY,), 200, JSON),
     Offer(
         "contributions_index",
         "GET",
@@ -121,6 +124,7 @@ OFFERS = (
         200,
         JSON,
     ),
+    Offer("entries_clear", "DELETE", ENTRY, registry.clear_entry, (ADMIN,), 204, PLAIN),
     Offer(
         "contributions_some",
         "GET",
@@ -175,22 +179,57 @@ OFFERS = (
         JSON,
         query=("distance", "anew", "groups"),
     ),
+    Offer(
+        "administrators_index",
+        "GET",
+        ADMINISTRATORS,
+        registry.list_administrators,
+        (ADMIN,),
+        200,
+        JSON,
+    ),
+    Offer(
+        "administrators_add",
+        "POST",
+        ADMINISTRATORS,
+        registry.add_administrator,
+        (ADMIN,),
+        201,
+        JSON,
+        body=JSON,
+    ),
+    Offer(
+        "administrators_remove",
+        "DELETE",
+        f"{ADMINISTRATORS}/{{administrator}}",
+        registry.remove_administrator,
+        (ADMIN,),
+        204,
+        PLAIN,
+    ),
+    Offer(
+        "audit_show",
+        "GET",
+        "/v1/audit",
+        audit.show,
+        (ADMIN,),
+        200,
+        JSON,
+        query=("federation", "after", "since", "device", "limit"),
+    ),
+    Offer(
+        "audit_prune",
+        "DELETE",
+        "/v1/audit",
+        audit.prune,
+        (ADMIN,),
+        200,
+        JSON,
+        query=("federation", "days"),
+    ),
 )
 
 _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
-_PROBLEM = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "instance"],
-    "properties": {
-        "type": {"type": "string", "enum": [f"urn:elmgrove:problem:{kind}" for kind in KINDS]},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
-        "held_epoch": {"type": "integer", "description": "with 'outdated': the epoch to get past"},
-        "shrunk": {"type": "boolean", "description": "with 'outdated': leave before you publish"},
-    },
-}
 
 
 def openapi_document() -> dict[str, Any]:
@@ -208,7 +247,7 @@ def openapi_document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {"Problem": _PROBLEM},
+            "schemas": {"Problem": SCHEMA},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }

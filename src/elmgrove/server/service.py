@@ -1,5 +1,6 @@
 """The service: what all requests share, and how their bodies are read."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.algebra import numbers_in
 from elmgrove.federation import Charter
+from elmgrove.server.damage import Damage
 from elmgrove.server.live_groups import LiveGroups
 from elmgrove.server.live_others import LiveOthers
 from elmgrove.server.live_sums import LiveSums
@@ -16,6 +18,8 @@ from elmgrove.server.store import FederationRow, Store
 
 #: Longest JSON document that is read: names and scaling of some 50,000 features.
 MAX_JSON = 4 * 2**20
+#: Seconds that a body may take to arrive.
+PATIENCE = 120.0
 
 
 @dataclass
@@ -25,15 +29,21 @@ class Service:
     store: Store
     admin_hash: str
     max_body: int
+    damage: Damage = field(default_factory=Damage, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
     live_others: LiveOthers = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.live_sums = LiveSums(self.store)
-        self.live_groups = LiveGroups(self.store)
-        self.live_others = LiveOthers(self.store)
+        self.live_sums = LiveSums(self.store, self.damage)
+        self.live_groups = LiveGroups(self.store, self.damage)
+        self.live_others = LiveOthers(self.store, self.damage)
+
+    def wake(self) -> None:
+        """Tells that something was stored, so that all that is live takes it in at once."""
+        for live in (self.live_sums, self.live_groups, self.live_others):
+            live.wake()
 
     def charter(self, federation: FederationRow) -> Charter:
         """Gives the charter of a federation; it is made once, since every request asks for it."""
@@ -60,15 +70,22 @@ def service_of(request: Request) -> Service:
 
 async def body_of(request: Request, limit: int) -> bytes:
     """Reads a request's body, if it is no longer than ``limit``, whatever its headers claim."""
-    chunks, size = list[bytes](), 0
     try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise Problem("too-large", f"the body is longer than the {limit} bytes it may have")
-            chunks.append(chunk)
+        async with asyncio.timeout(PATIENCE):
+            return await _body_of(request, limit)
     except ClientDisconnect:
         raise Problem("malformed", "the body broke off") from None
+    except TimeoutError:
+        raise Problem("slow", f"the body did not arrive within {PATIENCE:g} s") from None
+
+
+async def _body_of(request: Request, limit: int) -> bytes:
+    chunks, size = list[bytes](), 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise Problem("too-large", f"the body is longer than the {limit} bytes it may have")
+        chunks.append(chunk)
     return b"".join(chunks)
 
 
@@ -80,6 +97,15 @@ async def json_of(request: Request) -> dict[str, Any]:
         raise Problem("malformed", f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise Problem("malformed", "the body must be a JSON object")
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        # As "\ud800" it is JSON, but no text that could be written anywhere.
+        text = error.object[error.start : error.end]
+        raise Problem(
+            "malformed",
+            f"a name or another text can't be encoded: {text!r:.40} is half a character",
+        ) from error
     return found
 
 

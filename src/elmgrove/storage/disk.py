@@ -3,12 +3,14 @@
 What a file holds is not known here: it comes as bytes, and the caller's ``read`` makes sense of it.
 """
 
+import errno
 import importlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
@@ -19,6 +21,10 @@ fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 T = TypeVar("T")
 #: A file's path as programs give it.
 FilePath = str | os.PathLike[str]
+# Full, over a quota, too large for a limit, read-only, or broken.
+_TAKES_NOTHING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+# What makes the name of a temporary file one that nobody else has: so many bytes, in two digits.
+_RANDOM = 4
 
 
 class InUse(BadInput):
@@ -50,8 +56,41 @@ def save(path: Path, content: Content) -> None:
 
 def write(path: Path, blob: bytes, *, private: bool = False) -> None:
     """Writes bytes to a file, atomically; only its owner may read a new one that is ``private``."""
-    with _errors_name(path):
-        _replace(path, blob, 0o600 if private else 0o666)
+    with written(path, blob, private=private):
+        pass
+
+
+@contextmanager
+def written(path: Path, blob: bytes, *, private: bool = False) -> Iterator[None]:
+    """Puts bytes on disk, and in the file's place once all inside ``with`` went well.
+
+    Inside, they are safe under a temporary name: what the disk has no room for failed before. A
+    path that is a link stays one, and the file that it leads to is written.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(_RANDOM)}")
+    try:
+        with _errors_name(path):
+            _fill(temporary, blob, 0o600 if private else 0o666)
+        yield
+        with _errors_name(path):
+            if target.exists():
+                # A user who may not read the old one may not read the new one.
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
+            _sync_folder(target.parent)
+    except BaseException:  # interrupted as well: leaves no temporary file
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def takes_nothing(error: OSError) -> bool:
+    """Says whether a disk is there but takes nothing at the moment: full, read-only or broken.
+
+    All else is a mistake in a path or a permission, for somebody to mend.
+    """
+    return error.errno in _TAKES_NOTHING
 
 
 def load(path: Path, read: Callable[[bytes], T]) -> T:
@@ -62,43 +101,68 @@ def load(path: Path, read: Callable[[bytes], T]) -> T:
         raise BadFile(f"{path}: {error}") from error
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes from changing a file inside ``with``; ``InUse`` if one has it.
+class Lock:
+    """Keeps other processes from changing a file, from ``take`` to ``free``.
 
     The process holds a file beside it (``.fan-1.elm.lock``), so the lock is free again when the
     process ends, in whatever way. Where the system has no such locks, nothing is prevented.
     """
-    if fcntl is None:
-        yield
-        return
-    lock = path.with_name(f".{path.name}.lock")
-    with _errors_name(path):
-        file = _held(lock, path)
-    with file:
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        target = Path(os.path.realpath(path))
+        self._lock = target.with_name(f".{target.name}.lock")
+        self._file: BinaryIO | None = None
+
+    def take(self) -> None:
+        """Takes the lock, if it is not taken here already; ``InUse`` if another process has it.
+
+        Removes what a process left behind that was killed while it wrote the file.
+        """
+        if fcntl is None or self._file is not None:
+            return
+        with _errors_name(self._path):
+            self._file = _held(self._lock, self._path)
+        remove_leftovers(self._path)
+
+    def free(self) -> None:
+        """Lets others have it."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._lock.unlink(missing_ok=True)
+            self._file.close()
+            self._file = None
 
 
-def _replace(path: Path, blob: bytes, mode: int) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other processes from changing a file inside ``with``; ``InUse`` if one has it."""
+    lock = Lock(path)
+    lock.take()
     try:
-        with os.fdopen(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"
-        ) as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            # A user who may not read the old one may not read the new one.
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        temporary.replace(path)
-    except BaseException:  # interrupted as well: leaves no temporary file
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+        yield
+    finally:
+        lock.free()
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes temporary files of a process that was killed while it wrote this file.
+
+    Call it where nobody else can be writing: with the lock.
+    """
+    target = Path(os.path.realpath(path))
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _RANDOM}}}")
+    with suppress(OSError):
+        for found in target.parent.iterdir():
+            if ours.fullmatch(found.name):
+                found.unlink(missing_ok=True)
+
+
+def _fill(path: Path, blob: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(blob)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

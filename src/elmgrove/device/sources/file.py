@@ -12,6 +12,7 @@ from elmgrove.device.sources.lines import Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.table_file import open_file
 from elmgrove.device.sources.timing import Timing
+from elmgrove.device.trouble import Trouble
 from elmgrove.errors import BadInput
 from elmgrove.reading import Layout
 
@@ -45,26 +46,40 @@ class FollowedFile(File):
 
     It may appear later, be cut, or be renamed with a new one in its place: the old one is read to
     its end first. A line is a row once its ending is written (a carriage return alone: once the
-    next line begins).
+    next line begins). Where it can't be read for a while, that is told, and tried again.
     """
 
     def __iter__(self) -> Iterator[Item]:
-        bookmark = self._bookmark
+        trouble = Trouble(
+            str(self._path), "can't be read", "that is tried again", "can be read again"
+        )
         while True:
             try:
-                text = TextFile(self._path, bookmark, self._layout.encoding)
+                yield from self._read(trouble)
             except FileNotFoundError:
-                self._idle()
-                yield None
+                pass
+            except OSError as error:
+                # It is read on from the last row, once that is possible.
+                trouble.begin(error)
+            else:
+                self._bookmark = None
                 continue
-            bookmark = None
-            with text:
-                self._begin(text)
-                yield from self._growing(text)
-                yield from self._unfinished(text)
-                yield from self._last_items(text)
-                # Rows may have been cut off before they were read.
-                self._gap = self._gap or text.cut
+            self._idle()
+            yield None
+
+    def _read(self, trouble: Trouble) -> Iterator[Item]:
+        """Reads the file until another is in its place."""
+        with TextFile(self._path, self._bookmark, self._layout.encoding) as text:
+            self._begin(text)
+            for item in self._growing(text):
+                trouble.end()
+                if isinstance(item, Reading):
+                    self._bookmark = item.bookmark
+                yield item
+            yield from self._unfinished(text)
+            yield from self._last_items(text)
+            # Rows may have been cut off before they were read.
+            self._gap = self._gap or text.cut
 
     def _growing(self, text: TextFile) -> Iterator[Item]:
         """Reads a file until it is cut or another is in its place."""

@@ -13,6 +13,7 @@ from elmgrove.device.sources.lines import Line, Text
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.table_file import open_file
 from elmgrove.device.sources.timing import Timing
+from elmgrove.device.trouble import Trouble
 from elmgrove.errors import BadInput
 from elmgrove.reading import Layout
 
@@ -39,6 +40,8 @@ class Folder(Source):
     ``done/`` when ``saved`` is called with a bookmark past its rows, not before: after a crash,
     rows that the state does not have are still there to be read again. A file without one good
     row goes to ``bad/``. Nothing in there is overwritten: a second file of a name gets a number.
+    One that can't be moved, as where the disk is read-only, stays, and is not read again. A folder
+    that can't be read for a while is told, and looked at again.
     """
 
     def __init__(
@@ -56,6 +59,11 @@ class Folder(Source):
         self._bookmark = bookmark
         self._layout = layout
         self._finished: dict[str, _Finished] = {}
+        # Files that could not be moved, and where they belong.
+        self._stuck: dict[str, tuple[int, str]] = {}
+        self._away = Trouble(str(path), "can't be read", "that is tried again", "can be read again")
+        stay = "they stay, and are not read again"
+        self._unmoved = Trouble(f"files in {path}", "can't be moved", stay, "can be moved again")
 
     def __iter__(self) -> Iterator[Item]:
         if self._bookmark is not None:
@@ -77,6 +85,7 @@ class Folder(Source):
     def _bookmark_after(self, text: Text, line: Line) -> Bookmark | None:
         bookmark = super()._bookmark_after(text, line)
         finished = {name: file.inode for name, file in self._finished.items()}
+        finished |= {name: inode for name, (inode, where) in self._stuck.items() if where == DONE}
         return None if bookmark is None else {**bookmark, "finished": finished}
 
     def _resumed(self, bookmark: Bookmark) -> Iterator[Item]:
@@ -93,7 +102,20 @@ class Folder(Source):
             self._gap = False
 
     def _settled(self) -> list[Path]:
-        return [path for path in sorted(self._path.iterdir()) if self._is_settled(path)]
+        try:
+            self._move_stuck()
+            found = [path for path in sorted(self._path.iterdir()) if self._is_settled(path)]
+        except OSError as error:
+            self._away.begin(error)
+            return []
+        self._away.end()
+        return found
+
+    def _move_stuck(self) -> None:
+        for name, (inode, where) in list(self._stuck.items()):
+            del self._stuck[name]
+            if _inode(self._path / name) == inode:
+                self._move(self._path / name, where)
 
     def _is_settled(self, path: Path) -> bool:
         wanted = any(fnmatch(path.name, pattern) for pattern in self._patterns)
@@ -101,10 +123,10 @@ class Folder(Source):
             return False
         try:
             found = path.stat()
-        except FileNotFoundError:
+        except OSError:
             return False
-        known = self._finished.get(path.name)
-        unread = known is None or known.inode != found.st_ino
+        read = [self._finished.get(path.name), self._stuck.get(path.name)]
+        unread = found.st_ino not in [file[0] for file in read if file is not None]
         # A time in the future, as on a device without a clock, is not a time just now.
         settled = abs(time.time() - found.st_mtime) >= SETTLE
         return S_ISREG(found.st_mode) and unread and settled
@@ -136,7 +158,9 @@ class Folder(Source):
 
     def _refused(self, path: Path, reason: str) -> Bad:
         self._gap = True
-        return Bad(str(path), f"{reason}; moved to {self._move(path, BAD)}", whole=True)
+        where = self._move(path, BAD)
+        left = "left where it is" if where == path else f"moved to {where}"
+        return Bad(str(path), f"{reason}; {left}", whole=True)
 
     def _move_read(self, name: str, inode: int) -> None:
         path = self._path / name
@@ -144,16 +168,26 @@ class Folder(Source):
             self._move(path, DONE)
 
     def _move(self, path: Path, where: str) -> Path:
+        """Moves a file, if that is possible; gives where it is then."""
         folder = self._path / where
-        folder.mkdir(exist_ok=True)
-        target, numbers = folder / path.name, count(1)
-        while target.exists():
-            target = folder / f"{path.stem}.{next(numbers)}{path.suffix}"
-        return path.rename(target)
+        try:
+            folder.mkdir(exist_ok=True)
+            target, numbers = folder / path.name, count(1)
+            while target.exists():
+                target = folder / f"{path.stem}.{next(numbers)}{path.suffix}"
+            moved = path.rename(target)
+        except OSError as error:
+            inode = _inode(path)
+            if inode is not None:
+                self._stuck[path.name] = inode, where
+                self._unmoved.begin(error)
+            return path
+        self._unmoved.end()
+        return moved
 
 
 def _inode(path: Path) -> int | None:
     try:
         return path.stat().st_ino
-    except FileNotFoundError:
+    except OSError:
         return None

@@ -1,5 +1,6 @@
 """What every data base must do for the store, and the tables that it holds."""
 
+import re
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
@@ -51,6 +52,8 @@ _AUDIT = """CREATE TABLE audit (
     federation {text} NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
     actor {text} NOT NULL, act {text} NOT NULL, detail {text} NOT NULL, hash {text} NOT NULL,
     PRIMARY KEY (federation, number))"""
+_NEXT_KEY = """CREATE INDEX device_of_next_key ON device (federation, next_hash)
+    WHERE next_hash IS NOT NULL"""
 # What makes the tables of a version those of the next.
 _UPGRADES = {
     1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
@@ -58,6 +61,7 @@ _UPGRADES = {
         "ALTER TABLE federation ADD COLUMN terms {text} NOT NULL DEFAULT '{{}}'",
         "ALTER TABLE device ADD COLUMN expires DOUBLE PRECISION",
         "ALTER TABLE device ADD COLUMN next_hash {text}",
+        _NEXT_KEY,
         _ADMINISTRATOR,
         _AUDIT,
     ),
@@ -76,6 +80,7 @@ TABLES = (
         enrolled DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION, next_hash {text},
         PRIMARY KEY (federation, name))""",
     "CREATE INDEX device_of_key ON device (federation, key_hash)",
+    _NEXT_KEY,
     """CREATE TABLE entry (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         revision BIGINT NOT NULL, origin {text} NOT NULL, epoch BIGINT NOT NULL,
@@ -91,12 +96,15 @@ TABLES = (
     _ADMINISTRATOR,
     _AUDIT,
 )
+#: The names of all tables.
+TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])
 
 
-def prepare(text: str, binary: str, *further: str) -> Operation[None]:
+def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -> Operation[None]:
     """Makes the tables in an empty data base, or makes older ones those of this release.
 
-    ``further`` statements are for one data base alone.
+    ``further`` statements are for one data base alone, and so are those that let nobody change a
+    record of the audit (``append_only``).
     ``text`` must be a type that compares by bytes: the order of names is part of the contract.
     """
     yield ("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)",)
@@ -104,18 +112,26 @@ def prepare(text: str, binary: str, *further: str) -> Operation[None]:
     if not versions:
         for table in TABLES:
             yield (table.format(text=text, bytes=binary),)
-        for statement in further:
+        for statement in (*append_only, *further):
             yield (statement,)
         yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
         return
     version = versions[0][0]
+    require_version(version)
+    for step in range(version, VERSION):
+        for statement in _UPGRADES[step]:
+            yield (statement.format(text=text),)
+        if _AUDIT in _UPGRADES[step]:
+            for statement in append_only:
+                yield (statement,)
+        yield ("UPDATE elmgrove_schema SET version = $1", step + 1)
+
+
+def require_version(version: int) -> None:
+    """Raises ``BadFile`` unless this release knows such tables."""
     if not min(_UPGRADES) <= version <= VERSION:
         raise BadFile(
             f"the data base has version {version} of the tables and this release of elmgrove "
             f"reads versions {min(_UPGRADES)} to {VERSION}: use the release that wrote it, or a "
             "newer one"
         )
-    for step in range(version, VERSION):
-        for statement in _UPGRADES[step]:
-            yield (statement.format(text=text),)
-        yield ("UPDATE elmgrove_schema SET version = $1", step + 1)

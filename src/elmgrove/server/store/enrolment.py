@@ -1,63 +1,34 @@
 """Enrolment in the store: federations, and the devices that joined them.
 
 The store is one object, because a write to a federation waits for the others, and its operations
-are two files, because one would be too long: ``Store`` adds what devices published.
+are some files, because one would be too long: ``Store`` adds what devices published.
 """
 
 import json
-from collections.abc import Callable, Coroutine
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
-from elmgrove.errors import ElmgroveError
-from elmgrove.server.store.database import Database, Operation
+from elmgrove.server.store.administrators import Administrators
+from elmgrove.server.store.chain import (
+    SERVER,
+    NoSuchFederation,
+    by_device,
+    reads,
+    record,
+    writes,
+)
+from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
-
-P = ParamSpec("P")
-S = TypeVar("S", bound="Enrolment")
-T = TypeVar("T")
 
 FEDERATION = "SELECT name, basis, ridge, members, token_hash, created, alarm, terms FROM federation"
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
 
-class NoSuchFederation(ElmgroveError, LookupError):
-    """The store holds no federation of this name, or holds it no longer."""
-
-
-def reads(
-    operation: Callable[Concatenate[S, P], Operation[T]],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Makes a method of an operation that the data base runs on one unchanging state."""
-
-    @wraps(operation)
-    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.read(operation(self, *args, **kwargs))
-
-    return run
-
-
-def writes(
-    operation: Callable[Concatenate[S, str, P], Operation[T]],
-) -> Callable[Concatenate[S, str, P], Coroutine[Any, Any, T]]:
-    """Makes a method of an operation that runs alone among the writes to a federation."""
-
-    @wraps(operation)
-    async def run(self: S, federation: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.write(federation, operation(self, federation, *args, **kwargs))
-
-    return run
-
-
-class Enrolment:
+class Enrolment(Administrators):
     """The store's operations on federations and devices, by name.
 
     See ``Store``, which adds the others, for what holds for all methods.
     """
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     async def close(self) -> None:
         """Lets every operation end that has begun; the store MUST NOT be used afterwards."""
@@ -68,9 +39,9 @@ class Enrolment:
         """Asks the data base something. MUST fail within a minute where it can't answer."""
         yield ("SELECT version FROM elmgrove_schema",)
 
-    async def create_federation(self, made: FederationRow) -> bool:
+    async def create_federation(self, made: FederationRow, *, actor: str = SERVER) -> bool:
         """Makes a federation. MUST return False and change nothing when the name is taken."""
-        return await self.database.write(made.name, _insert_federation(made))
+        return await self.database.write(made.name, _insert_federation(made, actor))
 
     @reads
     def federation(self, name: str) -> Operation[FederationRow | None]:
@@ -85,27 +56,39 @@ class Enrolment:
         return [_federation(*row) for row in rows]
 
     @writes
-    def delete_federation(self, name: str) -> Operation[bool]:
-        """Deletes a federation; says whether it was there. MUST delete all that belongs to it."""
+    def delete_federation(self, name: str, *, actor: str = SERVER) -> Operation[bool]:
+        """Deletes a federation; says whether it was there.
+
+        MUST delete all that belongs to it, but for its chain: a later one of that name goes on
+        with it.
+        """
         if not (yield from _exists(name)):
             return False
         yield ("DELETE FROM federation WHERE name = $1", name)
+        yield from record(name, actor, "deleted")
         return True
 
     @writes
-    def set_token(self, federation: str, token_hash: str) -> Operation[None]:
+    def set_token(
+        self, federation: str, token_hash: str, *, actor: str = SERVER
+    ) -> Operation[None]:
         """Replaces the token with which devices join."""
         yield from require_federation(federation)
         yield ("UPDATE federation SET token_hash = $2 WHERE name = $1", federation, token_hash)
+        yield from record(federation, actor, "token renewed")
 
     @writes
-    def enrol(self, federation: str, device: DeviceRow, *, again: bool) -> Operation[bool]:
+    def enrol(
+        self, federation: str, device: DeviceRow, *, again: bool, actor: str = SERVER
+    ) -> Operation[bool]:
         """Lets a device in, not revoked. MUST return False and change nothing when it is in.
 
         ``again`` replaces the key of a device that is in and lets a revoked one back in.
         """
         yield from require_federation(federation)
+        act = "joined"
         if (yield (f"{DEVICE} AND name = $2", federation, device.name)):
+            act = "readmitted"
             if not again:
                 return False
             delete = "DELETE FROM device WHERE federation = $1 AND name = $2"
@@ -119,27 +102,73 @@ class Enrolment:
             device.enrolled,
             device.expires,
         )
+        yield from record(federation, actor, act, device=device.name, expires=device.expires)
         return True
 
     @reads
     def device_of(self, federation: str, key_hash: str) -> Operation[DeviceRow | None]:
-        """Finds the device that has a key. MUST find it if it was revoked, too."""
-        found = yield from _devices(federation, f"{DEVICE} AND key_hash = $2", key_hash)
-        return found[0] if found else None
+        """Finds the device that has a key, or is about to. MUST find one that is not valid, too."""
+        return (yield from device_with(federation, key_hash))
+
+    @writes
+    def offer_key(
+        self, federation: str, key_hash: str, next_hash: str, now: float, expires: float | None
+    ) -> Operation[bool]:
+        """Gives the device that has a key a second one; says whether the first is valid.
+
+        Until the second is used both are valid, up to the new time, so that an answer that got
+        lost locks nobody out.
+        """
+        device = yield from device_with(federation, key_hash)
+        if device is None or device.invalid(now):
+            return False
+        yield (
+            "UPDATE device SET next_hash = $3, expires = $4 WHERE federation = $1 AND name = $2",
+            federation,
+            device.name,
+            next_hash,
+            expires,
+        )
+        stated = {"device": device.name, "expires": expires}
+        yield from record(federation, by_device(device.name), "key offered", **stated)
+        return True
+
+    @writes
+    def take_key(self, federation: str, next_hash: str) -> Operation[None]:
+        """Makes a device's second key its only one; nothing if it is that already."""
+        for device in (yield from _devices(federation, f"{DEVICE} AND next_hash = $2", next_hash)):
+            yield (
+                """UPDATE device SET key_hash = next_hash, next_hash = NULL
+                WHERE federation = $1 AND name = $2""",
+                federation,
+                device.name,
+            )
+            stated = {"device": device.name, "expires": device.expires}
+            yield from record(federation, by_device(device.name), "key changed", **stated)
 
     @reads
     def devices(self, federation: str) -> Operation[list[DeviceRow]]:
         """Lists a federation's devices. MUST be in the order of the names."""
         return (yield from _devices(federation, f"{DEVICE} ORDER BY name"))
 
-    @writes
-    def revoke(self, federation: str, name: str) -> Operation[bool]:
-        """Revokes a device's key; says whether there is such a device. What it published stays."""
-        if not (yield from _devices(federation, f"{DEVICE} AND name = $2", name)):
-            return False
-        revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
-        yield (revoking, federation, name)
-        return True
+
+def revoked(federation: str, name: str, actor: str) -> Operation[bool]:
+    """Revokes a device's key; says whether there is such a device."""
+    if not (yield from _devices(federation, f"{DEVICE} AND name = $2", name)):
+        return False
+    revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
+    yield (revoking, federation, name)
+    yield from record(federation, actor, "revoked", device=name)
+    return True
+
+
+def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
+    """Finds the device that a key belongs to; ``DeviceRow.invalid`` says whether it still may."""
+    for column in ("key_hash", "next_hash"):
+        found = yield from _devices(federation, f"{DEVICE} AND {column} = $2", key_hash)
+        if found:
+            return found[0]
+    return None
 
 
 def _exists(federation: str) -> Operation[bool]:
@@ -152,7 +181,7 @@ def require_federation(federation: str) -> Operation[None]:
         raise NoSuchFederation(f"there is no federation {federation!r}")
 
 
-def _insert_federation(made: FederationRow) -> Operation[bool]:
+def _insert_federation(made: FederationRow, actor: str) -> Operation[bool]:
     if (yield from _exists(made.name)):
         return False
     members = None if made.members is None else json.dumps(made.members)
@@ -168,6 +197,8 @@ def _insert_federation(made: FederationRow) -> Operation[bool]:
         made.alarm,
         json.dumps(made.terms),
     )
+    stated = {"members": made.members, "alarm": made.alarm, "terms": made.terms}
+    yield from record(made.name, actor, "made", **stated)
     return True
 
 

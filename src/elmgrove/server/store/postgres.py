@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from elmgrove.errors import require_extra
 from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
@@ -18,6 +19,12 @@ CONNECT, ANSWER = 10.0, 60.0
 AHEAD = 4
 # Contributions are random bits to a compressor.
 UNCOMPRESSED = "ALTER TABLE content ALTER COLUMN blob SET STORAGE EXTERNAL"
+APPEND_ONLY = (
+    """CREATE OR REPLACE FUNCTION audit_is_kept() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'a record of the audit never changes'; END $$""",
+    """CREATE TRIGGER audit_is_kept BEFORE UPDATE ON audit
+    FOR EACH ROW EXECUTE FUNCTION audit_is_kept()""",
+)
 # Names compare by their bytes, whatever the language of the data base.
 NAME = 'TEXT COLLATE "C"'
 
@@ -32,6 +39,8 @@ class Postgres:
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._running: set[asyncio.Task[Any]] = set()
+        # A stream takes long: half of the connections are for what is quick.
+        self._streams = asyncio.Semaphore(CONNECTIONS // 2)
 
     async def write(self, federation: str, operation: Operation[T]) -> T:
         """Runs an operation alone among the writes to a federation; see ``Database``."""
@@ -62,7 +71,7 @@ class Postgres:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        with _translated():
+        with translated():
             return await asyncio.shield(task)
 
     @asynccontextmanager
@@ -92,11 +101,12 @@ class Postgres:
             async with turn:
                 await held.aclose()
 
-        try:
-            result, cursor = await self._apart(begin())
-            yield result, rows(cursor)
-        finally:
-            await self._apart(end())
+        async with self._streams:
+            try:
+                result, cursor = await self._apart(begin())
+                yield result, rows(cursor)
+            finally:
+                await self._apart(end())
 
     async def close(self) -> None:
         """Lets what was begun end, then closes the data base."""
@@ -106,17 +116,28 @@ class Postgres:
 
 async def open_postgres(url: str) -> Postgres:
     """Connects, and makes the tables in an empty data base."""
-    with _translated():
+    with translated():
         pool = await asyncpg.create_pool(
-            url, min_size=1, max_size=CONNECTIONS, timeout=CONNECT, command_timeout=ANSWER
+            url,
+            min_size=1,
+            max_size=CONNECTIONS,
+            timeout=CONNECT,
+            command_timeout=ANSWER,
+            server_settings={"application_name": application(url)},
         )
     database = Postgres(pool)
     try:
-        await database.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
+        await database.write("", prepare(NAME, "BYTEA", APPEND_ONLY, UNCOMPRESSED))
     except BaseException:  # cancelled as well: nobody else can close it
         await database.close()
         raise
     return database
+
+
+def application(url: str) -> str:
+    """Names a server to PostgreSQL by its store, so that others can see that it is in use."""
+    schema = dict(parse_qsl(urlsplit(url).query)).get("search_path", "")
+    return f"elmgrove {schema}".strip()[:63]
 
 
 def _lock(federation: str) -> int:
@@ -140,7 +161,8 @@ async def _drive(connection: Any, operation: Operation[T]) -> T:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Makes what PostgreSQL fails with ``StoreUnavailable``."""
     try:
         yield
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:

@@ -1,10 +1,12 @@
 """What the store holds: plain records of names, numbers and bytes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from elmgrove.federation import UNKNOWN
+from elmgrove.reading import time_told
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,29 @@ class DeviceRow:
     expires: float | None = None
     next_hash: str | None = None
 
+    def invalid(self, now: float) -> str | None:
+        """Says why the device's key is not valid at this time, and what to do; None if it is."""
+        if self.revoked:
+            return f"the key of {self.name!r} was revoked"
+        if self.expires is not None and now >= self.expires:
+            return (
+                f"the key of {self.name!r} expired on {time_told(self.expires)} UTC: an "
+                "administrator gives it another with 'elmgrove federation readmit'"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that somebody came with, by its hash, and the rule of who may come with one.
+
+    ``require`` raises unless the device that has the key may use it; it is given None for a key
+    that no device has.
+    """
+
+    hashed: str
+    require: Callable[[DeviceRow | None], object]
+
 
 @dataclass(frozen=True)
 class StoredEntry:
@@ -58,6 +83,10 @@ class StoredEntry:
     received: float
     left: bool
 
+    def holds(self, blob: bytes) -> bool:
+        """Says whether these are the bytes that were put, and not damaged since."""
+        return sha256(blob).hexdigest() == self.digest
+
 
 @dataclass(frozen=True)
 class Change:
@@ -75,10 +104,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All contributions as of one revision: (origin, blob) in the order of the origins.
+    """All contributions as of one revision: (entry, blob) in the order of the origins.
 
     ``blobs`` can be read once, while the snapshot is open.
     """
 
     revision: int
-    blobs: AsyncIterator[tuple[str, bytes]]
+    blobs: AsyncIterator[tuple[StoredEntry, bytes]]

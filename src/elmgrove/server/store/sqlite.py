@@ -22,6 +22,10 @@ BATCH = 64
 AHEAD = 4
 # Seconds to wait for another process that writes to the same file.
 PATIENCE = 30.0
+APPEND_ONLY = (
+    """CREATE TRIGGER audit_is_kept BEFORE UPDATE ON audit
+    BEGIN SELECT RAISE(ABORT, 'a record of the audit never changes'); END""",
+)
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",  # readers and the writer don't wait for each other
     "PRAGMA foreign_keys = ON",
@@ -157,7 +161,7 @@ async def open_sqlite(path: Path) -> Sqlite:
     with _translated(f"{path}: "):
         database = await asyncio.to_thread(Sqlite, path)
     try:
-        await database.write("", prepare("TEXT", "BLOB"))
+        await database.write("", prepare("TEXT", "BLOB", APPEND_ONLY))
     except BaseException:  # cancelled as well: nobody else can close it
         await database.close()
         raise

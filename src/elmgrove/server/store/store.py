@@ -3,31 +3,37 @@
 Each operation is written once, as SQL with its contract, and every data base runs it.
 """
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from elmgrove.errors import BadInput
+from elmgrove.server.store.chain import SERVER, Which, name_of, record, writes
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.enrolment import Enrolment, reads, require_federation
-from elmgrove.server.store.records import Change, Snapshot, StoredEntry
+from elmgrove.server.store.enrolment import device_with, revoked
+from elmgrove.server.store.entries import Entries, newest, newest_revision
+from elmgrove.server.store.records import Key, StoredEntry
 from elmgrove.server.store.sqlite import open_sqlite
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
 #: For how many further revisions a superseded blob is kept.
 KEEP = 256
-# The name that no device has.
-NOBODY = ""
+T = TypeVar("T")
 
-ENTRY = "e.origin, e.revision, e.epoch, e.count, e.digest, e.size, e.received, e.digest = ''"
-NEWEST = "e.federation = $1 AND e.superseded IS NULL"
-WITH_CONTENT = "JOIN content c ON c.federation = e.federation AND c.revision = e.revision"
+SUPERSEDING = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
 
 
-class Store(Enrolment):
+@dataclass(frozen=True)
+class Raised:
+    """What a caller's rule raised: kept apart, so that no error of a data base is taken for it."""
+
+    error: Exception
+
+
+class Store(Entries):
     """Federations, their devices and what these published, as names, numbers and bytes.
 
     Every method is atomic, and what one has written when it returns survives a crash and a power
@@ -39,7 +45,7 @@ class Store(Enrolment):
 
     async def put(
         self,
-        federation: str,
+        federation: Which,
         origin: str,
         epoch: int,
         count: float,
@@ -47,93 +53,60 @@ class Store(Enrolment):
         received: float,
         *,
         successor: Callable[[StoredEntry | None], bool],
+        key: Key | None = None,
+        actor: str = SERVER,
     ) -> StoredEntry:
         """Stores a contribution, or a departure (no blob), under the federation's next revision.
 
         ``successor`` MUST see the newest entry of that origin, with no other put in between, and
-        be quick and pure. What it raises MUST reach the caller unchanged, with nothing stored.
-        False means that there is nothing to do: the held entry is returned, nothing changes (a
-        ``ValueError`` where none is held). Revisions MUST be 1, 2, 3, ... without gaps.
+        be quick and pure, and so MUST the ``key``'s rule see the device that has it. What they
+        raise MUST reach the caller unchanged, with nothing stored. False means that there is
+        nothing to do: the held entry is returned, nothing changes (a ``ValueError`` where none is
+        held), unless the bytes that are held are not these any more: those MUST be replaced.
+        Revisions MUST be 1, 2, 3, ... without gaps.
         """
         digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
         made = StoredEntry(origin, 0, epoch, count, digest, size, received, blob is None)
-        put = _put(federation, made, blob, successor)
-        outcome = await self.database.write(federation, put)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        put = _put(name_of(federation), made, blob, successor, key, actor)
+        return _raised(await self.write(federation, put))
 
-    @reads
-    def entry(self, federation: str, origin: str) -> Operation[StoredEntry | None]:
-        """Finds the newest entry of that origin, a departure too."""
-        return (yield from _newest(federation, origin))
+    async def depart(
+        self, federation: Which, origin: str, *, key: Key | None = None, actor: str = SERVER
+    ) -> StoredEntry | None:
+        """Stores that a device left, at its next epoch; nothing if it did or never contributed.
 
-    @reads
-    def entries(self, federation: str) -> Operation[list[StoredEntry]]:
-        """Lists the newest entry of each origin, departures too. MUST be in the origins' order."""
-        rows = yield (f"SELECT {ENTRY} FROM entry e WHERE {NEWEST} ORDER BY origin", federation)
-        if not rows:
-            yield from require_federation(federation)
-        return [_entry(*row) for row in rows]
-
-    @reads
-    def blob(self, federation: str, origin: str) -> Operation[tuple[StoredEntry, bytes] | None]:
-        """Finds the newest contribution of that origin; None where there is none or it left."""
-        where = f"{WITH_CONTENT} WHERE {NEWEST} AND origin = $2"
-        rows = yield (f"SELECT {ENTRY}, c.blob FROM entry e {where}", federation, origin)
-        if not rows:
-            yield from require_federation(federation)
-        return (_entry(*rows[0][:-1]), rows[0][-1]) if rows else None
-
-    @reads
-    def revision(self, federation: str, besides: str | None = None) -> Operation[int]:
-        """Finds the newest revision not by ``besides``, or 0. MUST be quick with many devices."""
-        return (yield from _revision(federation, besides or NOBODY))
-
-    @reads
-    def changes(self, federation: str, since: int, limit: int) -> Operation[list[Change] | None]:
-        """Tells what the revisions since + 1, since + 2, ... changed, at most ``limit`` of them.
-
-        MUST be None when they can't be told: a blob that is needed is gone (it is kept for
-        ``KEEP`` revisions after it was superseded), ``since`` is 0, or is a revision that this
-        federation never had. Then take a snapshot.
+        The ``key``'s rule as in ``put``.
         """
-        newest = yield from _revision(federation)
-        if since <= 0 or since > newest:
-            return None
-        steps = yield (
-            """SELECT e.revision, e.origin, e.replaced, p.revision FROM entry e
-            LEFT JOIN entry p ON p.federation = e.federation AND p.revision = e.replaced
-            WHERE e.federation = $1 AND e.revision > $2 ORDER BY e.revision LIMIT $3""",
-            federation,
-            since,
-            limit,
-        )
-        for expected, (found, _, replaced, kept) in enumerate(steps, since + 1):
-            if found != expected or replaced != kept:
-                return None
-        # Only now the blobs: when one is gone, none is read.
-        blobs = yield (
-            """SELECT c.blob, p.blob FROM entry e
-            LEFT JOIN content c ON c.federation = e.federation AND c.revision = e.revision
-            LEFT JOIN content p ON p.federation = e.federation AND p.revision = e.replaced
-            WHERE e.federation = $1 AND e.revision > $2 ORDER BY e.revision LIMIT $3""",
-            federation,
-            since,
-            limit,
-        )
-        return [Change(*step[:2], *pair) for step, pair in zip(steps, blobs, strict=True)]
+        departure = _depart(name_of(federation), origin, key, actor)
+        return _raised(await self.write(federation, departure))
 
-    @asynccontextmanager
-    async def snapshot(self, federation: str) -> AsyncIterator[Snapshot]:
-        """Opens all newest blobs. MUST be of one revision exactly, whatever is put meanwhile.
+    @writes
+    def revoke(self, federation: str, name: str, *, actor: str = SERVER) -> Operation[bool]:
+        """Revokes a device's key; says whether there is such a device.
 
-        Holds a connection while it is open, and a few blobs at a time in memory.
+        MUST store in the same moment that it left, or nothing at all.
         """
-        blobs = f"SELECT e.origin, c.blob FROM entry e {WITH_CONTENT} WHERE {NEWEST} ORDER BY 1"
-        stream = self.database.stream(_revision(federation), (blobs, federation))
-        async with stream as (revision, rows):
-            yield Snapshot(revision, rows)
+        if not (yield from revoked(federation, name, actor)):
+            return False
+        yield from _depart(federation, name, None, actor)
+        return True
+
+    @writes
+    def clear(self, federation: str, origin: str, *, actor: str = SERVER) -> Operation[bool]:
+        """Forgets what a device published or that it left, as if it had never been there.
+
+        Says whether there was anything. It is a revision like any other, which adds nothing to
+        the sum and takes out of it what was held.
+        """
+        held = yield from newest(federation, origin)
+        if held is None:
+            return False
+        cleared = StoredEntry(origin, 0, 0, 0.0, "", 0, time.time(), True)
+        revision = (yield from _append(federation, held, cleared, None)).revision
+        # What it superseded is what it is: no entry of this origin is the newest.
+        yield (SUPERSEDING, federation, revision, revision)
+        yield from record(federation, actor, "cleared", device=origin, epoch=held.epoch)
+        return True
 
 
 async def open_store(url: str) -> Store:
@@ -141,40 +114,25 @@ async def open_store(url: str) -> Store:
 
     Two servers MAY open an empty data base at the same moment.
     """
+    path = sqlite_path(url)
+    if path is not None:
+        return Store(await open_sqlite(path))
+    # Here, because asyncpg is an extra.
+    from elmgrove.server.store.postgres import open_postgres
+
+    return Store(await open_postgres(url))
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Gives the file of a SQLite store; None for PostgreSQL."""
     scheme, mark, rest = url.partition("://")
     if scheme in ("postgresql", "postgres") and mark:
-        # Here, because asyncpg is an extra.
-        from elmgrove.server.store.postgres import open_postgres
-
-        return Store(await open_postgres(url))
+        return None
     path = rest.removeprefix("/") if mark else url
     if (mark and (scheme != "sqlite" or not rest.startswith("/"))) or path in ("", ":memory:"):
         # Not the whole of it: a URL may hold a password.
         raise BadInput(f"a store is {FORMS}, not {scheme + mark!r}")
-    return Store(await open_sqlite(Path(path)))
-
-
-def _entry(*columns: Any) -> StoredEntry:
-    fields = [*columns[:-1], bool(columns[-1])]
-    return StoredEntry(*fields)
-
-
-def _newest(federation: str, origin: str) -> Operation[StoredEntry | None]:
-    rows = yield (f"SELECT {ENTRY} FROM entry e WHERE {NEWEST} AND origin = $2", federation, origin)
-    if not rows:
-        yield from require_federation(federation)
-    return _entry(*rows[0]) if rows else None
-
-
-def _revision(federation: str, besides: str = NOBODY) -> Operation[int]:
-    # The newest entry of an origin is never pruned, so the table knows. At most KEEP entries of
-    # ``besides`` are passed over, from the end of the primary key's index.
-    select = """SELECT revision FROM entry WHERE federation = $1 AND origin <> $2
-        ORDER BY revision DESC LIMIT 1"""
-    rows = yield (select, federation, besides)
-    if not rows:
-        yield from require_federation(federation)
-    return int(rows[0][0]) if rows else 0
+    return Path(path)
 
 
 def _put(
@@ -182,16 +140,71 @@ def _put(
     made: StoredEntry,
     content: bytes | None,
     successor: Callable[[StoredEntry | None], bool],
-) -> Operation[StoredEntry | Exception]:
-    """Returns what ``successor`` raises, so that no error of a data base is mistaken for it."""
-    held = yield from _newest(federation, made.origin)
+    key: Key | None,
+    actor: str,
+) -> Operation[StoredEntry | Raised]:
+    if (refusal := (yield from _refusal(federation, key))) is not None:
+        return refusal
+    held = yield from newest(federation, made.origin)
     try:
         is_new = successor(held)
-    except Exception as refusal:  # the caller's own rule, so the caller's own errors
-        return refusal  # nothing was written yet
-    if not is_new:
-        return held or ValueError(f"nothing of {made.origin!r} is held that could stay")
-    made = replace(made, revision=1 + (yield from _revision(federation)))
+    except Exception as error:  # the caller's own rule, so the caller's own errors
+        return Raised(error)
+    if not is_new and held is None:
+        return Raised(ValueError(f"nothing of {made.origin!r} is held that could stay"))
+    if held is not None and not is_new:
+        again = content is not None and made.digest == held.digest
+        if not again or (yield from _holds(federation, held, content)):
+            return held
+    made = yield from _append(federation, held, made, content)
+    yield from _told(federation, made, actor)
+    return made
+
+
+def _depart(
+    federation: str, origin: str, key: Key | None, actor: str
+) -> Operation[StoredEntry | Raised | None]:
+    if (refusal := (yield from _refusal(federation, key))) is not None:
+        return refusal
+    held = yield from newest(federation, origin)
+    if held is None or held.left:
+        return held
+    left = StoredEntry(origin, 0, held.epoch + 1, 0.0, "", 0, time.time(), True)
+    made = yield from _append(federation, held, left, None)
+    yield from _told(federation, made, actor)
+    return made
+
+
+def _refusal(federation: str, key: Key | None) -> Operation[Raised | None]:
+    """What a key's rule raises, if anything; nothing was written yet."""
+    if key is None:
+        return None
+    device = yield from device_with(federation, key.hashed)
+    try:
+        key.require(device)
+    except Exception as error:  # the caller's own rule, so the caller's own errors
+        return Raised(error)
+    return None
+
+
+def _raised(outcome: T | Raised) -> T:
+    if isinstance(outcome, Raised):
+        raise outcome.error
+    return outcome
+
+
+def _holds(federation: str, held: StoredEntry, content: bytes | None) -> Operation[bool]:
+    """Whether the bytes of an entry are these, and not damaged."""
+    select = "SELECT blob FROM content WHERE federation = $1 AND revision = $2"
+    rows = yield (select, federation, held.revision)
+    return bool(rows) and bytes(rows[0][0]) == content
+
+
+def _append(
+    federation: str, held: StoredEntry | None, made: StoredEntry, content: bytes | None
+) -> Operation[StoredEntry]:
+    """Stores an entry under the next revision, in the place of the one that is held."""
+    made = replace(made, revision=1 + (yield from newest_revision(federation)))
     yield from _supersede(federation, held, made)
     if content is not None:
         insert = "INSERT INTO content (federation, revision, blob) VALUES ($1, $2, $3)"
@@ -201,10 +214,19 @@ def _put(
     return made
 
 
+def _told(federation: str, made: StoredEntry, actor: str) -> Operation[None]:
+    """The audit of an entry."""
+    stated: dict[str, Any] = {"device": made.origin, "epoch": made.epoch}
+    if made.left:
+        yield from record(federation, actor, "left", **stated)
+        return
+    stated |= {"rows": made.count, "size": made.size, "digest": made.digest}
+    yield from record(federation, actor, "published", **stated)
+
+
 def _supersede(federation: str, held: StoredEntry | None, made: StoredEntry) -> Operation[None]:
     if held is not None:
-        mark = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
-        yield (mark, federation, held.revision, made.revision)
+        yield (SUPERSEDING, federation, held.revision, made.revision)
     yield (
         """INSERT INTO entry (federation, origin, revision, epoch, count, digest, size, received,
         replaced) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",

@@ -1,0 +1,138 @@
+"""``elmgrove federation audit``: what was done on a server, by whom; exported, checked, pruned."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from elmgrove.cli.options import notes, require_not_given
+from elmgrove.errors import BadFile, BadInput
+from elmgrove.exchange import request
+from elmgrove.federation import AuditRecord, require_unbroken
+from elmgrove.reading import time_told
+
+ROOT = "/v1/audit"
+# Records that are asked for at once, where all are wanted.
+_PAGE = 1000
+
+
+def audit(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(help="The federation, also a deleted one \\[default: the server's own]."),
+    ] = "",
+    since: Annotated[datetime | None, typer.Option(help="From this time on, in UTC.")] = None,
+    device: Annotated[str | None, typer.Option(help="What concerns this device.")] = None,
+    limit: Annotated[
+        int, typer.Option(help="The newest so many; --json has all.", min=1, max=_PAGE)
+    ] = 50,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print records as JSON lines, the oldest first.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say whether all records are as they were written.")
+    ] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Check what --json printed into this file.", exists=True, dir_okay=False),
+    ] = None,
+    prune: Annotated[
+        float | None, typer.Option(help="Delete records older than so many days.", min=0.0)
+    ] = None,
+) -> None:
+    """Show what was done in a federation, by whom: the newest last.
+
+    Each record has a hash over itself and the record before it. Who can write to the data base
+    can make all of them again: keep what [bold]--json[/] prints elsewhere, and compare.
+
+    Example: [bold]elmgrove federation audit fans --device fan-1[/]
+    """
+    if file is not None and not check:
+        raise BadInput("--file: give --check as well, or read the file as it is")
+    wanted = {"federation": name} | _filters(since, device)
+    if check:
+        require_not_given(context, ("since", "device", "limit"), "--check needs all records")
+        _check(_in_file(file) if file else _on_server(context, wanted))
+    elif prune is not None:
+        _prune(context, name, prune)
+    elif as_json:
+        for record in _on_server(context, wanted):
+            typer.echo(json.dumps(record.fields))
+    else:
+        with context.obj.client(ROOT) as opened:
+            _show(_page(opened, wanted | {"limit": str(limit)}))
+
+
+def _filters(since: datetime | None, device: str | None) -> dict[str, str]:
+    found = {} if device is None else {"device": device}
+    if since is not None:
+        found["since"] = f"{since.replace(tzinfo=UTC).timestamp():f}"
+    return found
+
+
+def _page(opened: httpx.Client, asked: dict[str, str]) -> list[AuditRecord]:
+    answer: dict[str, Any] = request(opened, "GET", "", params=asked).json()
+    return [AuditRecord.from_fields(stated) for stated in answer["records"]]
+
+
+def _on_server(context: typer.Context, wanted: dict[str, str]) -> Iterator[AuditRecord]:
+    """All records that are wanted, page by page."""
+    after = 0
+    with context.obj.client(ROOT) as opened:
+        while page := _page(opened, wanted | {"after": str(after), "limit": str(_PAGE)}):
+            yield from page
+            after = page[-1].number
+
+
+def _in_file(path: Path) -> Iterator[AuditRecord]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield AuditRecord.from_fields(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise BadFile(
+                    f"{path}, line {number}: not a record of an audit: {error}"
+                ) from error
+
+
+def _prune(context: typer.Context, name: str, days: float) -> None:
+    with context.obj.client(ROOT) as opened:
+        asked = {"federation": name, "days": f"{days:f}"}
+        pruned = request(opened, "DELETE", "", params=asked).json()["pruned"]
+    notes.print(f"Deleted {pruned} records{'; one in their place says so' * (pruned > 0)}.")
+
+
+def _check(records: Iterator[AuditRecord]) -> None:
+    last = require_unbroken(records)
+    if last is None:
+        notes.print("There are no records.")
+        return
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console.print(
+        f"All records up to {last.number}, of {time_told(last.at)} UTC, are as they were written. "
+        f"The last one's hash is {last.hash}"
+    )
+
+
+def _show(records: list[AuditRecord]) -> None:
+    grid = Grid()
+    for heading in ("number", "time (UTC)", "who", "what", "details"):
+        grid.add_column(heading, overflow="fold")
+    for record in records:
+        details = ", ".join(f"{key} {_brief(value)}" for key, value in record.detail.items())
+        when = time_told(record.at)
+        grid.add_row(str(record.number), when, record.actor, record.act, details)
+    Console(markup=False, emoji=False, highlight=False).print(grid)
+
+
+def _brief(value: Any) -> str:
+    """A detail as people read it; hashes by their beginning."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"{text[:12]}…" if len(text) == 64 and text.isalnum() else text

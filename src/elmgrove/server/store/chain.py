@@ -1,0 +1,213 @@
+"""Chains in the store: what was done, written down in the transaction that does it."""
+
+import json
+import time
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from elmgrove.errors import ElmgroveError
+from elmgrove.federation import PRUNED, AuditRecord
+from elmgrove.server.store.database import Database, Operation, Statement
+from elmgrove.server.store.records import FederationRow
+
+#: A federation as it was found, or the one that has a name now.
+Which = str | FederationRow
+P = ParamSpec("P")
+S = TypeVar("S", bound="Chains")
+T = TypeVar("T")
+
+#: The chain of what concerns the server and no federation.
+OWN_CHAIN = ""
+#: Who did what nobody asked for, or nobody with a name.
+SERVER = "server"
+#: Records that are pruned in one transaction, so that others need not wait long for it.
+AT_ONCE = 10_000
+
+_RECORD = "SELECT federation, number, at, actor, act, detail, hash FROM audit WHERE federation = $1"
+
+
+class NoSuchFederation(ElmgroveError, LookupError):
+    """The store holds no federation of this name, or holds it no longer."""
+
+
+def reads(
+    operation: Callable[Concatenate[S, P], Operation[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Makes a method of an operation that the data base runs on one unchanging state."""
+
+    @wraps(operation)
+    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(operation(self, *args, **kwargs))
+
+    return run
+
+
+def writes(
+    operation: Callable[Concatenate[S, str, P], Operation[T]],
+) -> Callable[Concatenate[S, Which, P], Coroutine[Any, Any, T]]:
+    """Makes a method of an operation that runs alone among the writes to a federation.
+
+    The method takes a name, or the federation itself: then not a later one of the same name.
+    """
+
+    @wraps(operation)
+    async def run(self: S, federation: Which, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.write(federation, operation(self, name_of(federation), *args, **kwargs))
+
+    return run
+
+
+def name_of(federation: Which) -> str:
+    """Gives the name of a federation."""
+    return federation if isinstance(federation, str) else federation.name
+
+
+def record(federation: str, actor: str, act: str, **detail: Any) -> Operation[None]:
+    """Adds a record to a federation's chain: a part of the write that does what it tells."""
+    last = yield from _last(federation)
+    made = AuditRecord.after(last, federation, time.time(), actor, act, detail)
+    yield (
+        """INSERT INTO audit (federation, number, at, actor, act, detail, hash)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)""",
+        made.federation,
+        made.number,
+        made.at,
+        made.actor,
+        made.act,
+        _written(made.detail),
+        made.hash,
+    )
+
+
+class Chains:
+    """The store's operations on the audit: a chain for each federation, which outlives it.
+
+    See ``Store`` for what holds for all methods; these need no federation that exists.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def write(self, federation: Which, operation: Operation[T]) -> T:
+        """Runs an operation alone among the writes to a federation.
+
+        MUST raise ``NoSuchFederation`` with nothing written where one was given that is no more.
+        """
+        if not isinstance(federation, str):
+            operation = _in(federation, operation)
+        return await self.database.write(name_of(federation), operation)
+
+    @writes
+    def note(
+        self, federation: str, actor: str, act: str, detail: dict[str, Any]
+    ) -> Operation[None]:
+        """Adds a record of what changed nothing else, such as a refusal."""
+        yield from record(federation, actor, act, **detail)
+
+    @reads
+    def chains(self) -> Operation[list[str]]:
+        """Lists the names of all chains. MUST be quick with many records."""
+        found: list[str] = []
+        rows = yield ("SELECT min(federation) FROM audit",)
+        while rows[0][0] is not None:
+            found.append(rows[0][0])
+            # From one name to the next in the index, rather than over all records.
+            rows = yield ("SELECT min(federation) FROM audit WHERE federation > $1", found[-1])
+        return found
+
+    @reads
+    def audit(
+        self,
+        federation: str,
+        limit: int,
+        *,
+        after: int | None = None,
+        since: float | None = None,
+        device: str | None = None,
+    ) -> Operation[list[AuditRecord]]:
+        """Reads the newest records of a chain, or the first after a number; the oldest is first.
+
+        ``since`` a time, and of what a device did or was done to it.
+        """
+        where, arguments = _RECORD, list[Any]((federation,))
+
+        def condition(text: str, *values: Any) -> None:
+            nonlocal where
+            places = (f"${len(arguments) + n}" for n in range(1, len(values) + 1))
+            where += f" AND {text.format(*places)}"
+            arguments.extend(values)
+
+        if after is not None:
+            condition("number > {}", after)
+        if since is not None:
+            condition("at >= {}", since)
+        if device is not None:
+            # Inside a text of the JSON, these quotation marks would be escaped.
+            named = _written({"device": device})[1:-1]
+            condition("(actor = {} OR replace(detail, {}, '') <> detail)", by_device(device), named)
+        order = "DESC" if after is None else "ASC"
+        statement: Statement = (f"{where} ORDER BY number {order} LIMIT {limit:d}", *arguments)
+        found = [_record(*row) for row in (yield statement)]
+        return found[::-1] if after is None else found
+
+    @writes
+    def prune(self, federation: str, until: float, *, actor: str = SERVER) -> Operation[int]:
+        """Deletes the oldest records up to a time, some at once; says how many.
+
+        A record with the number and the hash of the last that went takes their place, so that
+        the rest can be checked. What follows a record that stays, stays.
+        """
+        first = yield from _first(federation)
+        last = yield from _last(federation)
+        if first is None or last is None:
+            return 0
+        kept = yield from _first(federation, " AND at >= $2", until)
+        end = last.number + 1 if kept is None else kept.number
+        up_to = min(end, first.number + AT_ONCE) - 1
+        gone = yield from _first(federation, " AND number = $2", up_to)
+        if gone is None:  # the oldest is young enough
+            return 0
+        count = up_to - first.number + 1
+        yield from record(federation, actor, PRUNED, up_to=up_to, hash=gone.hash, records=count)
+        yield ("DELETE FROM audit WHERE federation = $1 AND number <= $2", federation, up_to)
+        return count
+
+
+def _in(federation: FederationRow, operation: Operation[T]) -> Operation[T]:
+    """The operation, if that federation is still there: it may be another one of that name."""
+    where = "SELECT 1 FROM federation WHERE name = $1 AND created = $2"
+    if not (yield (where, federation.name, federation.created)):
+        operation.close()
+        raise NoSuchFederation(f"there is no federation {federation.name!r} any more")
+    return (yield from operation)
+
+
+def by_device(name: str) -> str:
+    """Names a device as the audit does."""
+    return f"device {name}"
+
+
+def by_administrator(name: str) -> str:
+    """Names an administrator as the audit does."""
+    return f"administrator {name}"
+
+
+def _first(federation: str, condition: str = "", *values: Any) -> Operation[AuditRecord | None]:
+    rows = yield (f"{_RECORD}{condition} ORDER BY number LIMIT 1", federation, *values)
+    return _record(*rows[0]) if rows else None
+
+
+def _last(federation: str) -> Operation[AuditRecord | None]:
+    rows = yield (f"{_RECORD} ORDER BY number DESC LIMIT 1", federation)
+    return _record(*rows[0]) if rows else None
+
+
+def _record(
+    federation: str, number: int, at: float, actor: str, act: str, detail: str, hashed: str
+) -> AuditRecord:
+    return AuditRecord(federation, number, at, actor, act, json.loads(detail), hashed)
+
+
+def _written(detail: dict[str, Any]) -> str:
+    return json.dumps(detail, separators=(",", ":"))

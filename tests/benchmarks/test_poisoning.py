@@ -1,0 +1,66 @@
+"""What one device that lies can hide from another: with bounds and without, by rule and policy."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import pytest
+from benchmarks.quality.influence import (
+    BOUNDED,
+    COPIED,
+    COUNTED,
+    FAR,
+    HONEST,
+    ONLY,
+    POISONED,
+    RULES,
+    SCORES,
+    Fleet,
+    asked,
+    at_once,
+    by_name,
+    fleet,
+    merged_by,
+)
+
+from elmgrove.federation import UNBOUNDED, Everyone, influence
+
+
+@cache
+def pumps(score: str) -> Fleet:
+    one = fleet(11, *SCORES[score])
+    return replace(one, normal=one.normal[:500], faulty=one.faulty[:100])
+
+
+@pytest.mark.parametrize("attack", [COUNTED, COPIED, FAR])
+def test_bounds_give_back_what_a_liar_hid_from_one_model_of_everybody(attack: str) -> None:
+    before, after = (merged_by(Everyone(), terms) for terms in (UNBOUNDED, BOUNDED))
+    one = pumps("distance")
+    assert before(one, HONEST) == after(one, HONEST) > 0.95
+    assert before(one, attack) < 0.35
+    assert after(one, attack) > 0.75
+    assert set(influence(BOUNDED, one.others(attack)).bounded) == {"liar"}
+
+
+def test_no_bound_stops_faults_in_rows_of_ones_own() -> None:
+    one = pumps("distance")
+    for attack in (POISONED, ONLY):
+        assert not influence(BOUNDED, one.others(attack)).bounded
+    assert merged_by(Everyone(), BOUNDED)(one, ONLY) < 0.4
+
+
+@pytest.mark.parametrize(("score", "rule"), [*product(["loss"], RULES), ("distance", "quality")])
+def test_a_rule_leaves_out_who_copies_everybodys_sums(score: str, rule: str) -> None:
+    one, found = pumps(score), merged_by(RULES[rule], BOUNDED)
+    assert found(one, COPIED) > found(one, HONEST) - 0.05
+
+
+def test_one_device_that_knows_everything_excuses_a_fault_unless_two_must_know_it() -> None:
+    one = pumps("distance")
+    for told, least, most in (
+        (by_name, 0.0, 0.05),
+        (at_once(BOUNDED), 0.0, 0.2),
+        (at_once(replace(BOUNDED, least=2)), 0.95, 1.0),
+    ):
+        assert least <= asked(told)(one, COPIED) <= most
+        assert asked(told)(one, HONEST) > 0.9

@@ -1,0 +1,248 @@
+"""Influence: what counts of a device depends on what is held, is undone with it, and is bounded."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmgrove import Basis, Evidence, HiddenLayer, Scaling
+from elmgrove.algebra import zero_evidence
+from elmgrove.federation import (
+    UNBOUNDED,
+    BoundedSum,
+    Charter,
+    Claim,
+    Contribution,
+    Grouping,
+    Influence,
+    Member,
+    StandingGroups,
+    StandingOthers,
+    Terms,
+    bounded,
+    influence,
+)
+from support.contributions import cloud
+from support.moments import moments_of
+
+SCALING = Scaling.standard([0.0] * 3, [1.0] * 3)
+DISTANT = Basis(HiddenLayer(3, 3), 3, scaling=SCALING, score="distance")
+LOSS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3, scaling=SCALING)
+NAMES = "abcde"
+
+
+def evidence(seed: int, rows: float, size: float = 1.0, basis: Basis = DISTANT) -> Evidence:
+    """What a device states that claims so many rows, so far from where they should be."""
+    X = size * np.random.default_rng(seed).normal(size=(20, 3))
+    if basis.score == "distance":
+        made: Evidence = moments_of(basis, X)
+    else:
+        H = basis.layer(X)
+        made = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), 20)
+    return made.weighted(rows / 20.0)
+
+
+def said(name: str, rows: float, size: float = 1.0, basis: Basis = DISTANT) -> Contribution:
+    return Contribution(name, int(rows), (evidence(ord(name), rows, size, basis),))
+
+
+def counted(*rows: float, terms: Terms | None = None) -> list[float]:
+    """The rows that devices with so many count as."""
+    claims = {f"{n}": Claim(count, 1.0) for n, count in enumerate(rows)}
+    weights = Influence(terms or Terms(), claims)
+    return [weights.rows(name) for name in claims]
+
+
+# The rule
+
+
+def test_nobody_counts_more_than_some_times_the_one_in_the_middle() -> None:
+    *honest, liar = counted(550, 600, 500, 640, 550e6)
+    assert honest == [550, 600, 500, 640]
+    assert 600 * 10 / 4 < liar <= 600 * 10
+    *honest, liar = counted(550, 600, 500, 640, 550e6, terms=Terms(most_times=2))
+    assert honest == [550, 600, 500, 640]
+    assert 600 * 2 / 4 < liar <= 600 * 2
+
+
+def test_of_two_nobody_knows_which_one_is_right() -> None:
+    assert counted(500, 1e9) == [500, 1e9]
+    assert counted(1e9) == [1e9]
+    # Devices without rows are no devices.
+    assert counted(0, 0, 0, 500, 1e9) == [0, 0, 0, 500, 1e9]
+
+
+def test_young_devices_are_no_measure_of_old_ones() -> None:
+    assert counted(3, 3, 3, 500) == [3, 3, 3, 500]
+    assert 100 * 10 / 4 < counted(3, 3, 3, 1e6)[-1] <= 100 * 10
+
+
+def test_a_cap_is_what_was_stated() -> None:
+    assert counted(100, 3000, 5000, terms=Terms(most_rows=1000)) == [100, 1000, 1000]
+    assert counted(1e200, 1e200, terms=Terms(most_rows=7)) == pytest.approx([7, 7])
+    unlimited = Terms(most_rows=None, most_times=None)
+    assert counted(1, 1, 1, 1e200, terms=unlimited) == [1, 1, 1, 1e200]
+    assert counted(1, 1, 1, 1e200, terms=Terms(most_times=1e308)) == [1, 1, 1, 1e200]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(0.0, 1e200), min_size=1, max_size=9),
+    st.sampled_from([Terms(), Terms(most_times=1.0), Terms(most_rows=123.0), UNBOUNDED]),
+)
+def test_a_weight_is_above_0_and_at_most_1_and_no_less_for_those_in_the_middle(
+    rows: list[float], terms: Terms
+) -> None:
+    claims = {f"{n}": Claim(count, 0.0) for n, count in enumerate(rows)}
+    weights = Influence(terms, claims)
+    for name, claim in claims.items():
+        assert 0.0 < weights.weight(name) <= 1.0
+        assert weights.rows(name) <= weights.most
+        if terms.most_rows is None and claim.rows <= weights.most:
+            assert weights.weight(name) == 1.0
+        assert (name in weights.bounded) == bool(weights.why(name))
+
+
+@pytest.mark.parametrize("basis", [DISTANT, LOSS], ids=["distance", "loss"])
+def test_rows_that_are_too_loud_count_with_the_energy_of_others(basis: Basis) -> None:
+    held = [said(name, 500, basis=basis) for name in "abc"] + [said("d", 500, 1e4, basis)]
+    *honest, loud = bounded(Terms(), held)
+    assert honest == held[:3]
+    assert loud.evidence.energy / 3 <= 500.0 * (1.0 + 1e-9)
+    assert loud.evidence.energy / 3 >= 100.0
+    assert "mean square" in influence(Terms(), held).why("d")
+    assert bounded(Terms(most_energy=None), held) == held
+
+
+def test_a_centre_hides_no_energy() -> None:
+    far = moments_of(DISTANT, np.full((20, 3), 1e4))
+    about_mean = far.about(np.full(3, 1e4))
+    assert about_mean.e.max() == 0.0
+    assert about_mean.mean_square == pytest.approx(1e8) == far.mean_square
+
+
+def test_hidden_outputs_that_no_quiet_rows_have_are_loud() -> None:
+    """With U alone one could claim that nothing can be told from hidden outputs any more."""
+    basis = replace(LOSS, layer=HiddenLayer(3, 2, activation="relu", seed=1))
+    honest = evidence(1, 500, basis=basis)
+    huge = replace(honest, U=honest.U * 1e8)
+    assert huge.admissible()
+    assert honest.mean_square == pytest.approx(honest.energy / 1500)
+    assert huge.mean_square > 1e6
+
+
+def test_without_a_scaling_nobody_knows_what_is_loud() -> None:
+    plain = replace(DISTANT, scaling=Scaling())
+    assert Claim.of(evidence(1, 500, 1e9, plain)).energy == 0.0
+
+
+def test_a_reason_says_what_counts() -> None:
+    claims = {name: Claim(rows, 1.0) for name, rows in (("a", 550), ("b", 550), ("c", 1e9))}
+    why = Influence(Terms(), claims).why
+    assert why("a") == ""
+    assert why("c") == (
+        "at most 4,096 rows of a device count where the one in the middle has 550 or fewer"
+    )
+    capped = Influence(Terms(most_rows=1000), {"a": Claim(5000, 1.0)})
+    assert capped.why("a") == "at most 1,000 rows of a device count"
+
+
+# Sums
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.sampled_from([None, 30.0, 500.0, 6000.0, 1e9, 1e30]),
+        st.sampled_from([1.0, 1e5]),
+    ),
+    max_size=20,
+)
+TERMS = [Terms(), Terms(most_times=1.5, most_rows=1e4), UNBOUNDED]
+
+
+@pytest.mark.parametrize("terms", TERMS, ids=["usual", "strict", "unbounded"])
+@settings(max_examples=40, deadline=None)
+@given(changes=steps)
+def test_however_devices_came_and_went_those_that_are_there_give_the_same_sum(
+    terms: Terms, changes: list[tuple[str, float | None, float]]
+) -> None:
+    total, there = BoundedSum(DISTANT, terms), dict[str, Evidence]()
+    for seed, (name, rows, size) in enumerate(changes):
+        before = there.pop(name, None)
+        if rows is not None:
+            there[name] = evidence(seed, rows, size)
+        total.change(name, before, there.get(name))
+    once = BoundedSum(DISTANT, terms)
+    for name in sorted(there, reverse=True):
+        once.change(name, None, there[name])
+    assert total.evidence() == once.evidence()
+    held = [Contribution(name, 1, (one,)) for name, one in there.items()]
+    parts = [one.evidence for one in bounded(terms, held)]
+    expected = Evidence.sum(parts) if parts else zero_evidence(DISTANT)
+    assert total.evidence().close_to(expected, 1e-12)
+    assert total.devices == len(there)
+    for name, one in there.items():
+        rest = BoundedSum(DISTANT, terms)
+        for other in there.keys() - {name}:
+            rest.change(other, None, there[other])
+        assert total.evidence((name, one)) == rest.evidence()
+
+
+def test_a_copy_stays_what_it_was() -> None:
+    total = BoundedSum(DISTANT, Terms())
+    total.change("a", None, evidence(1, 500))
+    kept = copy.copy(total)
+    total.change("b", None, evidence(2, 500))
+    total.change("a", evidence(1, 500), evidence(3, 1e9))
+    assert kept.evidence() == evidence(1, 500)
+    assert kept.devices == 1
+
+
+def test_what_is_within_bounds_is_left_as_it_is() -> None:
+    held = [said(name, 500) for name in NAMES]
+    assert all(one is same for one, same in zip(held, bounded(Terms(), held), strict=True))
+
+
+# Where it applies
+
+
+PLAIN = replace(DISTANT, layer=HiddenLayer(6, 6), outputs=6, scaling=Scaling())
+#: Four devices of one kind, and one with a million times their rows in sixteen patterns.
+CROWD = [
+    *(Contribution(f"fan-{n}", 1, (moments_of(PLAIN, cloud(0, n)),)) for n in range(4)),
+    Contribution(
+        "liar", 1, tuple(moments_of(PLAIN, cloud(0, 10 + n)).weighted(1e6) for n in range(16))
+    ),
+]
+
+
+def test_in_a_group_a_device_is_one_however_many_patterns_it_has() -> None:
+    for terms, most in ((Terms(), 3 * 600 + 10 * 600), (UNBOUNDED, 2e10)):
+        standing = StandingGroups(PLAIN, 0.0, Grouping("evidence", (), ()), terms=terms)
+        for one in CROWD:
+            standing.take(one)
+        (told,) = standing.returned("fan-0")
+        assert most / 4 < told.count <= most
+        standing.leave("liar")
+        (told,) = standing.returned("fan-0")
+        assert told.count == 3 * 600
+
+
+def test_a_group_that_is_asked_is_bounded_as_well() -> None:
+    standing = StandingOthers(PLAIN, 0.0, Terms())
+    for one in CROWD:
+        standing.take(one)
+    (told,) = standing.merged("fans", 1, "fan-0").parts
+    assert 3 * 600 < told.count <= 3 * 600 + 10 * 600
+
+
+def test_one_model_of_devices_that_are_known_by_name_is_bounded_by_the_usual_terms() -> None:
+    member = Charter("fans", DISTANT, alarm="merged").start("own")
+    member.receive_all([said("a", 500), said("b", 500), said("c", 500), said("d", 5e8)])
+    assert member.detector.received is not None
+    assert 1500 < member.detector.received.count <= 1500 + 5000
+    again = Member.from_bytes(member.to_bytes())
+    assert again.detector.received == member.detector.received

@@ -1,0 +1,96 @@
+"""The audit over HTTP: read page by page, kept after a deletion, pruned by age."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from elmgrove.federation import require_unbroken
+from elmgrove.server import audit
+from support.serving import ADMIN, Federation, Server, charter, refused, said, serving, wait_until
+
+
+def test_the_story_of_a_federation(server: Server, fans: Federation) -> None:
+    fans.put(said("fan-1", 1))
+    assert fans.put(said("fan-1", 1)).status_code == 200, "the same again"
+    fans.ask("DELETE", "/contributions/fan-1", fans.keys["fan-1"])
+    fans.put(said("fan-2", 2))
+    fans.ask("DELETE", "/devices/fan-2", ADMIN)
+    fans.ask("POST", "/devices", ADMIN, json={"name": "fan-2"})
+    fans.ask("POST", "/token", ADMIN)
+    fans.ask("DELETE", "", ADMIN)
+    root = "administrator root"
+    assert fans.told() == [
+        (root, "made"),
+        *[("join token", "joined")] * 3,
+        ("device fan-1", "published"),
+        ("device fan-1", "left"),
+        ("device fan-2", "published"),
+        (root, "revoked"),
+        (root, "left"),
+        (root, "readmitted"),
+        (root, "token renewed"),
+        (root, "deleted"),
+    ]
+    records = server.audit(fans.charter.name)
+    require_unbroken(records)
+    assert records[4].detail["rows"] == 20
+    server.found(fans.charter)
+    assert [one.act for one in server.audit(fans.charter.name)][-2:] == ["deleted", "made"]
+
+
+def test_it_is_read_page_by_page(server: Server, fans: Federation) -> None:
+    name = fans.charter.name
+    everything = server.audit(name)
+    assert [one.number for one in everything] == [1, 2, 3, 4]
+    assert server.audit(name, limit="2") == everything[-2:]
+    assert server.audit(name, limit="2", after="1") == everything[1:3]
+    assert server.audit(name, device="fan-2") == everything[2:3]
+    assert server.audit(name, since=repr(everything[3].at)) == everything[3:]
+    assert server.audit("no such") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=-1", "limit=x", "after=1e9", "since=", "since=1.2.3", "federation=%00"]
+)
+def test_a_question_that_can_not_be_read_is_refused(server: Server, query: str) -> None:
+    problem = refused(server.ask("GET", f"/v1/audit?{query}", ADMIN), "malformed")
+    assert query.partition("=")[0] in problem["detail"]
+
+
+def test_an_administrator_prunes_and_the_record_says_so(server: Server, fans: Federation) -> None:
+    name = fans.charter.name
+    anna = server.administrator("anna", "manage")
+    asked = {"federation": name, "days": "1"}
+    assert server.ask("DELETE", "/v1/audit", anna, params=asked).json() == {"pruned": 0}
+    asked["days"] = "0"
+    assert server.ask("DELETE", "/v1/audit", anna, params=asked).json() == {"pruned": 4}
+    [record] = server.audit(name)
+    assert (record.actor, record.act, record.number) == ("administrator anna", "pruned", 5)
+    require_unbroken([record])
+    refused(server.ask("DELETE", "/v1/audit", anna), "malformed")
+
+
+def test_a_server_prunes_what_is_too_old(database: str) -> None:
+    with serving(database) as running:
+        name = running.found(charter()).charter.name
+        before = running.audit(name)
+        assert [one.act for one in before] == ["made"], "a year is kept"
+    with serving(database, audit_days=1e-9) as running:
+        wait_until(lambda: [one.act for one in running.audit(name)] == ["pruned"])
+        assert running.audit(name)[0].detail["hash"] == before[0].hash
+
+
+def test_a_data_base_that_fails_meanwhile_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def prune(*_: object) -> int:
+        raise OSError("gone")
+
+    store = f"sqlite:///{tmp_path}/store.db"
+    with serving(store) as running:
+        running.found(charter())
+    monkeypatch.setattr(audit, "_prune", prune)
+    with caplog.at_level(logging.ERROR), serving(store, audit_days=1.0) as running:
+        wait_until(lambda: "could not be pruned" in caplog.text)
+        assert running.ask("GET", "/ready").status_code == 200

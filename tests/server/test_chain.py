@@ -1,0 +1,216 @@
+"""Chains in the store: written with what they tell, never changed, pruned from the oldest on."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+import asyncpg
+import pytest
+
+from elmgrove.errors import BadInput
+from elmgrove.federation import AuditRecord, require_unbroken
+from elmgrove.server.store import (
+    AdministratorRow,
+    DeviceRow,
+    FederationRow,
+    Store,
+    StoredEntry,
+    chain,
+    open_store,
+)
+from support.services import execute
+
+pytestmark = pytest.mark.anyio
+
+FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    store = await open_store(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    async with opened(database) as store:
+        assert await store.create_federation(FANS, actor="administrator root")
+        yield store
+
+
+async def put(store: Store, origin: str, blob: bytes | None = b"x", **more: Any) -> StoredEntry:
+    more.setdefault("successor", lambda held: True)
+    return await store.put("fans", origin, 7, 2.5, blob, 99.25, actor=f"device {origin}", **more)
+
+
+async def told(store: Store, federation: str = "fans", **more: Any) -> list[AuditRecord]:
+    return await store.audit(federation, 1000, **more)
+
+
+def lines(records: list[AuditRecord]) -> list[tuple[str, str]]:
+    return [(record.actor, record.act) for record in records]
+
+
+async def test_each_change_is_told_with_who_did_it(store: Store) -> None:
+    device = DeviceRow("a", "k", False, 1.0, 5.0)
+    await store.enrol("fans", device, again=False, actor="join token")
+    await put(store, "a")
+    await put(store, "a", None)
+    await store.set_token("fans", "t1", actor="administrator root")
+    assert await store.offer_key("fans", "k", "k2", 2.0, 9.0)
+    await store.take_key("fans", "k2")
+    await store.take_key("fans", "k2")  # once more changes nothing
+    await store.revoke("fans", "a", actor="administrator anna")
+    await store.enrol("fans", device, again=True, actor="administrator anna")
+    await store.delete_federation("fans", actor="administrator root")
+    records = await told(store)
+    assert lines(records) == [
+        ("administrator root", "made"),
+        ("join token", "joined"),
+        ("device a", "published"),
+        ("device a", "left"),
+        ("administrator root", "token renewed"),
+        ("device a", "key offered"),
+        ("device a", "key changed"),
+        ("administrator anna", "revoked"),
+        ("administrator anna", "readmitted"),
+        ("administrator root", "deleted"),
+    ]
+    digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    published = {"device": "a", "epoch": 7, "rows": 2.5, "size": 1, "digest": digest}
+    assert records[2].detail == published
+    assert records[1].detail == {"device": "a", "expires": 5.0}
+    assert require_unbroken(records) == records[-1]
+
+
+async def test_a_federation_made_again_goes_on_with_its_chain(store: Store) -> None:
+    assert await store.delete_federation("fans")
+    assert not await store.delete_federation("fans")
+    assert await store.create_federation(FANS)
+    records = await told(store)
+    assert [(one.number, one.act) for one in records] == [(1, "made"), (2, "deleted"), (3, "made")]
+    require_unbroken(records)
+    assert await store.chains() == ["fans"]
+
+
+async def test_what_did_not_happen_is_not_told(store: Store) -> None:
+    def refuse(held: StoredEntry | None) -> bool:
+        raise BadInput("no")
+
+    with pytest.raises(BadInput):
+        await put(store, "a", successor=refuse)
+    await put(store, "a")
+    await put(store, "a", successor=lambda held: False)
+    # The transaction fails after all of it was said: nothing of it stays.
+    with pytest.raises(ValueError, match="late"):
+        await store.database.write("fans", failing())
+    assert not await store.create_federation(FANS)
+    assert not await store.offer_key("fans", "nobody's", "k2", 2.0, None)
+    assert not await store.revoke("fans", "nobody")
+    assert lines(await told(store)) == [("administrator root", "made"), ("device a", "published")]
+
+
+def failing() -> Any:
+    yield from chain.record("fans", "server", "tried")
+    raise ValueError("late")
+
+
+async def test_writers_at_the_same_time_make_one_chain(database: str) -> None:
+    stores = await asyncio.gather(*(open_store(database) for _ in range(3)))
+    await stores[0].create_federation(FANS)
+    await asyncio.gather(*(put(store, f"{n}") for n in range(15) for store in stores))
+    records = await told(stores[0])
+    assert len(records) == 46
+    require_unbroken(records)
+    for store in stores:
+        await store.close()
+
+
+async def test_no_record_can_be_changed_where_it_is_kept(store: Store, database: str) -> None:
+    await put(store, "a")
+    change = "UPDATE audit SET actor = 'nobody' WHERE number = 1"
+    if database.startswith("sqlite"):
+        path = database.removeprefix("sqlite:///")
+        with (
+            closing(sqlite3.connect(path)) as connection,
+            pytest.raises(sqlite3.IntegrityError, match="never changes"),
+        ):
+            connection.execute(change)
+    else:
+        with pytest.raises(asyncpg.PostgresError, match="never changes"):
+            await execute(database, change)
+    require_unbroken(await told(store))
+
+
+async def test_pages_filters_and_names(store: Store) -> None:
+    for n in range(6):
+        await put(store, f"fan-{n % 2}")
+    await store.note("fans", "join token", "refused", {"reason": 'no "device":"fan-1" here'})
+    await store.enrol("fans", DeviceRow("fan-1", "k", False, 1.0), again=False, actor="join token")
+    records = await told(store)
+    assert [one.number for one in records] == list(range(1, 10))
+    assert await store.audit("fans", 3) == records[-3:]
+    assert await store.audit("fans", 3, after=2) == records[2:5]
+    assert await told(store, after=9) == []
+    about = await told(store, device="fan-1")
+    assert [one.number for one in about] == [3, 5, 7, 9], "not what only speaks of it"
+    assert await told(store, since=records[4].at) == records[4:]
+    assert await told(store, "vans") == []
+
+
+async def test_the_oldest_are_pruned_and_the_rest_is_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(9):
+        await put(store, f"{n}")
+    before = await told(store)
+    assert await store.prune("fans", before[0].at) == 0, "none is older"
+    assert await store.prune("fans", before[4].at, actor="administrator anna") == 4
+    records = await told(store)
+    assert records[:-1] == before[4:]
+    assert (records[-1].actor, records[-1].act) == ("administrator anna", "pruned")
+    assert records[-1].detail == {"up_to": 4, "hash": before[3].hash, "records": 4}
+    require_unbroken(records)
+    # All of it, some at once: what says so is left.
+    monkeypatch.setattr(chain, "AT_ONCE", 3)
+    end = records[-1].at + 1
+    assert [await store.prune("fans", end) for _ in range(2)] == [3, 3]
+    assert await store.prune("nobody", end) == 0
+    records = await told(store)
+    assert [one.number for one in records] == [11, 12, 13]
+    require_unbroken(records)
+    await put(store, "a")
+    require_unbroken(await told(store))
+
+
+async def test_administrators_are_told_in_the_chain_of_the_server(store: Store) -> None:
+    anna = AdministratorRow("anna", "look", "h1", 5.0, 9.5)
+    bert = AdministratorRow("bert", "manage", "h2", 6.0)
+    assert await store.add_administrator(bert, actor="administrator root")
+    assert await store.add_administrator(anna, actor="administrator bert")
+    assert not await store.add_administrator(AdministratorRow("anna", "manage", "h3", 7.0))
+    assert await store.administrators() == [anna, bert]
+    assert await store.administrator_of("h1") == anna
+    assert await store.administrator_of("h3") is None
+    assert await store.remove_administrator("anna", actor="administrator bert")
+    assert not await store.remove_administrator("anna")
+    assert await store.administrator_of("h1") is None
+    records = await told(store, "")
+    assert lines(records) == [
+        ("administrator root", "administrator added"),
+        ("administrator bert", "administrator added"),
+        ("administrator bert", "administrator removed"),
+    ]
+    assert records[1].detail == {"name": "anna", "role": "look", "expires": 9.5}
+    require_unbroken(records)
+    assert await store.chains() == ["", "fans"]

@@ -1,0 +1,139 @@
+"""Limits of requests: by key, by address and over all; what is too much is told when to come."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from elmgrove.server import limits
+from elmgrove.server.limits import CHUNK, Buckets, Seldom, in_chunks, neighbourhood
+from support.abuse import Wires, large_federation
+from support.serving import ADMIN, AMPLE, charter, refused, serving, wait_until
+
+
+def until_too_many(ask: Callable[[], httpx.Response]) -> None:
+    """Asks until it is too much, and checks how that is said."""
+    answers: list[httpx.Response] = []
+
+    def is_too_many() -> bool:
+        answers.append(ask())
+        return answers[-1].status_code == 429
+
+    wait_until(is_too_many)
+    refused(answers[-1], "too-many")
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert len(answers) > 1, "some are let through first"
+
+
+def test_a_key_may_not_ask_as_often_as_it_likes(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db", limits=replace(AMPLE, rate_by_key=1.0)) as server:
+        fans = server.found(charter())
+        fans.enrol("fan-1", "fan-2")
+        until_too_many(lambda: fans.ask("GET", "/entries", fans.keys["fan-1"]))
+        assert fans.ask("GET", "/entries", fans.keys["fan-2"]).status_code == 200
+
+
+@pytest.mark.parametrize("secret", [None, "guessed"])
+def test_an_address_may_not_guess_as_often_as_it_likes(tmp_path: Path, secret: str | None) -> None:
+    with serving(f"{tmp_path}/store.db", limits=replace(AMPLE, rate_by_address=1.0)) as server:
+        fans = server.found(charter())
+        fans.enrol("fan-1")
+        assert fans.ask("GET", "/entries", fans.keys["fan-1"]).status_code == 200
+        until_too_many(lambda: fans.ask("GET", "/entries", secret))
+        assert fans.ask("GET", "/entries", fans.keys["fan-1"]).status_code == 200
+        assert server.ask("GET", "/health").status_code == 200
+        assert server.ask("GET", "/ready").status_code == 200
+
+
+def test_who_was_let_in_used_up_nothing_of_the_address(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db", limits=replace(AMPLE, rate_by_address=0.1)) as server:
+        fans = server.found(charter())
+        for number in range(5):
+            fans.enrol(f"fan-{number}")
+            assert fans.ask("GET", "/entries", fans.keys[f"fan-{number}"]).status_code == 200
+
+
+def test_only_so_many_requests_are_at_work_at_once(tmp_path: Path) -> None:
+    bounds = replace(AMPLE, requests=3, requests_by_key=2)
+    with serving(f"{tmp_path}/store.db", limits=bounds) as server, Wires(server) as slow:
+        large = large_federation(server, 5)
+        first, second, third = (large.keys[f"large-{number}"] for number in range(3))
+        for key in (first, second, third):
+            assert large.ask("GET", "/entries", key).status_code == 200
+        where = f"{large.path}/contributions"
+        for _ in range(2):
+            assert slow.ask(where, first, buffer=4096).recv(1)
+        problem = refused(large.ask("GET", "/entries", first), "too-many")
+        assert "2 requests with this key" in problem["detail"]
+        assert large.ask("GET", "/entries", second).status_code == 200
+        refused(large.ask("GET", "/entries", "guessed"), "too-many")
+        assert slow.ask(where, second, buffer=4096).recv(1)
+        problem = refused(large.ask("GET", "/entries", third), "too-many")
+        assert "the server" in problem["detail"]
+        assert server.ask("GET", "/health").status_code == 200
+
+
+def test_a_device_that_is_named_often_is_sent_once(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db") as server:
+        large = large_federation(server, 2)
+        once = large.ask("GET", "/contributions?origin=large-1", ADMIN)
+        often = large.ask("GET", "/contributions?" + "origin=large-1&" * 1000, ADMIN)
+        assert (often.status_code, often.content) == (200, once.content)
+        names = "&".join(f"origin={number}" for number in range(101))
+        refused(large.ask("GET", f"/contributions?{names}", ADMIN), "too-large")
+
+
+# The parts
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize("more", [True, False])
+def test_an_answer_in_chunks_is_the_same_answer(size: int, more: bool) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    body = bytes(range(256)) * (size // 256 + 1)
+    message = {"type": "http.response.body", "body": body[:size], "more_body": more}
+    asyncio.run(in_chunks(send)(message))
+    assert b"".join(chunk["body"] for chunk in sent) == body[:size]
+    assert max(len(chunk["body"]) for chunk in sent) <= CHUNK
+    assert [chunk["more_body"] for chunk in sent] == [True] * (len(sent) - 1) + [more]
+
+
+def test_neighbours_are_one_address() -> None:
+    assert neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
+    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1")
+    assert neighbourhood("2001:db8::1") != neighbourhood("2001:db8:0:1::1")
+    assert neighbourhood("fe80::1%eth0") == neighbourhood("fe80::2")
+    assert neighbourhood("") == ""
+
+
+def test_only_the_last_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RECENT", 2)
+    buckets = Buckets(1.0, 10.0)
+    for name in ("a", "b", "a", "c"):
+        buckets.of(name)
+    assert [name in buckets for name in "abc"] == [True, False, True]
+
+
+def test_what_happens_often_is_one_line_with_a_number(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seldom = Seldom()
+    with caplog.at_level(logging.WARNING, "elmgrove.server"):
+        for _ in range(1000):
+            seldom.warn("Shed connections")
+        seldom.warn("Something else", "why")
+        monkeypatch.setattr(limits, "SECONDS_BETWEEN_LINES", 0.0)
+        seldom.warn("Shed connections")
+    first, other, last = [record.getMessage() for record in caplog.records]
+    assert first == "Shed connections: 1 since the last such line"
+    assert other == "Something else (why): 1 since the last such line"
+    assert last == "Shed connections: 1000 since the last such line"

@@ -1,0 +1,93 @@
+"""Refusals: of callers that are known they are recorded, within bounds; of strangers counted."""
+
+import logging
+
+import pytest
+
+from elmgrove.server import Store, StoreUnavailable, refusals
+from elmgrove.server.refusals import MANY, MOST, WHILE, Refusals
+from support.serving import ADMIN, Federation, Server, charter, refused, said, wait_until
+
+ME = ("fans", "device me")
+
+
+def test_the_same_refusal_is_recorded_once_in_a_while_and_then_with_how_many_were_not() -> None:
+    told = Refusals()
+    assert told.due(ME, "outdated", 0.0) == 0
+    assert [told.due(ME, "outdated", second) for second in (1.0, 2.0)] == [None, None]
+    assert told.due(ME, "too-large", 3.0) == 2, "another one is"
+    assert told.due(("fans", "device you"), "outdated", 3.0) == 0, "and another's"
+    assert told.due(ME, "outdated", WHILE - 1) is None
+    assert told.due(ME, "outdated", WHILE) == 1
+
+
+def test_however_many_reasons_a_caller_finds_few_are_recorded() -> None:
+    told = Refusals()
+    found = [told.due(ME, f"reason {n}", n / 100) for n in range(1000)]
+    assert [one is not None for one in found] == [n < MOST for n in range(1000)]
+    assert told.due(ME, "reason", WHILE) == 1000 - MOST
+
+
+def test_callers_whose_time_is_over_are_forgotten() -> None:
+    told = Refusals()
+    for n in range(MANY):
+        told.due(("fans", f"device {n}"), "no", 0.0)
+    told.due(ME, "no", WHILE + 1)
+    assert len(told._told) == 1
+
+
+def test_a_device_that_is_refused_again_and_again_is_told_once(fans: Federation) -> None:
+    assert fans.put(said("fan-1", 1)).status_code == 200
+    for _ in range(5):
+        refused(fans.put(said("fan-1", 1, 10)), "outdated")
+    fans.ask("DELETE", "/devices/fan-2", ADMIN)
+    for _ in range(3):
+        refused(fans.put(said("fan-2", 1)), "forbidden")
+    refused(fans.ask("GET", "/contributions/fan%203%2F%C3%BC", fans.keys["fan 3/ü"]), "not-found")
+    records = [one for one in fans.server.audit(fans.charter.name) if one.act == "refused"]
+    assert [(one.actor, one.detail["kind"]) for one in records] == [
+        ("device fan-1", "outdated"),
+        ("device fan-2", "forbidden"),
+    ]
+    assert records[0].detail["request"] == f"PUT {fans.path}/contributions/fan-1"
+    assert records[1].detail["reason"] == "the key of 'fan-2' was revoked"
+
+
+def test_one_who_may_not_join_is_told_with_the_reason(server: Server) -> None:
+    made = server.found(charter(members=("fan-*",)))
+    made.enrol("fan-1")
+    refused(made.ask("POST", "/devices", made.token, json={"name": "pump"}), "forbidden")
+    refused(made.ask("POST", "/devices", made.token, json={"name": "fan-1"}), "taken")
+    told = [one for one in server.audit(made.charter.name) if one.act == "refused"]
+    assert [(one.actor, one.detail["kind"]) for one in told] == [
+        ("join token", "forbidden"),
+        ("join token", "taken"),
+    ]
+    assert "'pump' is not among" in told[0].detail["reason"]
+
+
+def test_strangers_write_nothing_and_are_counted_in_the_log(
+    server: Server,
+    fans: Federation,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(refusals, "MINUTE", 0.2)
+    before = fans.told()
+    with caplog.at_level(logging.WARNING, "elmgrove.server"):
+        for secret in (None, "guess", "elm-admin-guess", "elm-key-guess"):
+            refused(fans.ask("DELETE", "/devices/fan-1", secret), "unauthorized")
+        wait_until(lambda: "without a valid token or key were refused" in caplog.text)
+    assert fans.told() == before
+    assert not [one for one in server.audit() if one.act == "refused"]
+
+
+def test_a_refusal_stays_one_where_it_can_not_be_recorded(
+    fans: Federation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def note(*_: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(Store, "note", note)
+    refused(fans.ask("DELETE", "/devices/fan-2", fans.keys["fan-1"]), "forbidden")
+    assert "could not be recorded: the disk is full" in caplog.text
