@@ -1,7 +1,7 @@
 """How far a running sum drifts from a full sum, over very many replacements."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle, islice
 
 import numpy as np
@@ -60,20 +60,14 @@ def drift_of(pool: list[Evidence], replacements: int, *, giants: bool) -> Drift:
 def _replacements(pool: list[Evidence], count: int, giants: bool) -> Iterator[tuple[int, Evidence]]:
     """Which device is replaced, and by what."""
     rng = np.random.default_rng(SEED)
-    giant = _scaled(pool[0], GIANT)
+    # As if each row had been seen so many times.
+    giant = pool[0].weighted(GIANT)
     device = 0
     for number in range(count):
         phase = number % GIANT_EACH if giants else GIANT_EACH
         if phase != 1:
             device = int(rng.integers(DEVICES))
         yield device, giant if phase == 0 else pool[int(rng.integers(len(pool)))]
-
-
-def _scaled(evidence: Evidence, factor: float) -> Evidence:
-    """As if each row had been seen so many times."""
-    U, V = factor * evidence.U, factor * evidence.V
-    energy, count = factor * evidence.energy, factor * evidence.count
-    return replace(evidence, U=U, V=V, energy=energy, count=count)
 
 
 def _check(drift: Drift, running: RunningSum, plain: Plain, held: list[Evidence]) -> None:

@@ -154,4 +154,5 @@ class Soak:
             f"{self.heard.count}, lost {len(self.lost)}; sums {self.sums}, wrong {len(self.wrong)}"
             f"{'; disk full' * (self.small.is_full or self.store.is_full)}",
             highlight=False,
+            soft_wrap=True,
         )

@@ -10,6 +10,7 @@ from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
 from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
+from support.exchanges import Reply, saying
 from support.ports import reserved_port
 from support.serving import Federation, charter, evidence, refused, rows, said
 
@@ -40,6 +41,22 @@ def test_who_leaves_is_no_longer_counted_and_may_join_again(
     run(elmgrove, "fan", *joined)
     entry = federation.entries()["fan"]
     assert (entry["left"], entry["count"]) == (False, 20)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(200, b"<html>Please log in.</html>"),
+        Reply.json({"origin": "fan", "epoch": 21, "revision": 1}),
+        Reply(302, b"", {"Location": "/login"}),
+    ],
+)
+def test_nobody_has_left_a_network_that_wants_a_login(elmgrove: Elmgrove, reply: Reply) -> None:
+    run(elmgrove, "fan", "--like", "like.evidence")
+    Path("fan.key").write_text("key")
+    with saying(lambda asked: reply) as url:
+        ran = elmgrove("device", "leave", f"{url}/fans", "--state", "fan.elm")
+    assert "is no Elmgrove exchange" in one_clear_line(ran)
 
 
 def test_a_device_changes_its_key(elmgrove: Elmgrove, federation: Federation) -> None:

@@ -15,6 +15,7 @@ from elmgrove.federation import POLICIES, Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
+from support.exchanges import Reply, saying
 from support.ports import reserved_port
 from support.serving import ADMIN, Federation, Server, alter, charter, flipped, rows, said
 
@@ -318,3 +319,30 @@ def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> No
     Path("wrong").write_text("guessed")
     options = ("--server", running_server.base, "--admin-token-file", "wrong")
     assert "administrator" in one_clear_line(elmgrove("federation", *options, "list"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "fans", "--like", "like.evidence"),
+        ("list",),
+        ("show", "fans"),
+        ("token", "fans"),
+        ("revoke", "fans", "fan-a"),
+        ("readmit", "fans", "fan-a"),
+        ("delete", "fans", "--yes"),
+    ],
+)
+def test_a_page_is_no_exchange(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
+    """Nor is what a server says that happens to speak JSON."""
+    save(Path("like.evidence"), said("x", 99))
+    replies = [
+        Reply(200, b"<html>Please log in.</html>"),
+        Reply.json({"token": ["x"], "key": None, "federations": [7], "devices": {}, "name": 1}),
+        Reply(302, b"", {"Location": "/login"}),
+    ]
+    left = iter(replies)
+    with saying(lambda asked: next(left)) as url:
+        for _ in replies:
+            ran = elmgrove("federation", "--server", url, "--admin-token", "x", *words)
+            assert "is no Elmgrove exchange" in one_clear_line(ran)

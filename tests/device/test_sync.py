@@ -115,7 +115,7 @@ def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = iter([3600.0])
-    monkeypatch.setattr(module.Backoff, "failed", lambda self: next(waits))
+    monkeypatch.setattr(module.Backoff, "failed", lambda self, at_least: next(waits))
     recorded = RecordedSync()
     recorded.failure = Unreachable("the server sleeps")
     with sync(recorded, rows=1) as made:
@@ -137,11 +137,78 @@ def test_after_the_wait_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
         step_until_applied(made, recorded, 1)
 
 
-def test_what_is_no_error_of_ours_is_not_swallowed() -> None:
+@pytest.mark.parametrize("where", ["prepare", "transfer", "apply", "synced"])
+def test_a_fault_is_told_once_with_its_trace_and_ends_nothing(
+    where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.001, longest=0.002))
+    recorded, faults = RecordedSync(), list[str]()
+
+    def broken(*_: object) -> None:
+        faults.append(where)
+        raise ZeroDivisionError("a fault in the program")
+
+    made = BackgroundSync(recorded, 0.001, 0, broken if where == "synced" else lambda: None)
+    if where != "synced":
+        monkeypatch.setattr(recorded, where, broken)
+    updates = list[bool]()
+
+    def often_enough() -> bool:
+        updates.append(made.step(1))
+        return len(faults) >= 5
+
+    wait_until(often_enough)
+    assert any(updates) == (where == "synced"), "what was taken in before is to be saved"
+    (told,) = caplog.records
+    assert told.exc_info is not None
+    assert "a fault in Elmgrove: ZeroDivisionError" in told.getMessage()
+    assert made.last is not None
+    assert made.last["failed"]
+
+
+def test_the_same_trouble_is_told_once_until_there_is_another_or_it_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     recorded = RecordedSync()
-    recorded.failure = ZeroDivisionError("a fault in the program")
-    with sync(recorded) as made, pytest.raises(ZeroDivisionError):
-        wait_until(lambda: made.step(1))
+
+    def told(failure: Exception | None = None, refusal: str | None = None) -> list[str]:
+        """What is logged of two syncs."""
+        recorded.failure, recorded.refusal = failure, refusal
+        caplog.clear()
+        made.finish(60)
+        return [f"{r.levelname} {r.getMessage().partition(': ')[2]}" for r in caplog.records]
+
+    with sync(recorded) as made:
+        assert told(Unreachable("it sleeps")) == ["WARNING it sleeps"]
+        assert told(Unreachable("it sleeps")) == []
+        assert told(OSError("no disk")) == ["WARNING no disk"]
+        assert told(Unreachable("it sleeps")) == ["WARNING it sleeps"]
+        works = "nothing sent yet, uses 0 other devices (updated)"
+        assert told() == [f"INFO {works}"] * 2
+        assert told(Unreachable("it sleeps")) == ["WARNING it sleeps"]
+        assert told(refusal="too large") == [f"WARNING {works}; refused: too large"]
+        assert told(refusal="too large") == []
+        assert told(refusal="odd") == [f"WARNING {works}; refused: odd"]
+
+
+def test_who_finds_everything_outdated_is_asked_again_once() -> None:
+    recorded = RecordedSync()
+    recorded.again = True
+    with sync(recorded, seconds=3600) as made:
+        for _ in range(2):
+            step_until_applied(made, recorded)
+        made.step(1)
+        assert recorded.count("prepare") == 2
+
+
+def test_an_exchange_that_asks_for_patience_gets_it() -> None:
+    recorded = RecordedSync()
+    recorded.failure = Unreachable("busy", 200.0)
+    with sync(recorded) as made:
+        wait_until(lambda: not made.step(1) and made.last is not None)
+        assert made.last is not None
+        assert 200 <= made.last["next"] - made.last["time"] <= 300
 
 
 def test_an_outdated_device_syncs_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -194,6 +261,12 @@ def test_waits_double_up_to_the_longest_and_start_again() -> None:
 
 def test_the_first_wait_is_no_longer_than_the_longest() -> None:
     assert Backoff(first=9.0, longest=2.0).failed() <= 2.0
+
+
+def test_who_is_asked_to_wait_waits_so_long_and_no_other_wait_grows_by_it() -> None:
+    backoff = Backoff(first=1.0)
+    assert 20 <= backoff.failed(20.0) <= 30
+    assert 1 <= backoff.failed() <= 2
 
 
 def test_two_devices_wait_for_different_times_and_one_seed_for_the_same() -> None:

@@ -26,7 +26,7 @@ from elmgrove.federation import (
     Terms,
 )
 from support.disks import full
-from support.peers import answering
+from support.exchanges import HonestExchange, saying
 from support.serving import ADMIN, serving
 from support.ways import KINDS, Way, ways_to
 
@@ -364,12 +364,11 @@ def test_what_is_no_distance_is_refused(exchange: Way) -> None:
 
 def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
     """It answers with the sum over everybody, which would be merged all the same."""
-    plain = Merged("fans", 7, 1, (FLEET[0].evidence,))
     with (
-        answering(plain.to_bytes()) as url,
+        saying(HonestExchange(CHARTER, FLEET[:1])) as url,
         HttpExchange(f"{url}/fans", "fan-1", key="any") as old,
     ):
-        assert old.merged("fan-1", None) == plain
+        assert old.merged("fan-1", None) == Merged("fans", 7, 1, (FLEET[0].evidence,))
         with pytest.raises(Refused, match="too old"):
             old.merged("fan-1", None, "evidence")
 
@@ -576,3 +575,22 @@ def test_a_device_that_can_not_keep_its_key_does_not_join_yet(tmp_path: Path) ->
             with pytest.raises(Unauthorized):
                 _ = exchange.charter
             assert not (tmp_path / "fan-2.key").exists()
+
+
+def test_a_device_that_did_not_hear_that_it_joined_asks_again(tmp_path: Path) -> None:
+    """Killed, or the server was: its name is not lost, and nobody else can have it."""
+    with serving(f"sqlite:///{tmp_path}/store.db") as server:
+        made, keyfile = server.found(CHARTER), tmp_path / "fan-1.key"
+        key = f"elm-key-{'k' * 43}"
+        asked = {"name": "fan-1", "key": key}
+        assert made.ask("POST", "/devices", made.token, json=asked).status_code == 201
+        keyfile.write_text(f"joining {key}")
+        url = f"{server.base}/{CHARTER.name}"
+        with HttpExchange(url, "fan-1", token=made.token, keyfile=keyfile) as exchange:
+            assert exchange.charter.name == CHARTER.name
+        assert keyfile.read_text() == key
+        keyfile.write_text(f"joining {key}")
+        with HttpExchange(url, "fan-1", keyfile=keyfile) as exchange:
+            assert exchange.charter.name == CHARTER.name, "the token may be gone by then"
+        with HttpExchange(url, "fan-1", token=made.token) as exchange, pytest.raises(Refused):
+            _ = exchange.charter

@@ -362,6 +362,13 @@ def test_an_epoch_that_nothing_can_get_past_is_refused_and_changes_nothing() -> 
     assert me.to_bytes() == state
 
 
+def test_no_epoch_that_is_believed_burns_a_name() -> None:
+    me = member("me")
+    for _ in range(3):
+        me.outrank(2**61 - 1)
+        assert me.depart().epoch < 2**62
+
+
 # Meeting
 
 

@@ -277,3 +277,18 @@ def test_text_that_can_not_be_encoded_is_refused_before_anything_is_made(
     problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "malformed")
     assert "can't be encoded" in problem["detail"]
     assert contents(server.store) == before
+
+
+def test_a_device_may_make_its_key_itself_and_ask_twice(fans: Federation) -> None:
+    key, other = f"elm-key-{'a' * 43}", f"elm-key-{'b' * 43}"
+    asked = {"name": "fan-9", "key": key}
+    for _ in range(2):
+        answer = fans.ask("POST", "/devices", fans.token, json=asked)
+        assert (answer.status_code, answer.json()["key"]) == (201, key)
+        assert fans.ask("GET", "", key).status_code == 200
+    for wrong in ("", "elm-key-short", key + "a", key[:-1] + "ä", 7, None, f"elm-join-{'a' * 43}"):
+        refused(fans.ask("POST", "/devices", fans.token, json={**asked, "key": wrong}), "malformed")
+    refused(fans.ask("POST", "/devices", fans.token, json={**asked, "key": other}), "taken")
+    assert fans.ask("DELETE", "/devices/fan-9", ADMIN).status_code == 204
+    refused(fans.ask("POST", "/devices", fans.token, json=asked), "taken")
+    refused(fans.ask("GET", "", key), "forbidden")

@@ -33,10 +33,11 @@ class RoleName(StrEnum):
 def list_(context: typer.Context) -> None:
     """List the administrators that were added to the one whose token the server has."""
     with context.obj.client(ROOT) as opened:
-        found = request(opened, "GET", "").json()["administrators"]
+        found = request(opened, "GET", "").json().each("administrators")
     grid = Grid("name", "role", "added (UTC)", "token")
     for one in found:
-        grid.add_row(one["name"], one["role"], time_told(one["created"]), ends(one["expires"]))
+        added, valid = time_told(one.number("created")), ends(one.number_or_none("expires"))
+        grid.add_row(one.text("name"), one.text("role"), added, valid)
     Console(markup=False, emoji=False).print(grid)
 
 
@@ -58,8 +59,9 @@ def add(
     asked = {"name": name, "role": role.value, "days": days}
     with context.obj.client(ROOT) as opened:
         made = request(opened, "POST", "", json=asked).json()
-    notes.print(f"{name} may {role.value}, with this token ({ends(made['expires'])}):")
-    Console().print(made["token"], soft_wrap=True, highlight=False)
+    token, valid = made.text("token"), ends(made.number_or_none("expires"))
+    notes.print(f"{name} may {role.value}, with this token ({valid}):")
+    Console().print(token, soft_wrap=True, highlight=False)
 
 
 @administrator.command()

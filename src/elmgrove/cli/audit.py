@@ -78,8 +78,9 @@ def _filters(since: datetime | None, device: str | None) -> dict[str, str]:
 
 
 def _page(opened: httpx.Client, asked: dict[str, str]) -> list[AuditRecord]:
-    answer: dict[str, Any] = request(opened, "GET", "", params=asked).json()
-    return [AuditRecord.from_fields(stated) for stated in answer["records"]]
+    answer = request(opened, "GET", "", params=asked)
+    with answer.reading():
+        return [AuditRecord.from_fields(stated) for stated in answer.json().each("records")]
 
 
 def _on_server(context: typer.Context, wanted: dict[str, str]) -> Iterator[AuditRecord]:
@@ -105,7 +106,8 @@ def _in_file(path: Path) -> Iterator[AuditRecord]:
 def _prune(context: typer.Context, name: str, days: float) -> None:
     with context.obj.client(ROOT) as opened:
         asked = {"federation": name, "days": f"{days:f}"}
-        pruned = request(opened, "DELETE", "", params=asked).json()["pruned"]
+        answer = request(opened, "DELETE", "", params=asked, expected=(200,))
+    pruned = answer.json().whole("pruned")
     notes.print(f"Deleted {pruned} records{'; one in their place says so' * (pruned > 0)}.")
 
 

@@ -194,10 +194,10 @@ def create(
         )
         return
     with _admin(context) as opened:
-        made = request(opened, "POST", "", json=charter.fields).json()
+        made = request(opened, "POST", "", json=charter.fields).json().text("token")
     note_window(choice)
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
-    Console().print(made["token"], soft_wrap=True, highlight=False)
+    Console().print(made, soft_wrap=True, highlight=False)
 
 
 @federation.command("list")
@@ -206,7 +206,7 @@ def list_(
 ) -> None:
     """List the federations of a server."""
     with _admin(context) as opened:
-        for name in request(opened, "GET", "").json()["federations"]:
+        for name in request(opened, "GET", "").json().texts("federations"):
             Console().print(name, highlight=False)
 
 
@@ -217,8 +217,8 @@ def token(
 ) -> None:
     """Make and print a new token to join with; the old one becomes invalid, keys stay valid."""
     with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/token").json()
-    Console().print(made["token"], soft_wrap=True, highlight=False)
+        made = request(opened, "POST", f"/{name}/token").json().text("token")
+    Console().print(made, soft_wrap=True, highlight=False)
 
 
 @federation.command()

@@ -1,7 +1,6 @@
 """``elmgrove federation show``: a federation's layer and terms, and what devices contributed."""
 
 from datetime import datetime
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -10,7 +9,8 @@ from rich.table import Table as Grid
 from elmgrove.cli.administrators import ends
 from elmgrove.cli.membership import Name
 from elmgrove.cli.terms import counted, said
-from elmgrove.exchange import request
+from elmgrove.errors import require_time
+from elmgrove.exchange import Fields, request
 from elmgrove.federation import Charter
 
 
@@ -20,9 +20,12 @@ def show(
 ) -> None:
     """Show a federation's layer and its devices, with what each has contributed."""
     with context.obj.client() as opened:
-        charter = Charter.from_fields(request(opened, "GET", f"/{name}").json())
-        devices = request(opened, "GET", f"/{name}/devices").json()["devices"]
-        entries = request(opened, "GET", f"/{name}/entries").json()["entries"]
+        answer = request(opened, "GET", f"/{name}")
+        with answer.reading():
+            charter = Charter.from_fields(dict(answer.json()))
+        devices = request(opened, "GET", f"/{name}/devices").json().each("devices")
+        entries = request(opened, "GET", f"/{name}/entries").json().each("entries")
+    grid = _grid(devices, {entry.text("origin"): entry for entry in entries})
     basis, layer, samples = charter.basis, charter.basis.layer, ""
     if basis.spectrum is not None:
         rate, length = basis.spectrum.rate, basis.spectrum.length
@@ -36,30 +39,32 @@ def show(
         f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
         highlight=False,
     )
-    console.print(_grid(devices, {entry["origin"]: entry for entry in entries}))
+    console.print(grid)
     for entry in entries:
         if entry["why"]:
-            rows = counted(entry["count"], entry["weight"])
-            console.print(f"{entry['origin']} counts as {rows} rows: {entry['why']}.")
+            rows = counted(entry.number("count"), entry.number("weight"))
+            console.print(f"{entry.text('origin')} counts as {rows} rows: {entry.text('why')}.")
 
 
-def _grid(devices: list[dict[str, Any]], entries: dict[str, dict[str, Any]]) -> Grid:
+def _grid(devices: list[Fields], entries: dict[str, Fields]) -> Grid:
     grid = Grid()
     for heading in ("device", "key", "rows", "last upload"):
         grid.add_column(heading)
     for device in devices:
-        entry = entries.get(device["name"])
-        key = "revoked" if device["revoked"] else ends(device["expires"])
+        name = device.text("name")
+        key = "revoked" if device.flag("revoked") else ends(device.number_or_none("expires"))
+        entry = entries.get(name)
         if entry is None:
-            grid.add_row(device["name"], key, "", "never")
+            grid.add_row(name, key, "", "never")
             continue
-        uploaded = datetime.fromtimestamp(entry["received"]).isoformat(" ", "seconds")
-        grid.add_row(device["name"], key, _rows(entry), uploaded)
+        received = require_time(entry.number("received"))
+        uploaded = datetime.fromtimestamp(received).isoformat(" ", "seconds")
+        grid.add_row(name, key, _rows(entry), uploaded)
     return grid
 
 
-def _rows(entry: dict[str, Any]) -> str:
-    if entry["left"]:
+def _rows(entry: Fields) -> str:
+    if entry.flag("left"):
         return "left"
-    damaged = " (damaged until its next sync)" if entry["damaged"] else ""
-    return counted(entry["count"], entry["weight"]) + damaged
+    damaged = " (damaged until its next sync)" if entry.flag("damaged") else ""
+    return counted(entry.number("count"), entry.number("weight")) + damaged

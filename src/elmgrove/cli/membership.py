@@ -45,6 +45,7 @@ def readmit(
 ) -> None:
     """Make and print a new key for a device that was shut out, or that lost its own."""
     with context.obj.client() as opened:
-        made = request(opened, "POST", f"/{name}/devices", json={"name": device}).json()
+        asked = {"name": device}
+        made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
     notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made["key"], soft_wrap=True, highlight=False)
+    Console().print(made, soft_wrap=True, highlight=False)

@@ -22,13 +22,14 @@ from elmgrove.detector import CHANGE, ENDED, OPENED, SLOW, WORSENED
 from elmgrove.device.settings import Settings
 from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
+from elmgrove.exchange import Unreachable
 
 log = logging.getLogger("elmgrove.device")
 
 #: Alarms that wait for a recipient; of more, the oldest are dropped.
 CAPACITY = 100
-#: Times that a web address is tried, and seconds that each attempt may take.
-ATTEMPTS, POST_SECONDS = 5, 10.0
+#: Times that a web address is tried, seconds that each attempt may take, and all of them.
+ATTEMPTS, POST_SECONDS, TELL_SECONDS = 5, 10.0, 30.0
 #: Seconds that a command may take.
 COMMAND_SECONDS = 30.0
 #: Bytes of a command's complaint that are logged.
@@ -160,8 +161,9 @@ def _header(text: str) -> str:
 class Webhook:
     """A web address that takes a POST.
 
-    A server's failure or a lost connection is tried again; a refusal (4xx) is not, and redirects
-    are not followed. Logs name the host alone: the rest of such an address is often a secret.
+    A server's failure or a lost connection is tried again, for half a minute at most: others wait.
+    A refusal (4xx) is not, and redirects are not followed. Of an answer the status alone is read.
+    Logs name the host alone: the rest of such an address is often a secret.
     """
 
     def __init__(self, url: str, form: str = "json") -> None:
@@ -172,31 +174,31 @@ class Webhook:
 
     def tell(self, message: Message, wait: Wait) -> None:
         """Posts the alarm, and again after a wait as long as that may help."""
-        backoff, trouble = Backoff(), self._trouble(message)
+        backoff, until = Backoff(), time.monotonic() + TELL_SECONDS
+        trouble = self._trouble(message)
         for _ in range(ATTEMPTS - 1):
             if trouble is None:
                 return
-            wait(backoff.failed())
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            wait(min(backoff.failed(trouble.retry_after), left))
             trouble = self._trouble(message)
         if trouble is not None:
             log.warning("alarm not delivered to %s: %s", self._host, trouble)
 
-    def _trouble(self, message: Message) -> str | None:
+    def _trouble(self, message: Message) -> Unreachable | None:
         """Posts once; says why to try again, or None if trying again would not help."""
-        # Here, since importing httpx takes time that most devices need not spend.
-        import httpx
+        # Here, since loading httpx takes time that most devices need not spend.
+        from elmgrove.exchange import post
 
-        post = post_of(message, self._format)
+        written = post_of(message, self._format)
         try:
-            answer = httpx.post(
-                self._url, content=post.body.encode(), headers=post.headers, timeout=POST_SECONDS
-            )
-        except httpx.TransportError as error:
-            return f"{type(error).__name__} {error}"
-        if answer.status_code >= 500:
-            return f"it answered {answer.status_code}"
-        if not answer.is_success:
-            log.warning("alarm refused by %s: it answered %d", self._host, answer.status_code)
+            status = post(self._url, written.body.encode(), written.headers, POST_SECONDS)
+        except Unreachable as trouble:
+            return trouble
+        if not 200 <= status < 300:
+            log.warning("alarm refused by %s: it answered %d", self._host, status)
         return None
 
 

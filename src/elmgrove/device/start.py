@@ -52,20 +52,25 @@ def member_from_state(settings: Settings) -> Member | None:
 def member_from_federation(
     settings: Settings, exchange: Exchange, stopped: Callable[[], bool]
 ) -> Member | None:
-    """Makes a member by the federation's charter; waits for the exchange as long as it takes."""
-    backoff = Backoff()
+    """Makes a member by the federation's charter; waits for the exchange as long as it takes.
+
+    The same trouble is told once. What the device's user has to mend is raised.
+    """
+    backoff, told = Backoff(), ""
     while not stopped():
         try:
             charter = exchange.charter
             rows = _normal_rows(settings, charter.basis)
             return _member(settings, charter, rows, "the federation has")
         except Unreachable as error:
-            wait = backoff.failed()
-            log.warning(
-                "%s; the device can't begin without the federation's layer, next try in %.0f s",
-                error,
-                wait,
-            )
+            wait = backoff.failed(error.retry_after)
+            if str(error) != told:
+                log.warning(
+                    "%s; the device can't begin without the federation's layer, next try in %.0f s",
+                    error,
+                    wait,
+                )
+            told = str(error)
             until = time.monotonic() + wait
             while time.monotonic() < until and not stopped():
                 time.sleep(0.1)

@@ -12,10 +12,21 @@ from typing import Any, Protocol
 
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import Exchange, Incoming, Outgoing, Session, SyncReport, keyfile
+from elmgrove.exchange import (
+    Exchange,
+    Incoming,
+    Outgoing,
+    Session,
+    SyncReport,
+    Unreachable,
+    keyfile,
+    plain,
+)
 from elmgrove.federation import DAY, Member
 
 log = logging.getLogger("elmgrove.device")
+# Letters of what went wrong that are logged: a line for each of some peers.
+_LONGEST = 2000
 
 #: Seconds between two tries to change a key.
 SECONDS_BETWEEN_KEYS = 3600.0
@@ -45,11 +56,14 @@ class Backoff:
         self._random = random or randomness.Random()
         self._step = self._first
 
-    def failed(self) -> float:
-        """Gives the seconds to wait now, and makes the next wait longer."""
-        step = self._step
-        self._step = min(step * self._factor, self._longest)
-        return self._random.uniform(step / 2, step)
+    def failed(self, at_least: float = 0.0) -> float:
+        """Gives the seconds to wait now, and makes the next wait longer.
+
+        Who is asked to wait ``at_least`` so long waits up to half as long again.
+        """
+        step = max(self._step, at_least * 1.5)
+        self._step = min(self._step * self._factor, self._longest)
+        return self._random.uniform(max(step / 2, at_least), step)
 
     def succeeded(self) -> None:
         """Makes the next wait as short as the first one."""
@@ -79,7 +93,9 @@ class Syncing(Protocol):
 class BackgroundSync:
     """Syncs every so many seconds or rows, one sync at a time, and later after a failure.
 
-    ``synced`` is called after each one that did not fail, in the device's own thread.
+    ``synced`` is called after each one that did not fail, in the device's own thread. Whatever goes
+    wrong is a failed sync, and the device goes on; the same trouble is told once, until there is
+    another or it is over.
     """
 
     def __init__(
@@ -97,9 +113,11 @@ class BackgroundSync:
         self._under_way: Future[Any] | None = None
         self._due = 0.0
         self._after_failure = False
+        self._again = False
+        # The trouble that was told last, and is not over; empty where there is none.
+        self._told = ""
         self._rows_before = 0
-        # What was refused last, and whether the guard hindered: the log warns of each once.
-        self._refusal: str | None = None
+        # Whether the guard hindered an upload: the log warns of that once.
         self._hindered = False
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
@@ -140,36 +158,60 @@ class BackgroundSync:
 
     def _start(self) -> None:
         under_way: Future[Any] = Future()
-        # A daemon: a server that does not answer must not hold up the end of the program.
-        Thread(
-            target=_transfer,
-            args=(self._syncing, self._syncing.prepare(), under_way),
-            name="elmgrove-sync",
-            daemon=True,
-        ).start()
         self._under_way = under_way
+        try:
+            outgoing = self._syncing.prepare()
+            # A daemon: a server that does not answer must not hold up the end of the program.
+            Thread(
+                target=_transfer,
+                args=(self._syncing, outgoing, under_way),
+                name="elmgrove-sync",
+                daemon=True,
+            ).start()
+        except Exception as error:  # a sync that can't begin has failed like any other
+            under_way.set_exception(error)
 
     def _finish(self) -> bool:
         future, self._under_way = self._under_way, None
         assert future is not None
+        updated = False
         try:
             report = self._syncing.apply(future.result())
-        except (ElmgroveError, OSError) as error:
-            wait = self._backoff.failed()
-            self._next_in(wait, failed=True)
-            self._remember(str(error), wait, failed=True)
-            log.warning("sync failed, next try in %.0f s: %s", wait, error)
-            return False
+            updated = report.updated
+            self._synced()
+        except Exception as error:  # nothing that others say may end the device
+            self._fail(error)
+            return updated
         self._backoff.succeeded()
-        wait = 0.0 if report.again else self._seconds
+        # At once, but not for ever: an exchange may find each version outdated.
+        self._again = report.again and not self._again
+        wait = 0.0 if self._again else self._seconds
         self._next_in(wait, failed=False)
-        self._remember(str(report), wait, failed=False)
-        self._synced()
+        said = plain(str(report), _LONGEST)
+        self._remember(said, wait, failed=False)
         hindered, self._hindered = self._hindered, report.hindrance is not None
-        new = report.refusal not in (None, self._refusal) or self._hindered > hindered
-        self._refusal = report.refusal
-        log.log(logging.WARNING if new else logging.INFO, "sync: %s", report)
-        return report.updated
+        is_news, usual = self._is_news(report.refusal or ""), logging.INFO
+        if report.refusal:
+            usual = logging.WARNING if is_news else logging.DEBUG
+        log.log(logging.WARNING if self._hindered > hindered else usual, "sync: %s", said)
+        return updated
+
+    def _fail(self, error: Exception) -> None:
+        wait = self._backoff.failed(error.retry_after if isinstance(error, Unreachable) else 0.0)
+        self._again = False
+        self._next_in(wait, failed=True)
+        # What is neither refused nor a line or disk that fails is a fault of the program.
+        is_known = isinstance(error, ElmgroveError | OSError)
+        said = plain(str(error) if is_known else f"a fault in Elmgrove: {error!r}", _LONGEST)
+        self._remember(said, wait, failed=True)
+        if self._is_news(said):
+            trace = None if is_known else error
+            log.warning("sync failed, next try in %.0f s: %s", wait, said, exc_info=trace)
+
+    def _is_news(self, trouble: str) -> bool:
+        """Whether this is another trouble than the last one, or the first; none is no news."""
+        before, self._told = self._told, trouble
+        return trouble != before
 
     def _remember(self, said: str, wait: float, *, failed: bool) -> None:
         now = time.time()

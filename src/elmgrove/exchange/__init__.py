@@ -15,16 +15,19 @@ from elmgrove.exchange.base import (
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.responses import Fields, plain
 from elmgrove.exchange.session import Session
 from elmgrove.exchange.steps import Incoming, Outgoing
 
 if TYPE_CHECKING:
-    from elmgrove.exchange.http import HttpExchange, client, request
+    from elmgrove.exchange.asking import client, post, request
+    from elmgrove.exchange.http import HttpExchange
     from elmgrove.exchange.peers import PeerSession, pull
 
 __all__ = [
     "PATH",
     "Exchange",
+    "Fields",
     "FolderExchange",
     "HttpExchange",
     "Incoming",
@@ -41,6 +44,8 @@ __all__ = [
     "connect",
     "keyfile",
     "open_exchange",
+    "plain",
+    "post",
     "pull",
     "request",
 ]
@@ -49,8 +54,9 @@ __all__ = [
 #: and a folder or one process's memory needs none of it.
 _OVER_HTTP = {
     "HttpExchange": "http",
-    "client": "http",
-    "request": "http",
+    "client": "asking",
+    "post": "asking",
+    "request": "asking",
     "PeerSession": "peers",
     "pull": "peers",
 }

@@ -47,7 +47,14 @@ TLS = Tls()
 
 
 class Unreachable(ElmgroveError, OSError):
-    """The exchange can't be reached at the moment; trying again later is all there is to do."""
+    """The exchange can't be reached at the moment; trying again later is all there is to do.
+
+    ``retry_after`` are the seconds for which it asks to be left alone, if it does.
+    """
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class Unauthorized(ElmgroveError):
@@ -77,7 +84,11 @@ class Exchange(Protocol):
 
     @property
     def charter(self) -> Charter:
-        """What the devices of this federation have in common."""
+        """What the devices of this federation have in common; asked for once."""
+        ...
+
+    def forget_charter(self) -> None:
+        """Lets the charter be asked for again: it may have been somebody else's."""
         ...
 
     def publish(self, entry: Entry) -> None:

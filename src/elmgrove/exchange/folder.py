@@ -57,6 +57,10 @@ class FolderExchange:
             self._charter = _read_charter(self._folder)
         return self._charter
 
+    def forget_charter(self) -> None:
+        """Lets the charter be read again."""
+        self._charter = None
+
     @staticmethod
     def create(folder: Path, charter: Charter) -> None:
         """Makes a folder the place of a federation; ``BadInput`` if it is another's already."""

@@ -32,6 +32,9 @@ class MemoryExchange:
         # The device that made each change: for that device it is none.
         self._changes: list[str] = []
 
+    def forget_charter(self) -> None:
+        """Does nothing: it was told the charter."""
+
     def publish(self, entry: Entry) -> None:
         """Puts a device's entry in the place of its former one; see ``Exchange``."""
         self.charter.require(entry)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elmgrove.errors import ElmgroveError
+from elmgrove.exchange.asking import SECONDS, client, request
 from elmgrove.exchange.base import PATH, SyncReport, Unreachable
-from elmgrove.exchange.http import client, request
 from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Steps
 from elmgrove.federation import (
@@ -24,12 +24,16 @@ from elmgrove.federation import (
 )
 
 log = logging.getLogger("elmgrove.exchange")
+#: Bytes that a peer may tell: a thousand devices of 64 kB each.
+MOST_PULLED = 64_000_000
 
 
-def pull(url: str, *, token: str | None = None, timeout: float = 30.0) -> list[Entry]:
+def pull(url: str, *, token: str | None = None, timeout: float = SECONDS) -> list[Entry]:
     """Fetches all that the agent at ``url`` has to tell: its own entry and those it received."""
     with client(url, token, timeout=timeout, root="") as opened:
-        return [entry_from_bytes(blob) for blob in unbundle(request(opened, "GET", PATH).content)]
+        answer = request(opened, "GET", PATH, most=MOST_PULLED)
+        with answer.reading():
+            return [entry_from_bytes(blob) for blob in unbundle(answer.content)]
 
 
 @dataclass(frozen=True)

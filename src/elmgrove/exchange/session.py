@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Self
 
 from elmgrove.detector import Detector
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, Mismatch
 from elmgrove.exchange.base import (
     Exchange,
     Listing,
@@ -20,6 +20,7 @@ from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     GROUPS,
     MERGED,
+    MOST_BYTES,
     PARTS,
     SUM,
     SUMS,
@@ -34,8 +35,6 @@ from elmgrove.federation import (
     within,
 )
 
-#: Of others that are asked by name, as many are held as have so many bytes together.
-MOST_BYTES = 8_000_000
 #: Of more devices than this, a device is told at once where the exchange keeps groups ready.
 MOST_BY_NAME = 16
 _NOT_SHOWN = (
@@ -119,7 +118,11 @@ class Session(Steps):
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
-        self.exchange.charter.basis.require(outgoing.own.basis)
+        try:
+            self.exchange.charter.basis.require(outgoing.own.basis)
+        except Mismatch:
+            self.exchange.forget_charter()
+            raise
         own = self._listed(outgoing.name) if outgoing.asks else None
         refusal = None
         try:
@@ -215,6 +218,7 @@ class Session(Steps):
                     return Incoming(None, refusal or error)
                 # Too many to be told of at once: then as many as can be held by name.
                 listings = self._listings(outgoing)
+        # As many are held as have no more bytes together than what is told at once.
         budget = self._budget or Cost(bytes=MOST_BYTES)
         chosen = tuple(self._found(outgoing, listings, budget))
         same = chosen == outgoing.held and outgoing.known is None

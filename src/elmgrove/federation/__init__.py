@@ -51,9 +51,10 @@ from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
+from elmgrove.federation.limits import content_limit, others_limit
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
-from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.others import MOST_BYTES, StandingOthers
 from elmgrove.federation.policy import POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.selection import (
@@ -91,6 +92,7 @@ __all__ = [
     "GROUPS",
     "HIGHEST_USABLE_EPOCH",
     "MERGED",
+    "MOST_BYTES",
     "PARTS",
     "POLICIES",
     "PRUNED",
@@ -144,6 +146,7 @@ __all__ = [
     "compare",
     "compare_each",
     "compare_used",
+    "content_limit",
     "entry_from_bytes",
     "evidence_of",
     "follows",
@@ -155,6 +158,7 @@ __all__ = [
     "least_new_rows",
     "local_models",
     "of_enough",
+    "others_limit",
     "parameters",
     "require_addable",
     "require_address",

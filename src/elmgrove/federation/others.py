@@ -27,12 +27,12 @@ from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 MOST_GROUPS, MOST_BYTES = 500, 8_000_000
 # Bytes of a group beside its sums: names, and what a file says of each array.
 _AROUND = 1500
-# What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
-# that a lender made its numbers up.
-_SHARES = 8
+#: What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
+#: that a lender made its numbers up.
+SHARES = 8
 # Devices that are few: by their names, two of three would often be in the same of these sums, and
 # nobody could tell which of them is the odd one.
-_FEW = 2 * _SHARES
+_FEW = 2 * SHARES
 # The number of no group.
 _NOWHERE = -1
 # Names that a label tells.
@@ -61,7 +61,7 @@ class StandingOthers:
             basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1), terms=terms
         )
         self._held = dict[str, Contribution]()
-        self._lent = [RunningSum(basis) for _ in range(_SHARES)]
+        self._lent = [RunningSum(basis) for _ in range(SHARES)]
         # Those of them that were asked for and are still what they were.
         self._loan = dict[int, Evidence]()
 
@@ -74,7 +74,7 @@ class StandingOthers:
         inputs = self._basis.inputs
         # Of a contribution its sums and what it lends; of a group its sum in a few parts, and what
         # is made of it for comparisons.
-        matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + _SHARES)
+        matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + SHARES)
         return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices
 
     @property
@@ -157,7 +157,7 @@ class StandingOthers:
         if own is not None:
             sums[_share_of(origin)] = self._lent[_share_of(origin)].evidence(own)
         own_share = None if own is None else _share_of(origin)
-        counts = [self._lent[share].devices - (share == own_share) for share in range(_SHARES)]
+        counts = [self._lent[share].devices - (share == own_share) for share in range(SHARES)]
         found = (Evidence.sum(sums[share] for share in some) for some in _joined(counts, least))
         return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
 
@@ -179,7 +179,7 @@ def _dealt(lenders: list[Contribution], least: int) -> tuple[Moments, ...]:
     """What few devices lend: each by itself, or as many together as a sum has at least."""
     lending = [one.lent for one in sorted(lenders, key=lambda one: one.origin)]
     found = [lent for lent in lending if lent is not None and lent.count > 0.0]
-    shares = min(_SHARES, len(found) // least)
+    shares = min(SHARES, len(found) // least)
     sums = (lent_together(found[share::shares]) for share in range(shares))
     return tuple(lent for lent in sums if lent is not None)
 
@@ -199,4 +199,4 @@ def _joined(counts: Sequence[int], least: int) -> list[list[int]]:
 
 def _share_of(origin: str) -> int:
     """The sum in which a device lends: always the same one, and spread evenly over names."""
-    return sha256(origin.encode()).digest()[0] % _SHARES
+    return sha256(origin.encode()).digest()[0] % SHARES

@@ -2,6 +2,7 @@
 
 import hmac
 import os
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ ROOT = "root"
 def new_secret(purpose: str) -> str:
     """Makes a secret of 256 bits that begins with its purpose."""
     return _prefix(purpose) + secrets.token_urlsafe(32)
+
+
+def is_secret(purpose: str, text: object) -> bool:
+    """Says whether this could be a secret that ``new_secret`` made."""
+    form = re.escape(_prefix(purpose)) + "[A-Za-z0-9_-]{43}"
+    return isinstance(text, str) and re.fullmatch(form, text) is not None
 
 
 def _prefix(purpose: str) -> str:

@@ -10,7 +10,6 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.detector import MOST_PARTS
 from elmgrove.federation import (
     DISTANCES,
     HIGHEST_USABLE_EPOCH,
@@ -19,13 +18,14 @@ from elmgrove.federation import (
     Influence,
     Merged,
     Version,
+    content_limit,
     follows,
     framed,
     of_enough,
 )
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
-from elmgrove.server.service import body_of, content_limit
+from elmgrove.server.service import body_of
 from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
 
 BLOB = "application/octet-stream"
@@ -192,7 +192,7 @@ async def _store(
 
 def _limit(caller: Caller) -> int:
     """What all patterns of a device can need, and no more than the server takes."""
-    return min(content_limit(caller.charter, MOST_PARTS), caller.service.max_body)
+    return min(content_limit(caller.charter), caller.service.max_body)
 
 
 def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:

@@ -5,7 +5,14 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import DAY, Charter, require_address, require_days, require_name
+from elmgrove.federation import (
+    DAY,
+    Charter,
+    content_limit,
+    require_address,
+    require_days,
+    require_name,
+)
 from elmgrove.server.auth import (
     ADMINISTRATORS,
     ROOT,
@@ -13,11 +20,12 @@ from elmgrove.server.auth import (
     Role,
     caller_of,
     hashed,
+    is_secret,
     new_secret,
     require_admin,
 )
 from elmgrove.server.problems import Problem, no_federation
-from elmgrove.server.service import content_limit, json_of
+from elmgrove.server.service import json_of
 from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
 
 
@@ -25,7 +33,7 @@ async def create_federation(request: Request) -> Response:
     """Makes a federation; the answer holds the token with which devices join, once."""
     service, actor = await require_admin(request)
     charter = Charter.from_fields(await json_of(request))
-    if content_limit(charter) > service.max_body:
+    if content_limit(charter, patterns=1) > service.max_body:
         raise Problem(
             "too-large",
             f"contributions of this many units and inputs are longer than the {service.max_body} "
@@ -81,15 +89,21 @@ async def renew_token(request: Request) -> Response:
 
 
 async def enrol_device(request: Request) -> Response:
-    """Gives a device its key, once. An administrator may give a device a new one."""
+    """Lets a device in by the key that it made, or gives it one, once.
+
+    An administrator may give a device a new one.
+    """
     caller = await caller_of(request, Role.JOINER)
-    name = (await json_of(request)).get("name")
+    asked = await json_of(request)
+    name, key = asked.get("name"), asked.get("key", new_secret("key"))
     if not isinstance(name, str):
         raise Problem("malformed", "name: the device's name is missing")
+    if not is_secret("key", key):
+        raise Problem("malformed", "key: not one of 256 bits, as elm-key-... is")
     require_address(name)
     if not caller.charter.admits(name):
         raise Problem("forbidden", f"{name!r} is not among the names that may join")
-    key, now = new_secret("key"), time.time()
+    now = time.time()
     device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
     enrol, again = caller.service.store.enrol, caller.role is Role.MANAGE
     if not await enrol(caller.federation, device, again=again, actor=caller.actor):

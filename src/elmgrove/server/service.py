@@ -7,7 +7,6 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from elmgrove.algebra import numbers_in
 from elmgrove.federation import Charter
 from elmgrove.server.damage import Damage
 from elmgrove.server.live_groups import LiveGroups
@@ -107,13 +106,3 @@ async def json_of(request: Request) -> dict[str, Any]:
             f"a name or another text can't be encoded: {text!r:.40} is half a character",
         ) from error
     return found
-
-
-def content_limit(charter: Charter, patterns: int = 1) -> int:
-    """Gives the most bytes that an honest contribution has: numbers, basis, and some to spare."""
-    # Moments may have a centre, of as many numbers as an input.
-    centre = charter.basis.inputs if charter.basis.score == "distance" else 0
-    numbers = 8 * (numbers_in(charter.basis) + centre)
-    # The basis is JSON inside JSON: quotation marks and what is not ASCII take more room there.
-    basis = 2 * len(json.dumps(json.dumps(charter.basis.fields)))
-    return patterns * (numbers + 512) + basis + 8192

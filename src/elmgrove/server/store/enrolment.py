@@ -83,14 +83,17 @@ class Enrolment(Administrators):
     ) -> Operation[bool]:
         """Lets a device in, not revoked. MUST return False and change nothing when it is in.
 
-        ``again`` replaces the key of a device that is in and lets a revoked one back in.
+        Nor MUST anything change, but the answer be True, when it is in with this very key: it may
+        not have heard the first answer. ``again`` replaces the key of a device that is in and lets
+        a revoked one back in.
         """
         yield from require_federation(federation)
         act = "joined"
-        if (yield (f"{DEVICE} AND name = $2", federation, device.name)):
-            act = "readmitted"
+        rows = yield (f"{DEVICE} AND name = $2", federation, device.name)
+        if rows:
+            act, held = "readmitted", DeviceRow(*rows[0])
             if not again:
-                return False
+                return held.key_hash == device.key_hash and not held.revoked
             delete = "DELETE FROM device WHERE federation = $1 AND name = $2"
             yield (delete, federation, device.name)
         yield (

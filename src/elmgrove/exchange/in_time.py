@@ -1,0 +1,229 @@
+"""A deadline for a whole answer: connecting, sending, headers and body together.
+
+The timeouts of HTTP libraries are for one read each, and a byte a second never reaches them. Here
+each operation on a socket gets what remains of the deadline; that takes neither another thread nor
+an event loop.
+"""
+
+import math
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore
+import httpx
+
+from elmgrove.errors import BadInput
+
+#: A line that is slower than so many bytes a second is as good as none.
+SLOWEST = 10_000
+#: The extension of a request that says how many bytes may come and go; each gives it more time.
+MOVING = "elmgrove.moving"
+# Bytes that are written at a time: each piece gets what remains.
+_PIECE = 1 << 14
+# Bytes beside what is expected: headers.
+_BESIDE = 1 << 20
+# Headers that are not passed on: nothing here keeps cookies or goes where it is sent.
+_LOST = (b"set-cookie", b"location")
+# Seconds for which a connection is kept without a question.
+_KEPT = 5.0
+
+
+class AnswerDeadline(threading.local):
+    """Tells what remains for the request that this thread is about: seconds, and more for bytes.
+
+    What moves makes the deadline later, as long as it takes at ``SLOWEST`` bytes a second, but no
+    more of them than are expected. Of many more, such as headers without end, none is waited for.
+    """
+
+    def __init__(self) -> None:
+        self._until, self._expected, self._moved = math.inf, 0, 0
+
+    def start(self, seconds: float, expected: int) -> None:
+        """Begins with the next request."""
+        self._until, self._expected, self._moved = time.monotonic() + seconds, expected, 0
+
+    def moved(self, size: int) -> None:
+        """Notes that so many bytes came or went; raises where they are far too many."""
+        self._moved += size
+        if self._moved > 2 * self._expected + _BESIDE:
+            raise httpcore.RemoteProtocolError("far more came than was asked for")
+
+    def left(self) -> float:
+        """Gives the seconds that remain; raises where there are none."""
+        later = min(self._moved, self._expected) / SLOWEST
+        left = self._until + later - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the deadline is over")
+        return left
+
+
+class TimedStream(httpcore.NetworkStream):
+    """A connection of which each read and write has no longer than remains."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: AnswerDeadline) -> None:
+        self._stream, self._deadline = stream, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Reads what has come, or waits for it."""
+        data = self._stream.read(max_bytes, self._deadline.left())
+        self._deadline.moved(len(data))
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Writes all of it, in pieces."""
+        for start in range(0, len(buffer), _PIECE):
+            piece = buffer[start : start + _PIECE]
+            self._stream.write(piece, self._deadline.left())
+            self._deadline.moved(len(piece))
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        """Encrypts from here on."""
+        secure = self._stream.start_tls(ssl_context, server_hostname, self._deadline.left())
+        return TimedStream(secure, self._deadline)
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._stream.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        """Gives what the connection tells of itself."""
+        return self._stream.get_extra_info(info)
+
+
+class TimedBackend(httpcore.NetworkBackend):
+    """Connects in time: what remains is shared by all addresses that a name has."""
+
+    def __init__(self, deadline: AnswerDeadline) -> None:
+        self._plain, self._deadline = httpcore.SyncBackend(), deadline
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connects to the first of the addresses that takes the call."""
+        addresses = _addresses(host, port)
+        trouble: Exception = httpcore.ConnectError("it has no address")
+        for place, address in enumerate(addresses):
+            share = self._deadline.left() / (len(addresses) - place)
+            try:
+                found = self._plain.connect_tcp(address, port, share, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                trouble = error
+            else:
+                return TimedStream(found, self._deadline)
+        raise trouble
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpcore.ConnectError(str(error)) from error
+    return [str(address[4][0]) for address in found]
+
+
+class DeadlineTransport(httpx.BaseTransport):
+    """Asks the host of one URL, through the proxy that the environment names for it, if any.
+
+    The timeout of a request is for all of its answer, and a little longer for each byte that is
+    expected (``MOVING``). Requests of several threads do not share their deadlines.
+    """
+
+    def __init__(self, url: str, trust: ssl.SSLContext | None = None) -> None:
+        self._deadline = AnswerDeadline()
+        self._pool = _pool(url, trust, TimedBackend(self._deadline))
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request, and gives the answer, of which the body is still to be read."""
+        seconds = request.extensions["timeout"]["read"]
+        self._deadline.start(seconds, request.extensions.get(MOVING, 0))
+        url = request.url
+        assert isinstance(request.stream, httpx.SyncByteStream)
+        asked = httpcore.Request(
+            method=request.method,
+            url=httpcore.URL(
+                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        with _in_words_of_httpx():
+            answer = self._pool.handle_request(asked)
+        return httpx.Response(
+            answer.status,
+            headers=[(name, value) for name, value in answer.headers if name.lower() not in _LOST],
+            stream=_Body(answer),
+            extensions=answer.extensions,
+        )
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._pool.close()
+
+
+class _Body(httpx.SyncByteStream):
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _in_words_of_httpx():
+            yield from self._answer.iter_stream()
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+@contextmanager
+def _in_words_of_httpx() -> Iterator[None]:
+    try:
+        yield
+    except (
+        httpcore.NetworkError,
+        httpcore.ProtocolError,
+        httpcore.ProxyError,
+        httpcore.TimeoutException,
+        httpcore.UnsupportedProtocol,
+    ) as error:
+        # The two libraries name their errors alike.
+        raise getattr(httpx, type(error).__name__)(str(error)) from error
+
+
+def _pool(
+    url: str, trust: ssl.SSLContext | None, backend: httpcore.NetworkBackend
+) -> httpcore.ConnectionPool:
+    parts, proxies = urlsplit(url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(parts.hostname or ""):
+        return httpcore.ConnectionPool(
+            ssl_context=trust, keepalive_expiry=_KEPT, network_backend=backend
+        )
+    through = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if through.scheme not in ("http", "https") or not through.hostname:
+        raise BadInput(
+            f"{parts.scheme}_proxy in the environment must begin with http:// or https://"
+        )
+    secret = (unquote(through.username or ""), unquote(through.password or ""))
+    return httpcore.HTTPProxy(
+        f"{through.scheme}://{through.netloc.rpartition('@')[2]}",
+        proxy_auth=secret if through.username else None,
+        ssl_context=trust,
+        keepalive_expiry=_KEPT,
+        network_backend=backend,
+    )

@@ -1,0 +1,450 @@
+"""What is answered to a device is believed as far as it is what was asked for, and in time."""
+
+import gzip
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.exchange import Session, Unauthorized, Unreachable, in_time
+from elmgrove.exchange.http import HttpExchange
+from elmgrove.exchange.in_time import AnswerDeadline
+from elmgrove.exchange.peers import pull
+from elmgrove.federation import (
+    Charter,
+    Contribution,
+    Departure,
+    Merged,
+    Outdated,
+    Refused,
+    bundle,
+    content_limit,
+)
+from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying
+
+BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
+CHARTER = Charter("fans", BASIS, alarm="merged")
+PAGE = Reply(200, b"<html>Welcome! Please log in.</html>", {"Content-Type": "text/html"})
+DEEP = b"[" * 100_000
+
+
+def said(origin: str, rows: int = 5, basis: Basis = BASIS) -> Contribution:
+    X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
+    H = basis.layer(X)
+    return Contribution(
+        origin, rows, (Evidence(basis, H.T @ H, H.T @ X, float((X**2).sum()), rows),)
+    )
+
+
+HONEST = HonestExchange(CHARTER, [said("fan-2")])
+Answer = Callable[[Asked], Any]
+
+
+@contextmanager
+def opened(answer: Answer, timeout: float = 60.0, **more: Any) -> Iterator[HttpExchange]:
+    more.setdefault("key", "any")
+    with (
+        saying(answer) as url,
+        HttpExchange(f"{url}/fans", "fan-1", timeout=timeout, **more) as found,
+    ):
+        yield found
+
+
+def but(route: str, reply: Any) -> Answer:
+    """An honest exchange, but for one route."""
+    return lambda asked: reply if asked.route == route else HONEST(asked)
+
+
+PUT = {"origin": "fan-1", "epoch": 5, "revision": 1}
+ENTRY = {"origin": "fan-2", "epoch": 5, "size": 900, "left": False}
+KNOWN = Merged("fans", 7, 1, (said("fan-2").evidence,))
+
+#: What a device asks, by route.
+QUESTIONS: dict[str, Callable[[HttpExchange], Any]] = {
+    "GET /": lambda exchange: exchange.charter,
+    "PUT /contributions": lambda exchange: exchange.publish(said("fan-1")),
+    "DELETE /contributions": lambda exchange: exchange.publish(Departure("fan-1", 6)),
+    "GET /entries": lambda exchange: exchange.listings(),
+    "GET /contributions": lambda exchange: exchange.fetch(["fan-2"]),
+    "GET /merged": lambda exchange: exchange.merged("fan-1", None),
+    "GET /others": lambda exchange: exchange.others("fan-1", None),
+}
+#: What nobody who was asked anything says.
+NEVER = [
+    PAGE,
+    Reply(204, b""),
+    Reply(304),
+    Reply(302, b"", {"Location": "/login"}),
+    Reply(302, b"", {"Location": "http://[::"}),
+    Reply(200, b"{}", {"Content-Encoding": "gzip"}),
+    Reply(200, gzip.compress(b"{}"), {"Content-Encoding": "gzip"}),
+    Reply(200, b"{}", {"Content-Encoding": "br"}),
+    Reply(200, DEEP),
+    Reply(200, b'{"entries":' * 50_000),
+    Reply(200, b"\xff\xfe"),
+    Reply.json(None),
+    Reply.json([]),
+    Reply.json({}),
+    Reply(200, b"1" * 9000),
+    Reply(200, b"x" * 100, {"Content-Length": "1000", "Connection": "close"}),
+    Reply(404, b"<html>"),
+    Reply(409, DEEP),
+    Reply.json({"held_epoch": 3}, 409),
+    Reply(401, b"<html>", {"WWW-Authenticate": "Basic"}),
+    Reply(503, b"<html>"),
+    Reply(999),
+]
+#: What is wrong with an answer that looks right, by route.
+WRONG = {
+    "GET /": [
+        Reply.json({**CHARTER.fields, "basis": None}),
+        Reply.json({**CHARTER.fields, "fingerprint": "0"}),
+        Reply.json({"name": "fans"}),
+        Reply.json(Charter("fans", Basis(HiddenLayer(6, 10**9), 6)).fields),
+    ],
+    "PUT /contributions": [
+        Reply.json({**PUT, "origin": "fan-2"}),
+        Reply.json({**PUT, "epoch": 4}),
+        Reply.json({**PUT, "epoch": "5"}),
+        Reply.json({**PUT, "revision": None}),
+        Reply.json(PUT, 201),
+    ],
+    "DELETE /contributions": [Reply.json({}), Reply.json(PUT)],
+    "GET /entries": [
+        Reply.json({"entries": entries})
+        for entries in (
+            None,
+            {},
+            ["fan-2"],
+            [{}],
+            [{**ENTRY, "size": "many"}],
+            [{**ENTRY, "size": -1}],
+            [{**ENTRY, "size": 10**400}],
+            [{**ENTRY, "size": 1.5}],
+            [{**ENTRY, "size": True}],
+            [{**ENTRY, "epoch": 2**63}],
+            [{**ENTRY, "epoch": [5]}],
+            [{**ENTRY, "left": 0}],
+            [{**ENTRY, "origin": "\ud800"}],
+            [{**ENTRY, "origin": "x" * 201}],
+            [{**ENTRY, "origin": ["fan-2"]}],
+        )
+    ],
+    "GET /contributions": [
+        Reply(200, b"\xff" * 8),
+        Reply(200, bundle([said("fan-2").to_bytes()])[:-1]),
+        Reply(200, bundle([said("fan-3").to_bytes()])),
+        Reply(200, bundle([said("fan-1").to_bytes()])),
+    ],
+    "GET /merged": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
+    "GET /others": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
+}
+
+
+@pytest.mark.parametrize("route", QUESTIONS)
+def test_what_is_no_answer_is_unreachable_and_an_answer_after_it_is_taken(route: str) -> None:
+    """Never another error, and never believed."""
+    lies = [*NEVER, *WRONG[route]]
+    if route == "DELETE /contributions":
+        lies = [lie for lie in lies if lie.status != 204]
+    left = iter([*lies, HONEST])
+
+    def answer(asked: Asked) -> Reply:
+        if asked.route != route:
+            return HONEST(asked)
+        lie = next(left)
+        return lie if isinstance(lie, Reply) else lie(asked)
+
+    with opened(answer) as exchange:
+        for _ in lies:
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+                QUESTIONS[route](exchange)
+        QUESTIONS[route](exchange)
+
+
+def problem(status: int, **more: Any) -> Reply:
+    document = {"type": "urn:elmgrove:problem:x", "title": "No", "detail": "because", **more}
+    return Reply.json(document, status)
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (problem(401), Unauthorized),
+        (problem(404), Refused),
+        (problem(409, held_epoch=7, shrunk=False), Outdated),
+        (problem(409, held_epoch="7", shrunk=False), Unreachable),
+        (problem(409, held_epoch=None, shrunk=False), Unreachable),
+        (problem(409, held_epoch=[7], shrunk=False), Unreachable),
+        (problem(409, held_epoch=2**70, shrunk=False), Unreachable),
+        (problem(409, held_epoch=7, shrunk="no"), Unreachable),
+        (problem(422, title=None, detail=["x"]), Refused),
+        (problem(500), Unreachable),
+    ],
+)
+def test_a_refusal_is_the_error_that_it_stands_for(reply: Reply, error: type) -> None:
+    with opened(but("PUT /contributions", reply)) as exchange:
+        with pytest.raises(ElmgroveError) as raised:
+            exchange.publish(said("fan-1"))
+        assert type(raised.value) is error
+
+
+def test_what_a_stranger_says_is_told_in_one_short_line() -> None:
+    loud = problem(422, detail="\x1b[2J\n\ud800" + "x" * 10**6)
+    with (
+        opened(but("PUT /contributions", loud)) as exchange,
+        pytest.raises(Refused) as raised,
+    ):
+        exchange.publish(said("fan-1"))
+    text = str(raised.value)
+    assert text.startswith("No: ?[2J ?xxx")
+    assert len(text) <= 300
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        PAGE,
+        Reply.json({"key": "k"}),
+        Reply.json({"key": "k"}, 200),
+        Reply.json({}, 201),
+        *(Reply.json({"key": key}, 201) for key in (None, 7, ["k"], "", "ключ", "a\r\nb: c")),
+    ],
+)
+def test_only_a_key_is_a_key(reply: Reply, tmp_path: Path) -> None:
+    keyfile = tmp_path / "fan.key"
+    answers = iter([reply, Reply.json({"name": "fan-1", "key": "good"}, 201)])
+
+    def answer(asked: Asked) -> Reply:
+        return next(answers) if asked.method == "POST" else HONEST(asked)
+
+    with opened(answer, key=None, token="join", keyfile=keyfile) as exchange:
+        with pytest.raises(Unreachable):
+            _ = exchange.charter
+        assert not keyfile.exists()
+        assert exchange.charter == CHARTER
+    assert keyfile.read_text() == "good"
+
+
+def test_only_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    keyfile = tmp_path / "fan.key"
+    keyfile.write_text("old")
+    lies = [*NEVER, Reply.json({"name": "fan-2", "key": "new"})]
+    lies += [Reply.json({"name": "fan-1", "key": key}) for key in (None, 7, "", "ключ", "a\nb")]
+    left = iter([*lies, Reply.json({"name": "fan-1", "key": "new"})])
+    with opened(lambda asked: next(left), key=None, keyfile=keyfile) as exchange:
+        for _ in lies:
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+                exchange.rotate_key()
+            assert keyfile.read_text() == "old"
+        assert exchange.rotate_key()
+    assert keyfile.read_text() == "new"
+
+
+def test_a_token_that_no_header_can_hold_is_refused() -> None:
+    with opened(HONEST, key="ключ") as exchange, pytest.raises(BadInput, match="token or key"):
+        exchange.listings()
+
+
+def test_another_federations_charter_is_asked_for_again() -> None:
+    other = replace(CHARTER, basis=Basis(HiddenLayer(3, 2, activation="tanh", seed=9), 3))
+    charters = iter([other, CHARTER])
+
+    def answer(asked: Asked) -> Reply:
+        return Reply.json(next(charters).fields) if asked.route == "GET /" else HONEST(asked)
+
+    with opened(answer) as exchange:
+        session = Session(CHARTER.start("fan-1"), exchange)
+        with pytest.raises(Mismatch):
+            session.sync()
+        assert session.sync().devices == 1
+
+
+def test_nothing_is_followed_and_no_cookie_is_kept() -> None:
+    asked = list[str]()
+
+    def elsewhere(question: Asked) -> Reply:
+        asked.append(question.path)
+        return HONEST(question)
+
+    with saying(elsewhere) as other:
+        away = Reply(302, b"", {"Location": f"{other}/v1/federations/fans", "Set-Cookie": "a=b"})
+        with opened(but("GET /", away)) as exchange, pytest.raises(Unreachable, match="302"):
+            _ = exchange.charter
+    assert asked == []
+
+
+# How long, and how much
+
+
+def dripping(begin: bytes, drop: bytes) -> Pieces:
+    """A byte now and then, for a minute."""
+    yield begin
+    for _ in range(600):
+        time.sleep(0.1)
+        yield drop
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "drop"),
+    [
+        (b"", b""),
+        (b"HTTP/1.1 200 ", b"O"),
+        (HEAD + b"X: ", b"x"),
+        (HEAD, b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"", b"HTTP/1.1 103 Wait\r\n\r\n"),
+        (HEAD + b"Content-Length: 9999\r\n\r\n{", b" "),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;", b"x"),
+    ],
+)
+def test_a_byte_now_and_then_is_no_answer(begin: bytes, drop: bytes) -> None:
+    with opened(lambda asked: dripping(begin, drop), timeout=0.3) as exchange:
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            _ = exchange.charter
+        assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (HEAD + b"\r\n", b" " * 65536),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + b" " * 65536 + b"\r\n"),
+        (HEAD + b"Content-Length: 99999999999\r\n\r\n", b" " * 65536),
+        (HEAD, b"X: y\r\n" * 1000),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    ],
+)
+def test_an_endless_answer_is_given_up(
+    begin: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_time, "_BESIDE", 1 << 17)
+    sent = [0]
+
+    def endless() -> Pieces:
+        yield begin
+        while True:
+            sent[0] += len(more)
+            yield more
+
+    with opened(but("GET /merged", endless())) as exchange, pytest.raises(Unreachable):
+        exchange.merged("fan-1", None)
+    # What is under way is in the buffers of two sockets.
+    assert sent[0] < 20_000_000
+
+
+def test_an_answer_is_no_longer_than_the_charter_explains() -> None:
+    for more, said_of_it in ((0, "not a file of Elmgrove's"), (1, "longer than")):
+        long = Reply(200, b" " * (content_limit(CHARTER) + more))
+        with (
+            opened(but("GET /merged", long)) as exchange,
+            pytest.raises(Unreachable, match=said_of_it),
+        ):
+            exchange.merged("fan-1", None)
+
+
+def test_what_moves_makes_the_deadline_later_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(in_time.time, "monotonic", lambda: now[0])
+    until = AnswerDeadline()
+    until.start(30.0, 20 * in_time.SLOWEST)
+    now[0] += 29
+    until.moved(in_time.SLOWEST)
+    assert until.left() == 2
+    until.moved(25 * in_time.SLOWEST)
+    assert until.left() == 21
+    now[0] += 21
+    with pytest.raises(Exception, match="deadline"):
+        until.left()
+    with pytest.raises(Exception, match="far more"):
+        until.moved(10**7)
+
+
+def test_a_server_that_asks_for_patience_is_left_alone() -> None:
+    for stated, seconds in (("20", 20.0), ("-1", 0.0), ("soon", 0.0), ("9" * 99, 300.0)):
+        busy = Reply(429, b"", {"Retry-After": stated})
+        with opened(but("GET /entries", busy)) as exchange:
+            with pytest.raises(Unreachable, match="429") as raised:
+                exchange.listings()
+            assert raised.value.retry_after == seconds
+
+
+def test_many_large_entries_are_fetched_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = [said(f"fan-{number:02}") for number in range(30)]
+    size = len(fleet[0].to_bytes())
+    monkeypatch.setattr("elmgrove.exchange.http.MOST_BYTES", 9 * size)
+    asked = list[int]()
+
+    def counting(question: Asked) -> Reply:
+        if question.route == "GET /contributions":
+            asked.append(len(question.query["origin"]))
+        return HonestExchange(CHARTER, fleet)(question)
+
+    names = [one.origin for one in fleet]
+    with opened(counting) as exchange:
+        assert exchange.fetch(names) == fleet
+        exchange.listings()
+        assert exchange.fetch(names) == fleet
+    assert asked == [20, 10, *[4] * 7, 2]
+
+
+def test_a_proxy_of_the_environment_is_used_with_its_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = list[str]()
+
+    def proxy(asked: Asked) -> Reply:
+        heard.append(asked.path)
+        inside = "/" + asked.path.split("/", 3)[3]
+        return HONEST(replace(asked, path=inside))
+
+    with saying(proxy) as url:
+        monkeypatch.setenv("http_proxy", url.replace("http://", "http://me:secret@"))
+        monkeypatch.setenv("no_proxy", "exchange.invalid")
+        with HttpExchange("http://fans.invalid/fans", "fan-1", key="any") as exchange:
+            assert exchange.charter == CHARTER
+        with (
+            HttpExchange("http://exchange.invalid/fans", "fan-1", key="any") as exchange,
+            pytest.raises(Unreachable),
+        ):
+            _ = exchange.charter
+        monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
+        with (
+            HttpExchange("http://fans.invalid/fans", "fan-1", key="any") as exchange,
+            pytest.raises(BadInput, match="http_proxy"),
+        ):
+            _ = exchange.charter
+    assert heard == ["http://fans.invalid/v1/federations/fans"]
+
+
+# Peers
+
+
+def test_a_peer_is_believed_no_more() -> None:
+    lies = iter(NEVER)
+    with saying(lambda asked: next(lies)) as url:
+        for _ in NEVER:
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+                pull(url)
+
+
+def test_a_peer_that_drips_is_given_up() -> None:
+    with (
+        saying(lambda asked: dripping(HEAD + b"Content-Length: 9999\r\n\r\n", b"x")) as url,
+        pytest.raises(Unreachable, match="in time"),
+    ):
+        pull(url, timeout=0.3)
