@@ -57,6 +57,7 @@ def test_the_loop_and_the_detector_go_on_meanwhile(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session_of(federation, "fan-1", 1) as session:
+        session.sync()
         held = Held(session, monkeypatch)
 
         async def work() -> int:

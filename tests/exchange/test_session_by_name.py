@@ -78,14 +78,14 @@ def test_only_what_changed_is_fetched(exchange: Watched) -> None:
     exchange.fetched.clear()
     assert me.sync().updated
     assert exchange.fetched == [{"fan-2"}]
-    assert {held.origin: held.epoch for held in me.member.ledger} == {"fan-1": 600, "fan-2": 650}
+    assert {held.origin: held.epoch for held in me.member.ledger} == {"fan-1": 600, "fan-2": 1251}
 
 
 def test_who_left_is_dropped_and_lends_no_more(exchange: Watched) -> None:
     me = device("fan-9", exchange, 0)
     me.sync()
     both = me.detector.loan
-    leaving = device("fan-2", exchange, 2)
+    leaving = device("fan-2", exchange, 2, guarded=False)
     leaving.leave()
     exchange.fetched.clear()
     report = me.sync()

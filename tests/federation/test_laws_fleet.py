@@ -70,7 +70,6 @@ class FleetOfPeers(Fleet):
     def give(self, number: int) -> None:
         device = self.one(number)
         event("gave" if device.inside else "joined")
-        device.offered(self.guarded)
         device.member.offer(guarded=self.guarded)
         device.back_up()
         device.inside = True

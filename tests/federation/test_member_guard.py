@@ -1,9 +1,5 @@
-"""The upload guard, and the attack it is against.
+"""The upload guard, and the attack it is against (``support.attacks``).
 
-Two uploads of one device differ by ΔU = HᵀH and ΔV = HᵀX of the k rows between them. While k is
-below the number of units, ΔU = GᵀG gives G = RH with an unknown rotation R, and ΔV = GᵀY gives
-Y = RX. Each row of H and X is then rᵀG and rᵀY for one unknown r of k numbers, and must satisfy
-rᵀG = g(rᵀYα + b): more equations than unknowns, solved by least squares from a few random starts.
 With g = identity the equations of three rows and more leave a rotation open, but not what the rows
 span, nor their mean.
 """
@@ -14,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import least_squares
 
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
-from elmgrove.federation import Charter, Contribution, Member, least_new_rows
+from elmgrove.federation import Charter, Member, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.storage.sealed import unseal
+from support.attacks import computed, factored, off
 
 CHARTER = Charter("fans", Basis(HiddenLayer(64, 32, activation="tanh", seed=3), 64))
 LEAST = least_new_rows(CHARTER.basis)
@@ -27,39 +23,6 @@ LEAST = least_new_rows(CHARTER.basis)
 
 def rows(seed: int, count: int) -> np.ndarray:
     return 0.3 * np.random.default_rng(seed).normal(size=(count, 64))
-
-
-def factored(difference: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """G and Y: the hidden outputs and the rows, up to one rotation of both."""
-    k = min(round(difference.count), len(difference.U))
-    values, vectors = np.linalg.eigh(difference.U)
-    G = (vectors[:, -k:] * np.sqrt(values[-k:])).T
-    return G, np.linalg.solve(G @ G.T, G @ difference.V)
-
-
-def attacked(before: Contribution, after: Contribution) -> np.ndarray:
-    """What somebody who holds two uploads takes for the rows between them."""
-    difference = after.evidence - before.evidence
-    G, Y = factored(difference)
-    layer, rng = difference.basis.layer, np.random.default_rng(0)
-    A = Y @ layer.alpha
-    found = [
-        least_squares(
-            lambda r: np.tanh(r @ A + layer.b) - r @ G,
-            rng.normal(size=len(G)),
-            xtol=1e-15,
-            ftol=1e-15,
-            gtol=1e-15,
-            max_nfev=60,
-        )
-        for _ in range(60 if len(G) < 32 else 4)
-    ]
-    return np.array([solution.x @ Y for solution in found])
-
-
-def distances(X: np.ndarray, guesses: np.ndarray) -> np.ndarray:
-    """For each row, how far off the best guess at it is, in its worst value."""
-    return np.abs(X[:, None] - guesses[None]).max(axis=2).min(axis=1)
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])
@@ -71,7 +34,7 @@ def test_without_the_guard_rows_can_be_computed_from_two_uploads(k: int) -> None
     after = member.offer(guarded=False)
     assert before is not None
     assert after is not None
-    assert distances(X, attacked(before, after)).max() < 1e-6
+    assert off(X, computed(after.evidence - before.evidence)).max() < 1e-6
 
 
 def test_with_the_guard_the_attack_finds_nothing() -> None:
@@ -84,9 +47,9 @@ def test_with_the_guard_the_attack_finds_nothing() -> None:
     after = member.offer()
     assert before is not None
     assert after is not None
-    guesses = attacked(before, after)
+    guesses = computed(after.evidence - before.evidence)
     # No better than guessing rows of the right size and distribution.
-    assert distances(X, guesses).min() > 0.5 * distances(X, rows(7, len(guesses))).min()
+    assert off(X, guesses).min() > 0.5 * off(X, rows(7, len(guesses))).min()
 
 
 @pytest.mark.parametrize("k", [1, 2, 8])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from elmgrove import Basis, Detector, HiddenLayer
+from elmgrove.algebra import inputs_withheld
 from elmgrove.detector.windows import stacked
 from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
 from elmgrove.federation import (
@@ -49,9 +50,11 @@ class Device:
     member: Member
     rows: np.ndarray = field(default_factory=NOTHING.copy)
     given: np.ndarray | None = None
+    withheld: tuple[int, ...] = ()
     inside: bool = False
     forgot_giving: bool = False
-    backups: list[tuple[bytes, np.ndarray, np.ndarray | None]] = field(default_factory=list)
+    guarded: bool = False
+    backups: list[tuple[Any, ...]] = field(default_factory=list)
 
     @property
     def basis(self) -> Basis:
@@ -66,28 +69,47 @@ class Device:
         self.member.detector.learn_many(rows)
         self.rows = np.vstack([self.rows, rows])
 
-    def offered(self, guarded: bool) -> None:
-        """The rule of the guard, in the test's own words."""
-        before = NOTHING if self.given is None else self.given
-        new = len(self.inputs) - len(stacked(before, self.basis.window))
-        if not guarded or new >= least_new_rows(self.basis):
+    @property
+    def shared(self) -> np.ndarray:
+        """The inputs that others may know."""
+        given = stacked(NOTHING if self.given is None else self.given, self.basis.window)
+        return np.delete(given, self.withheld, axis=0)
+
+    def note_given(self) -> None:
+        """Takes note of what the member has given away by now: all that it learned, or as before.
+
+        Of windows the guard withholds every w-th since the last time, in the test's own words.
+        """
+        published, window = self.member.published, self.basis.window
+        if published is None or published.learned != len(self.inputs):
+            return
+        before = len(stacked(NOTHING if self.given is None else self.given, window))
+        if self.given is None or before != len(self.inputs):
+            least = len(self.inputs) - before
+            assert not self.guarded or least >= least_new_rows(self.basis)
+            every = (
+                range(before + window, len(self.inputs) + 1, window) if self.guarded else range(0)
+            )
+            most = inputs_withheld(self.basis)
+            self.withheld = tuple(number - 1 for number in every[-most:]) if most else ()
             self.given, self.forgot_giving = self.rows, False
 
     def back_up(self) -> None:
-        self.backups.append((self.member.to_bytes(), self.rows, self.given))
+        self.note_given()
+        self.backups.append((self.member.to_bytes(), self.rows, self.given, self.withheld))
 
     def restore(self, back: int) -> None:
-        gave = self.given is not None or self.forgot_giving
-        blob, self.rows, self.given = self.backups[-1 - back % len(self.backups)]
-        self.forgot_giving = gave and self.given is None
+        gave, before = self.given is not None, len(self.shared)
+        blob, self.rows, self.given, self.withheld = self.backups[-1 - back % len(self.backups)]
+        # Under the guard what is held stays, which has rows that the restored state does not know.
+        forgot = self.given is None or (self.guarded and len(self.shared) < before)
+        self.forgot_giving = (gave or self.forgot_giving) and (self.forgot_giving or forgot)
         self.member = Member.from_bytes(blob)
 
 
 def require_central_model(device: Device, others: Collection[Device]) -> None:
     """Asserts that the device's model is the one of all these rows in one place."""
-    window = device.basis.window
-    shared = [stacked(other.given, window) for other in others if other.given is not None]
-    X = np.vstack([device.inputs, *shared])
+    X = np.vstack([device.inputs, *(other.shared for other in others)])
     assert device.member.detector.model.total.count == len(X)
     if device.basis.score == "distance":
         _require_moments(device, X)
@@ -152,7 +174,7 @@ class Fleet(RuleBasedStateMachine):
     @rule()
     def new_device(self) -> None:
         name = NAMES[len(self.devices)]
-        self.devices[name] = Device(self.charter.start(name))
+        self.devices[name] = Device(self.charter.start(name), guarded=self.guarded)
         self.devices[name].back_up()
 
     @rule(number=st.integers(0, 3), times=st.sampled_from([0, 1, 2]))
@@ -179,7 +201,8 @@ class Fleet(RuleBasedStateMachine):
         for number, device in enumerate(self.devices.values()):
             if device.inside and device.forgot_giving:
                 event("forgot that it ever gave something away")
-                self.teach(number, self.least)
+                self.give(number)
+                self.teach(number, device.member.former + self.least)
                 self.give(number)
         self.let_everybody_hear()
         for device in self.inside:
@@ -208,7 +231,7 @@ class Line:
             if self.state == "down":
                 raise Unreachable("the line is down")
             answer = getattr(self.exchange, name)(*arguments)
-            if self.state == "breaks":
+            if self.state == "breaks" and name != "listings":
                 raise Unreachable("the line broke before the answer came")
             return answer
 
@@ -239,12 +262,13 @@ class FleetOnMemory(Fleet):
     def sync(self, number: int, line: str) -> None:
         device = self.one(number)
         event(f"{'sync' if device.inside else 'join'} with the line {line}")
-        device.offered(self.guarded)
         device.inside = True
         try:
             report = self.session(device, line).sync()
         except Unreachable:
             return
+        finally:
+            device.note_given()
         self.require_what_is_held(device)
         assert report.refusal is None
         assert not self.session(device, "up").sync().updated
@@ -267,8 +291,8 @@ class FleetOnMemory(Fleet):
     def let_everybody_hear(self) -> None:
         for _ in range(2):
             for device in self.inside:
-                device.offered(self.guarded)
                 assert self.session(device, "up").sync().refusal is None
+                device.note_given()
         for device in self.inside:
             assert not self.session(device, "up").sync().updated
         listed = {listing.origin for listing in self.exchange.listings() if not listing.left}

@@ -5,6 +5,7 @@ the paper's symbols. A chunk has one row a line: x is k × n, t is k × m, H is 
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,20 @@ def e2lm_add(
 ) -> tuple[Matrix, Matrix]:
     """Equation (8): U' = U + ΔU, V' = V + ΔV; with sign -1, the subtraction."""
     return U + sign * delta_U, V + sign * delta_V
+
+
+def e2lm_in_fractions(U: Matrix, V: Matrix, ridge: float) -> list[list[Fraction]]:
+    """Equation (6) with a ridge, in fractions and so without any rounding: (U + λI)β = V."""
+    size = len(U)
+    rows = [[Fraction(float(value)) for value in (*u, *v)] for u, v in zip(U, V, strict=True)]
+    for i in range(size):
+        rows[i][i] += Fraction(ridge)
+    for i, pivot in enumerate(rows):
+        rows[i] = pivot = [value / pivot[i] for value in pivot]
+        for j, row in enumerate(rows):
+            if j != i:
+                rows[j] = [a - row[i] * b for a, b in zip(row, pivot, strict=True)]
+    return [row[size:] for row in rows]
 
 
 def os_elm_start(H0: Matrix, t0: Matrix) -> tuple[Matrix, Matrix]:

@@ -29,6 +29,7 @@ from elmgrove.algebra.fitted import (
     mean_scores,
     usual_tolerance,
 )
+from elmgrove.algebra.fresh import Fresh, inputs_withheld
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
 from elmgrove.algebra.levels import Levels
@@ -50,7 +51,7 @@ from elmgrove.algebra.rows import Array, Rows, RowStore
 from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
 from elmgrove.algebra.similarity import Step, groups, join
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
-from elmgrove.algebra.stream import require_forgetting
+from elmgrove.algebra.stream import require_forgetting, weight_of
 from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "Factor",
     "Fitted",
     "Frames",
+    "Fresh",
     "Guess",
     "HiddenLayer",
     "Levels",
@@ -103,6 +105,7 @@ __all__ = [
     "first_model",
     "fit",
     "groups",
+    "inputs_withheld",
     "join",
     "k_means",
     "kind_tolerance",
@@ -128,6 +131,7 @@ __all__ = [
     "unpack_part",
     "unpack_parts",
     "usual_tolerance",
+    "weight_of",
     "weighted_mean",
     "word_of",
     "zero_evidence",

@@ -10,7 +10,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import Blas
-from elmgrove.algebra.cholesky import epsilon, mirrored, regularized, visible
+from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, regularized, visible
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, SingularSystem
@@ -29,6 +29,11 @@ def require_forgetting(forgetting: float) -> None:
     """Raises ``BadInput`` unless a row can keep this weight with each later one."""
     if not 0.0 < forgetting <= 1.0:
         raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
+
+
+def weight_of(rows: int, forgetting: float) -> float:
+    """Computes what so many rows weigh together, the newest of them 1: 1 + φ + … + φ^(rows − 1)."""
+    return float(rows) if forgetting == 1.0 else (1.0 - forgetting**rows) / (1.0 - forgetting)
 
 
 class Sums:
@@ -106,7 +111,7 @@ class Sums:
         self._V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
         flat = T.reshape(-1)
         self.energy += float(self._blas.dot(flat, flat))
-        self.count += self._weight_of(rows)
+        self.count += weight_of(rows, self.forgetting)
 
     def load(self, evidence: Evidence) -> None:
         """Puts this evidence in the place of all that was learned; the prior stays."""
@@ -160,12 +165,6 @@ class Sums:
             self._V = self._blas.gemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
             self._waiting = 0
 
-    def _weight_of(self, rows: int) -> float:
-        """1 + φ + … + φ^(rows − 1)."""
-        if self.forgetting == 1.0:
-            return float(rows)
-        return (1.0 - self.forgetting**rows) / (1.0 - self.forgetting)
-
 
 class Inverse:
     """Solves (U + λI) w = h, where U is the own sums plus the prior, one h after another.
@@ -205,16 +204,22 @@ class Inverse:
         """Computes w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
             return self._solved_again(h)
-        w, before = self._proposed(h), np.inf
+        w, small = self._refined(h, self._proposed(h))
+        return w if small else self._solved_again(h)
+
+    def _refined(self, h: Array, w: Array) -> tuple[Array, bool]:
+        """Corrects w while that helps; says whether rounding explains what is left."""
+        best, least = w, np.inf
         for _ in range(_REFINEMENTS):
             r, size, small = self._residual(h, w)
             if small:
-                return w
-            if not size < before:
+                return w, True
+            if not size < least:
                 # P is worse than none: w would grow until its own rounding covered the residual.
                 break
-            w, before = self._corrected(w, r), size
-        return self._solved_again(h)
+            best, least = w, size
+            w = self._corrected(w, r)
+        return best, False
 
     def follow(self, h: Array, w: Array) -> None:
         """Updates P for the row that ``Sums.add_row`` added: (12), where the inverse is 1 / x."""
@@ -247,7 +252,7 @@ class Inverse:
 
     def _corrected(self, w: Array, r: Array) -> Array:
         self._corrections += 1
-        better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w, overwrite_y=1)
+        better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w)
         return better
 
     def _residual(self, h: Array, w: Array) -> tuple[Array, float, bool]:
@@ -263,9 +268,11 @@ class Inverse:
         return r, size, size <= self._tolerance * call.dot(h, h) + least
 
     def _solved_again(self, h: Array) -> Array:
-        self._refresh()
-        w = self._proposed(h)
-        w = self._corrected(w, self._residual(h, w)[0])
+        factor = self._refresh()
+        # The factor's own answer: with an offset of 1e6 deviations P is too coarse to begin with.
+        with np.errstate(over="ignore"):
+            solved = (factor.solve(h) * self._scale).astype(self._dtype)
+        w, _ = self._refined(h, solved)
         if not np.isfinite(self._blas.dot(w, w)):
             self._P = None
             raise SingularSystem(
@@ -274,8 +281,8 @@ class Inverse:
             )
         return w
 
-    def _refresh(self) -> None:
-        """P ← (U + λI)⁻¹ from the sums, in their scale."""
+    def _refresh(self) -> Factor:
+        """P ← (U + λI)⁻¹ from the sums, in their scale; gives the factor that it is made of."""
         sums = self._sums
         U = sums.U * sums.scale
         if sums.prior_U is not None:
@@ -289,3 +296,4 @@ class Inverse:
         self._scale = sums.scale
         self._corrections = 0
         self.refreshes += 1
+        return factor

@@ -8,6 +8,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.blas import Blas
 from elmgrove.algebra.cholesky import epsilon, mirrored
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fresh import Fresh
 from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
@@ -36,6 +37,8 @@ class MomentSums:
         self._centred = basis.scaling.kind != "none"
         self._rows: Array = np.empty((WAITING, basis.inputs), dtype)
         self.waiting = 0
+        #: What was learned since something was last given away.
+        self.fresh = Fresh(basis)
         self.load(zero_evidence(basis, dtype))
 
     def load(self, evidence: Evidence) -> None:
@@ -50,6 +53,8 @@ class MomentSums:
             self._centre = None
         self._resolution = max(evidence.resolution, epsilon(self.dtype))
         self.waiting = 0
+        if evidence.count > 0.0:
+            self.fresh.doubt()
 
     def add(self, x: Array) -> None:
         """Adds one row."""
@@ -96,6 +101,8 @@ class MomentSums:
         return Moments(self.basis, self._C, self._s, self._e, self._count, centre, self._resolution)
 
     def _put(self, X: Array) -> None:
+        if self.fresh.needed:
+            self.fresh.add(X, self.forgetting)
         if self._centre is None:
             self._centre = np.array(X[0], np.float64)
         # A centre need not be a number of float32, a row's distance from it may be rounded to one.

@@ -39,16 +39,19 @@ def share(
         if path.exists() and path.samefile(state):
             raise BadInput(f"{path} is the state itself; writing evidence there would destroy it")
         missing = member.rows_missing(guarded=guard)
+        reason = member.hindrance(guarded=guard)
         contribution = member.offer(guarded=guard)
         if contribution is None:
             raise BadInput(
-                f"{_more_rows(missing)} needed, or rows could be computed from what is shared; "
-                "--no-guard shares it nevertheless"
+                f"{reason or f'{_more_rows(missing)} needed'}, or rows could be computed from what "
+                "is shared; --no-guard shares it nevertheless"
             )
         # First the state: without knowing what was shared, the guard can't be kept.
         save(state, member)
         save(path, contribution)
     held_back = f" {_more_rows(missing)} needed before the newer ones follow." if missing else ""
+    if reason is not None:
+        held_back = f" Newer ones are held back: {reason}."
     notes.print(f"Wrote {path}: {contribution.origin}, {_rows(contribution)}.{held_back}")
 
 
@@ -143,5 +146,5 @@ def _rows(contribution: Contribution) -> str:
     return f"{contribution.evidence.count:.0f} rows"
 
 
-def _more_rows(count: int) -> str:
-    return "1 more row is" if count == 1 else f"{count} more rows are"
+def _more_rows(count: float) -> str:
+    return "1 more row is" if count == 1 else f"{count:,.0f} more rows are"

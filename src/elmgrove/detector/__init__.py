@@ -39,6 +39,7 @@ from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Pr
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.retune import TUNABLE, tune
 from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
+from elmgrove.detector.single import summed
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.when import When, json_when, when_text
@@ -111,6 +112,7 @@ __all__ = [
     "smallest_errors",
     "spells_of",
     "spells_told",
+    "summed",
     "title",
     "tune",
     "unpack_detector",

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
+from elmgrove.algebra import Array, Basis, Evidence, Fresh, Moments, Packed
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.increments import HOUR
 from elmgrove.detector.learner import Learner
-from elmgrove.detector.mixture import PatternRule
+from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.storage import require_written_as, unpacking, unseal
@@ -27,6 +27,7 @@ def pack_detector(detector: Learner) -> Packed:
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
     """
     learned, arrays = detector.model.pack()
+    unsent = {n: fresh.pack(f"fresh.{n}.") for n, fresh in _fresh(detector).items()}
     waiting, strange = detector.quarantine.pack()
     cut, increments = detector.increments.pack()
     fields = {
@@ -42,13 +43,30 @@ def pack_detector(detector: Learner) -> Packed:
         **({"taken": detector.taken} if detector.taken else {}),
         **waiting,
         **cut,
+        **_told(unsent),
         **detector.gate.fields,
         **detector.events.fields,
     }
     last = detector.preparation.arrays
     watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
     kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
+    for _, more in unsent.values():
+        kept |= more
     return {**fields, **watch}, kept
+
+
+def _fresh(detector: Learner) -> dict[int, Fresh]:
+    """What each pattern learned since something of it was last given away."""
+    model = detector.model
+    if isinstance(model, Mixture):
+        patterns = model.patterns
+        return {one.number: one.model.fresh for one in [*patterns.used, *patterns.retired]}
+    return {0: model.models[0].fresh}
+
+
+def _told(unsent: Mapping[int, Packed]) -> dict[str, Any]:
+    known = [[number, fields] for number, (fields, _) in sorted(unsent.items()) if fields]
+    return {"fresh": known} if known else {}
 
 
 def unpack_detector(
@@ -77,6 +95,9 @@ def unpack_detector(
     detector.loan = loan
     detector.model.borrow(loan)
     detector.model.restore(fields, arrays, received)
+    unsent = dict(fields.get("fresh", ()))
+    for number, fresh in _fresh(detector).items():
+        fresh.restore(unsent.get(number), arrays, f"fresh.{number}.")
     detector.gate.restore(fields, arrays)
     detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)

@@ -11,6 +11,7 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    Fresh,
     Moments,
     Packed,
     one_thread,
@@ -48,6 +49,7 @@ class Autoencoder(OSELM):
         self._blame: Blame | None = None
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
+        self.fresh = Fresh(basis)
 
     @property
     def models(self) -> tuple["Autoencoder", ...]:
@@ -144,19 +146,24 @@ class Autoencoder(OSELM):
         """Learns the row that was answered, with the work that was done for that."""
         guess = answer.work
         self.absorb(guess.h, guess.w, x, self._blas.dot(x, x))
-        self.learned += 1
+        self._learned(x[np.newaxis])
 
     def learn(self, x: Array) -> None:
         """Learns one row."""
         with one_thread:
             h = self.hidden_one(x)
             self.absorb(h, self.solve_one(h), x, self._blas.dot(x, x))
-        self.learned += 1
+        self._learned(x[np.newaxis])
 
     def learn_all(self, X: Array) -> None:
         """Learns rows in their order."""
         self.absorb_many(X, X)
+        self._learned(X)
+
+    def _learned(self, X: Array) -> None:
         self.learned += len(X)
+        if self.fresh.needed:
+            self.fresh.add(X, self.forgetting)
 
     def forget_by(self, forgetting: float) -> None:
         """Lets each row make those before it count so much less, from the next one on."""
@@ -181,15 +188,21 @@ class Autoencoder(OSELM):
     def reduce_to(self, rest: Part) -> None:
         """Goes on with what is left of what was learned, as if it had been no more."""
         self._sums.load(rest.evidence)
+        self.fresh.doubt()
         self._expire()
         self.version += 1
 
     # Cooperation
 
+    def replace(self, old: Evidence | None, new: Evidence | None) -> None:
+        """Takes ``old`` out and puts ``new`` in, or does neither."""
+        super().replace(old, new)
+        self.fresh.doubt()
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """What was learned here: one part."""
-        return (Part(0, self.learned, self.evidence),)
+        return (Part(0, self.learned, self.evidence, fresh=self.fresh),)
 
     @property
     def received(self) -> Evidence | None:

@@ -55,10 +55,11 @@ class Gaussian:
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self._sums = MomentSums(basis, self.forgetting, self.dtype)
+        self.fresh = self._sums.fresh
         self._prior: Moments | None = None
         self._loan: Moments | None = None
         self._distance: Distance | None = None
-        self._made_at = self._good_until = 0
+        self._made_at = self._good_until = self._alike_until = 0
 
     @property
     def models(self) -> tuple["Gaussian", ...]:
@@ -91,11 +92,9 @@ class Gaussian:
 
     def rows_alike(self) -> int:
         """Counts the rows to learn until the distance that ``answers`` uses is computed again."""
-        boundary = self._made_at + max(self._made_at // _LEARNED_SHARE, _LEARNED_LEAST)
-        if self._distance is None or self.learned >= boundary:
+        if self._distance is None or self.learned >= self._alike_until:
             self._refresh()
-            boundary = self._made_at + max(self._made_at // _LEARNED_SHARE, _LEARNED_LEAST)
-        return boundary - self.learned
+        return self._alike_until - self.learned
 
     def answers(self, X: Array) -> Array:
         """Scores rows by the distance as it is now, however old."""
@@ -208,7 +207,7 @@ class Gaussian:
     @property
     def parts(self) -> tuple[Part, ...]:
         """What was learned here: one part."""
-        return (Part(0, self.learned, self.evidence),)
+        return (Part(0, self.learned, self.evidence, fresh=self.fresh),)
 
     @property
     def received(self) -> Evidence | None:
@@ -271,6 +270,7 @@ class Gaussian:
         self._made_at = self.learned
         allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
         self._good_until = self.learned + allowed
+        self._alike_until = self.learned + max(self.learned // _LEARNED_SHARE, _LEARNED_LEAST)
         return distance
 
     # On disk

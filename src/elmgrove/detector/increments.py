@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, Packed, numbers_in
+from elmgrove.algebra import Array, Evidence, Packed, numbers_in, weight_of
 from elmgrove.detector.model import Model, Part
 from elmgrove.detector.pieces import Increment, Piece, Times
 from elmgrove.errors import BadInput, require_whole
@@ -202,19 +202,24 @@ class Increments:
             piece.left_after(learned) for piece in held
         )
 
-    def new_rows(self, part: Part, learned: int) -> int:
-        """Counts those of ``rows_after``, at least, that were never learned before.
+    def new_weight(self, part: Part, learned: int) -> float:
+        """Adds up what those of ``rows_after`` weigh, at least, that were never learned before.
 
-        Those are the rows that are newer than all that had ever been learned when they came, and
-        that nobody gave by hand. Where no times are known all count that were not given by hand.
+        The newest row of all weighs 1, and older ones less where rows are forgotten or faded. New
+        are the rows that are newer than all that had ever been learned when they came, and that
+        nobody gave by hand; where no times are known, all that were not given by hand.
         """
-        cut = self._cut_parts.get(part.number, 0)
-        return max(part.learned - max(cut, learned) - self._again, 0) + sum(
-            max(piece.left_after(learned) - one.again, 0)
-            for one in self.kept
-            for piece in one.pieces
-            if piece.number == part.number
-        )
+        forgetting = self._model.forgetting
+        later = self._new(part)
+        weight = max(weight_of(min(later, part.learned - learned), forgetting) - self._again, 0.0)
+        for one in reversed(self.kept):
+            for piece in one.pieces:
+                if piece.number == part.number and (left := piece.left_after(learned)):
+                    # Those are the newest of its rows, and so have at least their share.
+                    share = piece.evidence.count * left / piece.rows
+                    weight += forgetting**later * max(share - one.again, 0.0)
+                    later += piece.rows
+        return weight
 
     # Bounded
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed
+from elmgrove.algebra import Array, Basis, Evidence, Fresh, Moments, Packed
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16
@@ -21,13 +21,17 @@ class Part:
     """The evidence of a pattern, and how many rows were learned in it since the start.
 
     Parts of one device never share a row, and under one number only ever grow, unless rows are
-    taken out again. ``total`` is Σ x of its rows, where patterns are told apart by it.
+    taken out again. ``total`` is Σ x of its rows, where patterns are told apart by it; ``fresh``
+    follows those that were not given away yet. ``withheld`` is how many rows, as they count now,
+    are left out of the evidence.
     """
 
     number: int
     learned: int
     evidence: Evidence
     total: Array | None = field(default=None, repr=False, compare=False)
+    fresh: Fresh | None = field(default=None, repr=False, compare=False)
+    withheld: float = field(default=0.0, compare=False)
 
 
 class Answer(NamedTuple):
@@ -53,6 +57,7 @@ class SingleModel(Protocol):
     forgetting: float
     dtype: np.dtype[Any]
     learned: int
+    fresh: Fresh
 
     def answer(self, x: Array) -> Answer:
         """Scores one row."""

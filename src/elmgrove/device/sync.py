@@ -117,6 +117,8 @@ class BackgroundSync:
         # The trouble that was told last, and is not over; empty where there is none.
         self._told = ""
         self._rows_before = 0
+        # Whether the guard hindered an upload: the log warns of that once.
+        self._hindered = False
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
 
@@ -187,9 +189,11 @@ class BackgroundSync:
         self._next_in(wait, failed=False)
         said = plain(str(report), _LONGEST)
         self._remember(said, wait, failed=False)
-        is_news = self._is_news(report.refusal or "")
-        refused = logging.WARNING if is_news else logging.DEBUG
-        log.log(refused if report.refusal else logging.INFO, "sync: %s", said)
+        hindered, self._hindered = self._hindered, report.hindrance is not None
+        is_news, usual = self._is_news(report.refusal or ""), logging.INFO
+        if report.refusal:
+            usual = logging.WARNING if is_news else logging.DEBUG
+        log.log(logging.WARNING if self._hindered > hindered else usual, "sync: %s", said)
         return updated
 
     def _fail(self, error: Exception) -> None:

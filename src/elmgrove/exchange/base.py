@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from elmgrove.algebra import Evidence, fit, groups, zero_evidence
@@ -151,15 +151,17 @@ class SyncReport:
 
     ``sent`` is how many rows are in what others may know of this device, None if there is nothing
     yet; ``missing`` how many more it must learn before it sends something new; ``updated`` whether
-    what it uses of others changed; ``again`` whether the next sync should follow at once.
+    what it uses of others changed; ``again`` whether the next sync should follow at once;
+    ``hindrance`` why nothing new is sent, where learning on may not be enough.
     """
 
     sent: int | None
-    missing: int
+    missing: float
     devices: int
     updated: bool
     refusal: str | None
     again: bool = False
+    hindrance: str | None = None
 
     @classmethod
     def of(
@@ -175,12 +177,19 @@ class SyncReport:
         """Tells what a member has sent and uses now."""
         sent = None if member.published is None else member.published.learned
         missing = member.rows_missing(guarded=guarded)
-        return cls(sent, missing, devices, updated, refusal, again)
+        hindrance = member.hindrance(guarded=guarded) if missing else None
+        return cls(sent, missing, devices, updated, refusal, again, hindrance)
+
+    def then(self, after: "SyncReport") -> "SyncReport":
+        """Tells what this sync and the one that followed it at once did together."""
+        return replace(after, updated=self.updated or after.updated)
 
     def __str__(self) -> str:
         mine = "nothing sent yet" if self.sent is None else f"sums of {self.sent:,} rows sent"
-        if self.sent is None and self.missing:
-            mine += f" ({self.missing:,} more row{'s' * (self.missing != 1)} needed)"
+        if self.hindrance:
+            mine += f" (nothing new: {self.hindrance})"
+        elif self.sent is None and self.missing:
+            mine += f" ({self.missing:,.0f} more row{'s' * (self.missing != 1)} needed)"
         others = f"uses {self.devices:,} other device{'s' * (self.devices != 1)}"
         reason = f"; refused: {self.refusal}" if self.refusal else ""
         return f"{mine}, {others}{' (updated)' * self.updated}{reason}"

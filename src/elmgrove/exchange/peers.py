@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.asking import SECONDS, client, request
 from elmgrove.exchange.base import PATH, SyncReport, Unreachable
-from elmgrove.exchange.offering import HeldBack, offered
+from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Steps
 from elmgrove.federation import (
     MERGED,
@@ -42,6 +42,7 @@ class PulledEntries:
 
     entries: list[Entry]
     failures: list[str]
+    asked: bool = False
 
 
 class PeerSession(Steps):
@@ -69,17 +70,19 @@ class PeerSession(Steps):
         self._guarded = guarded
         self._save = save
         self._costs = dict.fromkeys(urls, Cost(0.0, 0.0))
-        self._held_back: HeldBack | None = None
+        # Where there is nobody to ask, nobody is asked.
+        self._offering = Offering(member, guarded, save, asks=bool(urls))
 
-    def prepare(self) -> None:
-        """Lets the listener give away what the guard allows; there is nothing to send."""
-        self._held_back = None
-        try:
-            offered(self.member, self._guarded, self._save)
-        except HeldBack as error:
-            self._held_back = error
+    def prepare(self) -> bool:
+        """Lets the listener give away what the guard allows; there is nothing to send.
 
-    def transfer(self, outgoing: None) -> PulledEntries:
+        Says whether the answer is to tell what a former self gave away.
+        """
+        asks = self._offering.asks
+        self._offering.offer()
+        return asks
+
+    def transfer(self, asks: bool) -> PulledEntries:
         """Asks the peers, and touches nothing of the member: may run in any thread."""
         budget = self._budget or Cost()
         entries, failures = list[Entry](), list[str]()
@@ -95,7 +98,7 @@ class PeerSession(Steps):
             entries += found
         if failures and len(failures) == len(self._costs):
             raise Unreachable("; ".join(failures))
-        return PulledEntries(entries, failures)
+        return PulledEntries(entries, failures, asks)
 
     def apply(self, pulled: PulledEntries) -> SyncReport:
         """Lets the member learn what came."""
@@ -109,7 +112,9 @@ class PeerSession(Steps):
             ridge = member.detector.model.ridge
             chosen = self._rule.choose(member.contribution(), ridge, list(member.ledger))
             member.receive_all((), only={contribution.origin for contribution in chosen})
-        held_back = [] if self._held_back is None else [str(self._held_back)]
+        again = self._offering.answered(asked=pulled.asked)
+        failure = self._offering.held_back
+        held_back = [] if failure is None else [str(failure)]
         reasons = held_back + pulled.failures + [str(error) for error in refused]
         return SyncReport.of(
             member,
@@ -117,6 +122,7 @@ class PeerSession(Steps):
             devices=len(member.ledger),
             updated=(member.ledger.entries, member.lead) != before,
             refusal="; ".join(reasons) or None,
+            again=again,
         )
 
     def close(self) -> None:

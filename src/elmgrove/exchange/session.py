@@ -1,6 +1,7 @@
 """A session: one device and its exchange, in step with each other."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Self
 
 from elmgrove.detector import Detector
@@ -14,7 +15,7 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
-from elmgrove.exchange.offering import HeldBack, has_fewer_rows, holding_back, offered
+from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     GROUPS,
@@ -25,7 +26,6 @@ from elmgrove.federation import (
     SUMS,
     Contribution,
     Cost,
-    Entry,
     Everyone,
     Member,
     Merged,
@@ -55,7 +55,8 @@ class Session(Steps):
     takes everyone. Where sums alone are shown these are refused, and what was received stays.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard. Where it raises ``OSError`` nothing new leaves, and the report says
-    why; what others know is taken in all the same.
+    why; what others know is taken in all the same. Under the guard the first sync asks what is held
+    of the device itself, and the next one sends (``Offering``).
     """
 
     def __init__(
@@ -74,9 +75,7 @@ class Session(Steps):
         self._budget = budget
         self._guarded = guarded
         self._save = save
-        self._departures: tuple[Entry, ...] = ()
-        # Why nothing new was sent the last time; None if there was no reason.
-        self._held_back: HeldBack | None = None
+        self._offering = Offering(member, guarded, save)
 
     @property
     def detector(self) -> Detector:
@@ -85,6 +84,8 @@ class Session(Steps):
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
+        if self._offering.asks:
+            self._offering.answered(own=self._listed(self.member.name), asked=True)
         departure = self.member.depart()
         self._save(self.member)
         try:
@@ -97,19 +98,8 @@ class Session(Steps):
     # The steps of a sync, for programs that transfer in a thread of its own
 
     def prepare(self) -> Outgoing:
-        """Gathers what to send now; called in the device's own thread.
-
-        A device that offers fewer rows than before, since some were taken out, leaves first: else
-        it would be taken for another one under its name.
-        """
-        self._held_back = None
-        try:
-            entries = self._saved_entries()
-        except HeldBack as error:
-            self._held_back = error
-            shared = self.member.shared
-            # Before a departure that waits, what was sent the last time would be refused.
-            entries = () if shared is None or self._departures else (shared,)
+        """Gathers what to send now; called in the device's own thread."""
+        asks, entries = self._offering.asks, self._offering.entries()
         detector = self.member.detector
         tolerance = (
             None if detector.patterns is None else detector.patterns.tolerance(detector.basis)
@@ -123,20 +113,8 @@ class Session(Steps):
             tolerance,
             tuple(self.member.ledger),
             self.member.policy == MERGED,
+            asks,
         )
-
-    def _saved_entries(self) -> tuple[Entry, ...]:
-        """What may leave the device now; ``HeldBack`` if it could not be saved."""
-        member, departures, shared = self.member, self._departures, self.member.shared
-        with holding_back(member):
-            offer = offered(member, self._guarded, self._save)
-            if has_fewer_rows(offer, shared):
-                departures = (member.depart(),)
-                offer = member.shared
-            if departures:
-                self._save(member)
-        self._departures = departures
-        return departures + (() if offer is None else (offer,))
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Speaks with the exchange, and touches nothing of the member: may run in any thread."""
@@ -145,6 +123,7 @@ class Session(Steps):
         except Mismatch:
             self.exchange.forget_charter()
             raise
+        own = self._listed(outgoing.name) if outgoing.asks else None
         refusal = None
         try:
             for entry in outgoing.entries:
@@ -153,11 +132,15 @@ class Session(Steps):
             raise
         except ElmgroveError as error:
             refusal = error
+        incoming = self._received(outgoing, refusal)
+        return replace(incoming, asked=outgoing.asks, own=own)
+
+    def _received(self, outgoing: Outgoing, refusal: ElmgroveError | None) -> Incoming:
         who = self._who_needs_each(outgoing)
         if who and self._sums_alone:
             return Incoming(None, refusal or Refused(_NOT_SHOWN.format(who=who)))
         if not outgoing.one_model:
-            return self._asked(outgoing, refusal, all_wanted=not who)
+            return self._others(outgoing, refusal, all_wanted=not who)
         if not who:
             return Incoming(self._ready_sum(outgoing), refusal)
         chosen = self._chosen(outgoing)
@@ -166,10 +149,11 @@ class Session(Steps):
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back."""
         member = self.member
-        outranked = self._outrank(incoming.refusal)
+        again = self._offering.answered(incoming.refusal, incoming.own, asked=incoming.asked)
         if incoming.merged is not None:
             member.rest_on(incoming.merged)
-        reasons = [one for one in (self._held_back, incoming.refusal) if one is not None]
+        told = (self._offering.held_back, incoming.refusal)
+        reasons = [one for one in told if one is not None]
         if incoming.others is not None:
             if member.merged is not None:
                 member.rest_on(None)
@@ -187,22 +171,8 @@ class Session(Steps):
             devices=len(member.ledger) or sum_of,
             updated=incoming.merged is not None or incoming.others is not None,
             refusal="; ".join(map(str, reasons)) or None,
-            again=outranked,
+            again=again,
         )
-
-    def _outrank(self, refusal: ElmgroveError | None) -> bool:
-        """Makes this device's next entry newer than the version that the exchange holds.
-
-        Says whether that was why the exchange refused an entry.
-        """
-        if self._held_back is None:
-            self._departures = ()
-        if not isinstance(refusal, Outdated):
-            return False
-        self.member.outrank(refusal.held_epoch)
-        if refusal.shrunk:
-            self._departures = (self.member.depart(),)
-        return True
 
     @property
     def _sums_alone(self) -> bool:
@@ -231,7 +201,7 @@ class Session(Steps):
         known = outgoing.known
         return known if known and known.federation == self.exchange.charter.name else None
 
-    def _asked(
+    def _others(
         self, outgoing: Outgoing, refusal: ElmgroveError | None, *, all_wanted: bool
     ) -> Incoming:
         """Others as they are asked and borrowed from: by name or, where they are many, at once."""
@@ -257,6 +227,10 @@ class Session(Steps):
     def _many(self, listings: Mapping[str, Listing]) -> bool:
         size = sum(listing.cost.bytes for listing in listings.values())
         return size > MOST_BYTES or (self.exchange.standing and len(listings) > MOST_BY_NAME)
+
+    def _listed(self, name: str) -> Listing | None:
+        """What the exchange holds of this device."""
+        return next((one for one in self.exchange.listings() if one.origin == name), None)
 
     def _listings(self, outgoing: Outgoing) -> dict[str, Listing]:
         """What the exchange holds of the others."""

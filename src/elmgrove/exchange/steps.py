@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import SyncReport
+from elmgrove.exchange.base import Listing, SyncReport
 from elmgrove.federation import Contribution, Entry, Merged
+
+#: So many syncs follow another at once, at most: it was outdated, asks, and has to leave first.
+MOST_AGAIN = 3
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,8 @@ class Outgoing:
     ``entries`` are sent; ``own`` stays here, for the rule to compare others with, and so do those
     ``held`` of others, which need not be fetched again. ``tolerance`` is set by a device with
     several patterns: it wants to know the others' apart. ``one_model`` says that others and this
-    device are to become one.
+    device are to become one. ``asks`` says that the device wants to know what is held of itself:
+    a state that was lost or restored may not know.
     """
 
     name: str
@@ -27,18 +31,22 @@ class Outgoing:
     tolerance: float | None
     held: tuple[Contribution, ...]
     one_model: bool
+    asks: bool
 
 
 @dataclass(frozen=True)
 class Incoming:
     """What came back: the others' sums or ``others`` by name, and why an entry was not taken.
 
-    None where it is what was known before, or is not asked for.
+    None where it is what was known before, or is not asked for. ``own`` is what is held of the
+    device itself, if it ``asked``.
     """
 
     merged: Merged | None
     refusal: ElmgroveError | None
     others: tuple[Contribution, ...] | None = None
+    asked: bool = False
+    own: Listing | None = None
 
 
 class Steps(ABC):
@@ -59,7 +67,10 @@ class Steps(ABC):
     def sync(self) -> SyncReport:
         """Publishes what the guard lets, and takes in what the others learned."""
         report = self.apply(self.transfer(self.prepare()))
-        return self.apply(self.transfer(self.prepare())) if report.again else report
+        for _ in range(MOST_AGAIN):
+            if report.again:
+                report = report.then(self.apply(self.transfer(self.prepare())))
+        return report
 
     async def sync_async(self) -> SyncReport:
         """Syncs while the event loop goes on; one at a time.
@@ -71,6 +82,8 @@ class Steps(ABC):
         import asyncio
 
         report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
-        if report.again:
-            report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
+        for _ in range(MOST_AGAIN):
+            if report.again:
+                after = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
+                report = report.then(after)
         return report

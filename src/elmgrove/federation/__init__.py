@@ -34,7 +34,6 @@ from elmgrove.federation.entries import (
     require_origin,
     unbundle,
 )
-from elmgrove.federation.giving import least_new_rows
 from elmgrove.federation.groups import (
     DISTANCES,
     EVIDENCE,
@@ -48,6 +47,7 @@ from elmgrove.federation.groups import (
     require_distance,
     returned,
 )
+from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks

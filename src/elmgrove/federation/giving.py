@@ -2,8 +2,10 @@
 
 import math
 
-from elmgrove.algebra import Basis, numbers_in
-from elmgrove.detector import MERGED, Detector, Part
+import numpy as np
+
+from elmgrove.algebra import weight_of
+from elmgrove.detector import MERGED, Detector, Part, summed
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
     HIGHEST_USABLE_EPOCH,
@@ -11,20 +13,14 @@ from elmgrove.federation.entries import (
     Departure,
     require_origin,
 )
+from elmgrove.federation.guard import (
+    least_forgetting,
+    least_new_rows,
+    rows_until,
+    units_covered,
+)
 from elmgrove.federation.member_state import Published
 from elmgrove.federation.policy import require_policy
-
-
-def least_new_rows(basis: Basis) -> int:
-    """Counts the rows between two uploads below which the difference could give them away.
-
-    The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and
-    Ñ·n of V, or those of C, s and e (the centre follows from them); k rows of as many columns as a
-    row has are k times that many unknowns, however wide a window is. From k = numbers / columns
-    rows on there are at least as many unknowns as numbers. That is counting, not a proof of
-    privacy: what many rows have in common can be seen in any upload.
-    """
-    return math.ceil(numbers_in(basis) / basis.layer.inputs)
 
 
 class Giver:
@@ -37,6 +33,11 @@ class Giver:
     went, two uploads show the one. Nor do rows count that may have been learned before: of a
     hundred that went and ninety-nine of them that came again, two uploads show the one. Which
     those are is told by their times: a file that has none and is learned twice counts twice.
+
+    Rows that are forgotten count by their weight (``rows_until``), and those of a unit that is
+    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``). Where
+    a former self gave something away that this state does not know of, since it was lost or
+    restored, the rows may be the same: so many count for nothing as that one can have had.
     """
 
     def __init__(self, name: str, detector: Detector, policy: str) -> None:
@@ -48,6 +49,8 @@ class Giver:
         self.published: Published | None = None
         #: Added to the rows learned, it makes the epoch.
         self.lead = 0
+        #: The epoch of what a former self gave away, and so the most rows it can have had; or 0.
+        self.former = 0
 
     def contribution(self) -> Contribution:
         """Gathers what this device learned itself up to now; ``offer`` gives what may leave it."""
@@ -67,32 +70,66 @@ class Giver:
         """What others may know of this device: what it last offered."""
         return None if self.published is None else self._contribution(self.published)
 
+    # The guard
+
     def offer(self, *, guarded: bool = True) -> Contribution | None:
         """Decides what to give away now: all that was learned if the guard lets it, else as before.
 
         None if nothing was ever given away and the guard does not let it. Save the member
         before sending what this returns: a device that forgot what it sent can't keep the guard.
         """
-        parts, before = self._offerable(guarded), self.published
-        if parts and (before is None or parts != before.parts):
-            self.published = self._now(parts)
+        chosen, before = self._offerable(guarded), self.published
+        if chosen and (before is None or [*map(id, chosen)] != [*map(id, before.parts)]):
+            self.published = self._now(tuple(self._given(part, guarded) for part in chosen))
+            self.former = 0
             if before is not None and self.published.learned <= before.learned:
                 # Rows were taken out and none came: newer all the same.
                 self.lead += before.learned + 1 - self.published.learned
         return self.shared
 
-    def rows_missing(self, *, guarded: bool = True) -> int:
-        """Counts the rows that must still be learned before something new can be offered."""
+    def rows_missing(self, *, guarded: bool = True) -> float:
+        """Counts the rows that must still be learned before something new can be offered.
+
+        At least so many: which rows come decides as well. Infinite where no number is enough.
+        """
         if not guarded:
             return 0
         first = self.detector.rows_undecided
-        new = [part for part in self.detector.parts if part != self._before(part)]
+        new = [part for part in self.detector.parts if not self._unchanged(part)]
         if not new and self.published is not None:
             return 0
         least = least_new_rows(self.detector.basis)
         return max([first, min(map(self._missing, new), default=least)])
 
-    def _offerable(self, guarded: bool) -> tuple[Part, ...]:
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to send, as far as the guard lets it."""
+        return self.published is not None or self.rows_missing() == 0
+
+    def hindrance(self, *, guarded: bool = True) -> str | None:
+        """Says why nothing new can be offered where learning alone may not help; else None."""
+        missing, detector = self.rows_missing(guarded=guarded), self.detector
+        if missing == math.inf:
+            return (
+                f"with forgetting {detector.model.forgetting:g} the newest rows could be computed "
+                f"from what is sent: use {least_forgetting(detector.basis):g} or more, or switch "
+                "the guard off"
+            )
+        if missing and self.former:
+            return (
+                f"{self.name!r} gave away up to {self.former:,} rows that this state does not know "
+                f"of (was it lost or restored?), and {missing:,.0f} more are needed in case they "
+                "are the same; if they are not, use another name, or switch the guard off once"
+            )
+        if missing and not (detector.rows_undecided or all(map(self._to_come, detector.parts))):
+            return (
+                "a unit of the relu layer was active in so few rows that these could be computed "
+                "from what is sent: more rows may help; else use another activation, scale the "
+                "columns, or switch the guard off"
+            )
+        return None
+
+    def _offerable(self, guarded: bool) -> list[Part]:
         """Chooses of each pattern what the guard lets out: as it is, or as it was last given away.
 
         Each upload of a pattern has enough rows that none before it had, and no two patterns share
@@ -102,24 +139,82 @@ class Giver:
         """
         now = self.detector.parts
         if not guarded:
-            return now
+            known = (part if (held := self._before(part)) != part else held for part in now)
+            return [part for part in known if part is not None]
         if self.detector.rows_undecided:
-            return ()
-        chosen = (part if self._missing(part) == 0 else self._before(part) for part in now)
-        return tuple(part for part in chosen if part is not None)
+            return []
+        chosen = (
+            self._before(part) if self._unchanged(part) or self._missing(part) else part
+            for part in now
+        )
+        return [part for part in chosen if part is not None]
+
+    def _given(self, part: Part, guarded: bool) -> Part:
+        """Makes a part what others get of it, and lets the next upload begin with what comes."""
+        if part is self._before(part):
+            return part
+        evidence, fresh, weight = part.evidence, part.fresh, 0.0
+        if fresh is not None:
+            withheld = fresh.withheld(self.detector.model.forgetting) if guarded else []
+            if withheld:
+                less = summed(self.detector.model, withheld)
+                evidence, weight = evidence - less, less.count
+            fresh.begin()
+        return Part(part.number, part.learned, evidence, withheld=weight)
 
     def _before(self, part: Part) -> Part | None:
         return None if self.published is None else self.published.get(part.number)
 
-    def _missing(self, part: Part) -> int:
-        if part == self._before(part):
-            return 0
-        before, increments = self._before(part), self.detector.increments
+    def _unchanged(self, part: Part) -> bool:
+        before = self._before(part)
+        if before is None or before.learned != part.learned:
+            return False
+        if not before.withheld:
+            return part.evidence == before.evidence
+        return math.isclose(part.evidence.count, before.evidence.count + before.withheld)
+
+    def _missing(self, part: Part) -> float:
+        """The rows to come, at least, before a part may be given away that is not as it was."""
+        return self._to_come(part) or (0 if self._units_covered(part) else 1)
+
+    def _to_come(self, part: Part) -> float:
+        """The rows to come until there are enough, whichever units are active in them."""
+        detector, basis = self.detector, self.detector.basis
+        least, forgetting = least_new_rows(basis), detector.model.forgetting
+        before = self._before(part)
         if self.published is None:
-            new = increments.rows_after(part, 0)
+            weight = part.evidence.count
         else:
-            new = increments.new_rows(part, 0 if before is None else before.learned)
-        return max(least_new_rows(self.detector.basis) - new, 0)
+            learned = 0 if before is None else before.learned
+            weight = detector.increments.new_weight(part, learned)
+        missing = rows_until(least, weight, forgetting)
+        if self.former:
+            beyond = detector.increments.rows_after(part, 0) - self.former
+            known = weight_of(max(beyond, 0), forgetting)
+            missing = max(missing, max(-beyond, 0) + rows_until(least, known, forgetting))
+        if basis.window > 1:
+            missing = max(missing, least if part.fresh is None else part.fresh.missing)
+        return missing
+
+    def _units_covered(self, part: Part) -> bool:
+        basis, fresh = self.detector.basis, part.fresh
+        if basis.layer.activation != "relu" or self._unchanged(part):
+            return True
+        active = None if fresh is None else fresh.active
+        rows = np.zeros(basis.layer.units) if active is None else active
+        # Of rows that nobody followed, each unit may have been active in one.
+        doubtful = fresh is None or not fresh.known
+        counts = (rows > 0.0) | (part.evidence.U.diagonal() > 0.0 if doubtful else False)
+        return units_covered(basis, rows[counts])
+
+    def take_back(self, published: Published | None, lead: int, former: int) -> None:
+        """Lets what others may know be what it was before an offer, which nobody got.
+
+        What was fresh then hid itself, and is no longer counted: what follows must do so as well.
+        """
+        self.published, self.lead, self.former = published, lead, former
+
+    # Which of two is newer
 
     def depart(self) -> Departure:
         """Makes the word that this device leaves; what it offers afterwards joins it again."""
@@ -127,11 +222,23 @@ class Giver:
         self._lead_over(departure.epoch)
         return departure
 
+    def recall(self, epoch: int, *, left: bool) -> None:
+        """Takes note of what an exchange holds under this name: maybe what a former self gave.
+
+        ``BadInput`` for an epoch that no number of rows explains.
+        """
+        if left and epoch == self.highest + 1:
+            # Somebody took this device out: nothing was given away in between.
+            self._lead_over(epoch)
+        elif epoch > self.highest:
+            self.outrank(epoch)
+
     def outrank(self, epoch: int) -> None:
         """Makes sure that whatever is offered from now on is newer than ``epoch``.
 
-        ``BadInput`` for an epoch that no number of rows explains: who got past it would have no
-        room to go on, even after it was taken out.
+        If this state does not know of that one, a former self gave it away. ``BadInput`` for an
+        epoch that no number of rows explains: who got past it would have no room to go on, even
+        after it was taken out.
         """
         if epoch >= HIGHEST_USABLE_EPOCH // 2:
             raise BadInput(
@@ -139,8 +246,18 @@ class Giver:
                 f"(epoch {epoch}): take it out there ('elmgrove federation clear'), or give this "
                 "device another name"
             )
+        if epoch > self.highest:
+            self.former = max(self.former, epoch)
         self._lead_over(epoch)
 
+    @property
+    def highest(self) -> int:
+        """The last epoch that this state knows of."""
+        return self.lead + self._rows_given
+
+    @property
+    def _rows_given(self) -> int:
+        return 0 if self.published is None else self.published.learned
+
     def _lead_over(self, epoch: int) -> None:
-        before = 0 if self.published is None else self.published.learned
-        self.lead = max(self.lead, epoch + 1 - before)
+        self.lead = max(self.lead, epoch + 1 - self._rows_given)

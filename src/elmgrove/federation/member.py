@@ -8,6 +8,7 @@ from elmgrove.detector import STATE_FORMAT, Detector, pack_state, unpack_detecto
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.federation.entries import (
     Contribution,
+    Departure,
     Entry,
     require_epoch,
 )
@@ -141,8 +142,13 @@ class Member(Giver):
             self._use(Ledger(self.ledger.entries), None, policy)
 
     def _recognize(self, entry: Entry) -> None:
-        if entry != self.shared:
+        mine = self.shared
+        if mine is not None and entry.epoch == mine.epoch and entry != mine:
+            # Another upload of as many rows: made by a state that was restored.
+            self.former = max(self.former, entry.epoch)
             self.outrank(entry.epoch)
+        else:
+            self.recall(entry.epoch, left=isinstance(entry, Departure))
 
     def _require_separate(self) -> None:
         if self.merged is not None:
@@ -185,8 +191,8 @@ class Member(Giver):
             arrays |= parts
         if self.policy != UNKNOWN:
             known["policy"] = self.policy
-        if self.lead:
-            known["lead"] = self.lead
+        known |= {"lead": self.lead} if self.lead else {}
+        known |= {"former": self.former} if self.former else {}
         if self.notes:
             known["notes"] = self.notes
         return known, arrays
@@ -207,7 +213,9 @@ class Member(Giver):
             made = cls(fields["name"], detector, ledger, merged, policy)
             made.published = Published.unpack(basis, fields, arrays)
             made.lead = fields.get("lead", 0)
+            made.former = fields.get("former", 0)
             require_epoch(made.lead)
+            require_epoch(made.former)
             made.notes = fields.get("notes", {})
             require_written_as(made._packed(), fields, arrays)
         return made

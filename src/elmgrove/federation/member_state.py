@@ -97,14 +97,16 @@ class Published:
         """Packs one part as it is, several by their numbers."""
         stated = {} if self.threshold is None else {"threshold": self.threshold}
         if [(part.number, part.learned) for part in self.parts] == [(0, self.learned)]:
-            numbers, arrays = pack_part("published", self.parts[0].evidence)
-            return {"published": {"learned": self.learned, **stated, **numbers}}, arrays
+            (part,) = self.parts
+            numbers, arrays = pack_part("published", part.evidence)
+            known = {"learned": self.learned, **stated, **_withheld(part), **numbers}
+            return {"published": known}, arrays
         fields, arrays = pack_parts("published", [part.evidence for part in self.parts])
-        known = [
-            {"number": part.number, "learned": part.learned, **numbers}
+        parts = [
+            {"number": part.number, "learned": part.learned, **_withheld(part), **numbers}
             for part, numbers in zip(self.parts, fields, strict=True)
         ]
-        return {"published": {"learned": self.learned, **stated, "parts": known}}, arrays
+        return {"published": {"learned": self.learned, **stated, "parts": parts}}, arrays
 
     @classmethod
     def unpack(cls, basis: Basis, fields: Fields, arrays: Arrays) -> "Published | None":
@@ -118,13 +120,21 @@ class Published:
         require_threshold(threshold)
         if known is None:
             evidence = unpack_part(basis, "published", published, arrays)
-            return cls(learned, (Part(0, learned, evidence),), threshold)
+            return cls(learned, (_part(0, published, evidence),), threshold)
         evidences = unpack_parts(basis, "published", known, arrays)
         parts = (
-            Part(one["number"], one["learned"], evidence)
+            _part(one["number"], one, evidence)
             for one, evidence in zip(known, evidences, strict=True)
         )
         return cls(learned, tuple(parts), threshold)
+
+
+def _withheld(part: Part) -> dict[str, float]:
+    return {"withheld": part.withheld} if part.withheld else {}
+
+
+def _part(number: int, fields: Fields, evidence: Evidence) -> Part:
+    return Part(number, fields["learned"], evidence, withheld=float(fields.get("withheld", 0.0)))
 
 
 def _pack(prefix: str, parts: Sequence[Evidence], *, apart: bool) -> Packed:

@@ -10,6 +10,7 @@ from elmgrove.algebra import (
     Array,
     Basis,
     Evidence,
+    Fresh,
     Packed,
     pack_part,
     unpack_part,
@@ -78,11 +79,12 @@ class Joined:
     learned: int
     weight: float
     when: int
+    fresh: Fresh | None = None
 
     @property
     def part(self) -> Part:
         """What was learned in it, to be given away: forgotten elsewhere or not."""
-        return Part(self.number, self.learned, self.evidence, self.total)
+        return Part(self.number, self.learned, self.evidence, self.total, self.fresh)
 
     @property
     def faded(self) -> Evidence:
@@ -127,7 +129,8 @@ class Pattern:
     @property
     def parts(self) -> list[Part]:
         """What was learned here and in what was joined, each by itself."""
-        own = Part(self.number, self.learned, self.model.evidence, self.total)
+        model = self.model
+        own = Part(self.number, self.learned, model.evidence, self.total, model.fresh)
         return [own, *(joined.part for joined in self.joined)]
 
     @property
@@ -178,6 +181,7 @@ class Pattern:
                 learned=other.learned,
                 weight=1.0,
                 when=self.learned,
+                fresh=other.model.fresh,
             )
         )
         self.joined += [replace(joined, when=self.learned) for joined in other.joined]

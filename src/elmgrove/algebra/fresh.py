@@ -1,0 +1,129 @@
+"""Fresh rows: what was learned since something was last given away, as an upload guard needs it."""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.packing import Packed, numbers_in
+from elmgrove.algebra.rows import Array
+from elmgrove.errors import BadInput, require_whole
+
+
+def inputs_withheld(basis: Basis) -> int:
+    """Counts the windows to withhold from an upload, so that others can't tell where it ends.
+
+    Sums over windows that follow each other differ from place to place in the rows at both ends
+    alone: of Σ y and Σ y² that gives these rows exactly, however many lie between them. What the
+    sums show beyond what is equal in all places is about the ends. Each window that is left out
+    has ends of its own, as many unknowns as it has values: enough of them have as many as there
+    are such numbers.
+    """
+    columns, window = basis.layer.inputs, basis.window
+    if window == 1:
+        return 0
+    alike = columns * (columns + 1) // 2 + (window - 1) * columns**2 + columns
+    about_ends = max(numbers_in(basis) - alike, 0) + 2 * (window - 1) * columns
+    return math.ceil(about_ends / basis.inputs)
+
+
+class Fresh:
+    """Follows the rows learned since the last upload where counting them does not tell enough.
+
+    A unit of relu is exactly 0 in many rows, and what few rows activate can be read off the sums:
+    so of each unit those rows are counted (``active``). Windows overlap: so every w-th input is
+    kept, as many as are withheld (``inputs_withheld``). With other layers and rows it does nothing.
+    """
+
+    def __init__(self, basis: Basis) -> None:
+        self._layer = basis.hidden if basis.layer.activation == "relu" else None
+        self._window, self._width = basis.window, basis.inputs
+        self._kept: deque[tuple[int, Array]] = deque(maxlen=inputs_withheld(basis))
+        #: Whether there is anything to follow.
+        self.needed = self._layer is not None or self._window > 1
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins again: all that was learned is in an upload, or there is nothing yet."""
+        #: Whether it knows of all rows since the last upload.
+        self.known = True
+        #: Inputs since then.
+        self.inputs = 0
+        self._kept.clear()
+        units = 0 if self._layer is None else self._layer.units
+        self._total, self._largest = np.zeros(units), np.zeros(units)
+
+    def doubt(self) -> None:
+        """Begins again without knowing all: rows came or went otherwise than by being learned."""
+        self.begin()
+        self.known = False
+
+    def add(self, X: Array, forgetting: float) -> None:
+        """Takes note of inputs that are learned, in their order."""
+        if self._layer is not None:
+            # φ^age: how much of each is left when the last one is learned
+            left = forgetting ** np.arange(len(X) - 1, -1, -1.0)
+            H = self._layer(np.asarray(X, np.float64)) * left[:, np.newaxis]
+            faded = forgetting ** len(X)
+            self._total = faded * self._total + H.sum(axis=0)
+            self._largest = np.maximum(faded * self._largest, H.max(axis=0, initial=0.0))
+        if self._window > 1:
+            first = -(self.inputs + 1) % self._window
+            for place in range(first, len(X), self._window):
+                self._kept.append((self.inputs + place + 1, np.array(X[place])))
+        self.inputs += len(X)
+
+    @property
+    def active(self) -> Array | None:
+        """The rows that each unit was active in; None where units always are.
+
+        As many as if each had as large a share in the unit's sums as the largest one has: a row
+        that outweighs all others counts for one, with them.
+        """
+        if self._layer is None:
+            return None
+        active: Array = self._total / np.where(self._largest > 0.0, self._largest, 1.0)
+        return active
+
+    @property
+    def missing(self) -> int:
+        """Counts the inputs that must still come until there are enough to withhold."""
+        return max((self._kept.maxlen or 0) * self._window - self.inputs, 0)
+
+    def withheld(self, forgetting: float) -> list[tuple[Array, float]]:
+        """Gives the inputs to withhold, and what each weighs by now."""
+        return [(x, forgetting ** (self.inputs - number)) for number, x in self._kept]
+
+    # On disk
+
+    def pack(self, prefix: str) -> Packed:
+        """Packs what it knows, its arrays under names that begin with ``prefix``; else nothing."""
+        if not self.needed or not self.known:
+            return {}, {}
+        arrays: dict[str, Array] = {}
+        arrays[f"{prefix}kept"] = np.array([x for _, x in self._kept]).reshape(-1, self._width)
+        if self._layer is not None:
+            arrays |= {f"{prefix}total": self._total, f"{prefix}largest": self._largest}
+        return {"inputs": self.inputs, "kept": [number for number, _ in self._kept]}, arrays
+
+    def restore(
+        self, fields: Mapping[str, Any] | None, arrays: Mapping[str, Array], prefix: str
+    ) -> None:
+        """Goes on from what was packed; in doubt where nothing was."""
+        if fields is None or not self.needed:
+            self.doubt()
+            return
+        self.begin()
+        self.inputs = require_whole("inputs", fields["inputs"], 0)
+        kept, numbers = arrays[f"{prefix}kept"], fields["kept"]
+        if kept.shape != (len(numbers), self._width):
+            raise BadInput("inputs to withhold that do not fit the model")
+        self._kept.extend(zip((require_whole("kept", n, 1) for n in numbers), kept, strict=True))
+        if self._layer is not None:
+            found = arrays[f"{prefix}total"], arrays[f"{prefix}largest"]
+            if any(array.shape != self._total.shape for array in found):
+                raise BadInput("the activity of other units than the layer's")
+            self._total, self._largest = found

@@ -1,0 +1,61 @@
+"""The rules of the upload guard: how many new rows hide each other, however they were learned."""
+
+import math
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, inputs_withheld, numbers_in
+
+
+def least_new_rows(basis: Basis) -> int:
+    """Counts the rows between two uploads below which the difference could give them away.
+
+    The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and
+    Ñ·n of V, or those of C, s and e (the centre follows from them); k rows of as many columns as a
+    row has are k times that many unknowns, however wide a window is. From k = numbers / columns
+    rows on there are at least as many unknowns as numbers. With windows, so many must have come
+    that enough of them can be withheld. That is counting, not a proof of privacy: what many rows
+    have in common can be seen in any upload.
+    """
+    counted = math.ceil(numbers_in(basis) / basis.layer.inputs)
+    return max(counted, inputs_withheld(basis) * basis.window)
+
+
+def rows_until(least: float, weight: float, forgetting: float) -> float:
+    """Counts the rows to come until all new ones weigh enough; infinite if they never will.
+
+    ``weight`` is what those weigh that have come. Rows that are forgotten hide others less: so
+    many of weight w hide each other as well as Σw / max w equal ones do, for the newest of them,
+    which weighs the most, has no larger share of the difference than one of so many has. With
+    forgetting φ that is 1 + φ + φ² + …, and never more than 1 / (1 − φ).
+    """
+    if weight >= least * (1.0 - 1e-12):
+        return 0
+    if forgetting == 1.0:
+        return math.ceil(least - weight - 1e-9)
+    most = 1.0 / (1.0 - forgetting)
+    if least >= most:
+        return math.inf
+    # φᵐ weight + (1 − φᵐ) most ≥ least
+    return max(math.ceil(math.log((most - least) / (most - weight), forgetting) - 1e-9), 1)
+
+
+def least_forgetting(basis: Basis) -> float:
+    """Finds a forgetting, rounded up, with which new rows can weigh enough."""
+    least = least_new_rows(basis)
+    unit = 10.0 ** -(len(str(least)) + 1)
+    return math.ceil((1.0 - 1.0 / (least + 1)) / unit) * unit
+
+
+def units_covered(basis: Basis, active: Array) -> bool:
+    """Says whether rows hide each other in the sums of each unit that was active in some of them.
+
+    ``active`` counts the rows of each such unit. What U and V say of g units comes from the rows in
+    which one of them was active, no fewer than the most active one's: those must have as many
+    unknowns as there are such numbers, whichever g units one looks at. If all units are active in
+    all rows, that is ``least_new_rows``; of one unit in one row, V holds the row itself.
+    """
+    rows, units = np.sort(active), len(active)
+    g = np.arange(1, units + 1)
+    numbers = g * basis.outputs + g * (g + 1) // 2 + g * (units - g)
+    return bool((rows * basis.layer.inputs >= numbers).all())

@@ -1,0 +1,140 @@
+"""What a former self gave away counts: a state that was lost or restored may have the same rows."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmgrove import Basis, HiddenLayer
+from elmgrove.device.listening import Listener
+from elmgrove.exchange import MemoryExchange, PeerSession, Session
+from elmgrove.federation import Charter, Departure, Member, least_new_rows
+from support.attacks import computed, off
+from support.ways import KINDS, Way, ways_to
+
+CHARTER = Charter("fans", Basis(HiddenLayer(16, 8, activation="tanh", seed=3), 16), alarm="merged")
+LEAST = least_new_rows(CHARTER.basis)
+X = 0.3 * np.random.default_rng(100).normal(size=(400, 16))
+
+
+@pytest.fixture(params=KINDS)
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
+    with ways_to(request, tmp_path, CHARTER) as made:
+        yield made
+
+
+def started(exchange: object, rows: int, **options: object) -> Session:
+    session = Session(CHARTER.start("fan"), exchange, **options)  # type: ignore[arg-type]
+    session.detector.learn_many(X[:rows])
+    return session
+
+
+def held(exchange: object) -> object:
+    (found,) = exchange.fetch(["fan"])  # type: ignore[attr-defined]
+    return found.evidence
+
+
+def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> None:
+    started(way("fan"), 100).sync()
+    before = held(way("fan"))
+    reborn = started(way("fan"), 104)
+    # What counting its own rows would send gives four of them away.
+    alone = CHARTER.start("fan")
+    alone.detector.learn_many(X[:104])
+    offer = alone.offer()
+    assert offer is not None
+    assert off(X[100:104], computed(offer.evidence - before)).max() < 1e-6  # type: ignore[operator]
+    report = reborn.sync()
+    assert (report.sent, report.missing) == (None, 100 + LEAST - 104)
+    assert report.hindrance is not None
+    assert "'fan' gave away up to 100 rows that this state does not know of" in report.hindrance
+    assert "use another name, or switch the guard off once" in str(report)
+    assert held(way("fan")) == before
+    reborn.detector.learn_many(X[104 : 100 + LEAST])
+    assert reborn.sync().sent == 100 + LEAST
+    assert held(way("fan")).count == 100 + LEAST  # type: ignore[attr-defined]
+
+
+def test_so_does_one_that_was_restored_and_what_is_held_stays_meanwhile() -> None:
+    exchange = MemoryExchange(CHARTER)
+    session = started(exchange, 100)
+    session.sync()
+    backup = session.member.to_bytes()
+    session.detector.learn_many(X[100:200])
+    session.sync()
+    restored = Session(Member.from_bytes(backup), exchange)
+    restored.detector.learn_many(X[100:204])
+    report = restored.sync()
+    assert (report.sent, report.missing) == (100, 200 + LEAST - 204)
+    assert held(exchange) == session.detector.evidence
+    # It does not forget that when it is saved, nor does another sync change it.
+    again = Session(Member.from_bytes(restored.member.to_bytes()), exchange)
+    assert again.sync().missing == 200 + LEAST - 204
+    again.detector.learn_many(X[204 : 200 + LEAST])
+    assert again.sync().sent == 200 + LEAST
+    assert (again.member.former, again.sync().missing) == (0, 0)
+
+
+def test_what_left_counts_as_well_but_not_what_somebody_else_took_out() -> None:
+    exchange = MemoryExchange(CHARTER)
+    first = started(exchange, 100)
+    first.sync()
+    first.leave()
+    assert started(exchange, 104).sync().hindrance is not None
+    exchange = MemoryExchange(CHARTER)
+    known = started(exchange, 100)
+    known.sync()
+    exchange.publish(Departure("fan", known.member.highest + 1))
+    again = Session(Member.from_bytes(known.member.to_bytes()), exchange)
+    again.detector.learn_many(X[100 : 100 + LEAST])
+    report = again.sync()
+    assert (report.sent, report.hindrance) == (100 + LEAST, None)
+
+
+def test_leaving_from_a_lost_state_does_not_hide_what_was_given() -> None:
+    exchange = MemoryExchange(CHARTER)
+    started(exchange, 100).sync()
+    reborn = started(exchange, 104)
+    reborn.leave()
+    assert reborn.sync().missing == 100 + LEAST - 104
+
+
+def test_without_the_guard_it_sends_at_once_and_from_then_on_knows() -> None:
+    exchange = MemoryExchange(CHARTER)
+    started(exchange, 100).sync()
+    open_session = started(exchange, 104, guarded=False)
+    assert open_session.sync().refusal is None
+    again = Session(Member.from_bytes(open_session.member.to_bytes()), exchange)
+    again.detector.learn_many(X[104 : 104 + LEAST])
+    assert (again.sync().sent, again.member.former) == (104 + LEAST, 0)
+
+
+def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:
+    session = started(MemoryExchange(CHARTER), 100)
+    session.sync()
+    empty = MemoryExchange(CHARTER)
+    again = Session(Member.from_bytes(session.member.to_bytes()), empty)
+    assert again.sync().hindrance is None
+    assert held(empty) == session.detector.evidence
+
+
+def test_peers_are_asked_first_as_well() -> None:
+    former, peer, reborn = (CHARTER.start(name) for name in ("fan", "peer", "fan"))
+    former.detector.learn_many(X[:100])
+    offer = former.offer()
+    assert offer is not None
+    peer.receive(offer)
+    reborn.detector.learn_many(X[:104])
+    with closing(Listener("127.0.0.1:0", "")) as listener:
+        listener.tell(peer)
+        report = PeerSession(reborn, [listener.url]).sync()
+    assert (report.sent, report.missing) == (None, 100 + LEAST - 104)
+
+
+def test_forgetting_that_is_too_fast_is_said_with_the_first_sync() -> None:
+    session = Session(CHARTER.start("fan", forgetting=0.8), MemoryExchange(CHARTER))
+    told = str(session.sync())
+    assert told.startswith("nothing sent yet (nothing new: with forgetting 0.8 the newest rows")
+    assert "or switch the guard off" in told
