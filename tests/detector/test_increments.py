@@ -15,6 +15,7 @@ from elmgrove.detector import Span, fade, pack_detector, reject, unpack_detector
 from elmgrove.detector.increments import HOUR, MOST, Increments
 from elmgrove.detector.last_rows import ROWS
 from elmgrove.detector.pieces import Times
+from support.laws import law_examples
 
 COLUMNS = 3
 KINDS: dict[str, dict[str, Any]] = {
@@ -103,7 +104,7 @@ def again(detector: Detector) -> Detector:
 # Laws
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=law_examples(300), deadline=None)
 @given(stories(), st.sampled_from(["many", "chunks", "one"]), st.booleans(), st.booleans())
 def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     story: Story, how: str, saved: bool, forgetful: bool
@@ -122,7 +123,7 @@ def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     assert told.taken == fed(story, how).learned - wanted.learned == detector.taken
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(stories(), st.booleans())
 def test_the_same_hour_twice_is_once(story: Story, saved: bool) -> None:
     detector = fed(story, "many")
@@ -135,7 +136,7 @@ def test_the_same_hour_twice_is_once(story: Story, saved: bool) -> None:
     assert all(array.tobytes() == before[1][name].tobytes() for name, array in after[1].items())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(stories(), st.integers(0, 20))
 def test_what_is_learned_after_an_hour_was_taken_out_is_learned_as_without_it(
     story: Story, more: int
@@ -154,7 +155,7 @@ def test_what_is_learned_after_an_hour_was_taken_out_is_learned_as_without_it(
     assert equal(detector.evidence, story.without().evidence, whole)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(stories())
 def test_increments_are_all_that_was_learned(story: Story) -> None:
     detector = fed(story, "many")
@@ -165,7 +166,7 @@ def test_increments_are_all_that_was_learned(story: Story) -> None:
     assert detector.increments.rows_after(part, 0) == detector.learned
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(stories(), st.integers(0, 100), st.data())
 def test_rows_after_count_what_is_left_of_those_learned_later(
     story: Story, learned: int, data: st.DataObject
@@ -188,7 +189,7 @@ def test_rows_after_count_what_is_left_of_those_learned_later(
 # Rows in a span that ends within an increment
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=law_examples(150), deadline=None)
 @given(stories(), st.floats(0.0, 6.0), st.floats(0.01, 3.0), st.booleans())
 def test_rows_that_are_still_known_are_taken_out_one_by_one(
     story: Story, begin: float, hours: float, saved: bool
@@ -482,7 +483,7 @@ def test_bytes_are_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
 # On disk
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(stories().filter(lambda story: story.kind != "loss"), st.integers(0, 100))
 def test_a_detector_goes_on_from_disk_as_if_nothing_had_been(story: Story, place: int) -> None:
     detector = story.detector()

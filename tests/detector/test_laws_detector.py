@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer, PatternRule, Scaling
+from support.laws import law_examples
 
 INPUTS = 8
 SCALING = Scaling.minmax([-2.0] * INPUTS, [3.0] * INPUTS)
@@ -52,7 +53,7 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     return bool(np.abs(np.subtract(a, b)).max() <= tolerance * np.abs(a).max())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(SETTINGS, FORGETTING, SEEDS, st.integers(2, 60), st.integers(1, 20))
 def test_a_row_scores_alone_as_in_any_batch(
     setting: dict[str, Any], forgetting: float, seed: int, learned: int, split: int
@@ -70,7 +71,7 @@ def test_a_row_scores_alone_as_in_any_batch(
     assert len(np.unique(together)) == 20
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(SETTINGS, SEEDS)
 def test_scoring_and_blaming_never_learn(setting: dict[str, Any], seed: int) -> None:
     detector, twin = made(setting, threshold=SOON), made(setting, threshold=SOON)
@@ -93,7 +94,7 @@ def test_scoring_and_blaming_never_learn(setting: dict[str, Any], seed: int) -> 
     assert [verdict.learned for verdict in here] == [verdict.learned for verdict in there]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(SETTINGS, FORGETTING, SEEDS, st.lists(st.integers(0, 130), max_size=5))
 def test_learning_many_equals_learning_one_by_one(
     setting: dict[str, Any], forgetting: float, seed: int, cuts: list[int]
@@ -118,7 +119,7 @@ def test_learning_many_equals_learning_one_by_one(
         assert chunked.threshold == pytest.approx(whole.threshold, rel=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(SETTINGS, FORGETTING, SEEDS)
 def test_observing_equals_learning_the_rows_that_were_not_anomalous(
     setting: dict[str, Any], forgetting: float, seed: int
@@ -134,7 +135,7 @@ def test_observing_equals_learning_the_rows_that_were_not_anomalous(
     assert close(watching.score_many(X), taught.score_many(X))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(
     SETTINGS,
     SEEDS,
@@ -164,7 +165,7 @@ def test_merging_equals_having_learned_the_rows_of_all(
         assert device.evidence == contributions[own]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(SETTINGS, FORGETTING, SEEDS, st.integers(1, 100), st.integers(1, 100))
 def test_merging_then_subtracting_gives_the_detector_back(
     setting: dict[str, Any], forgetting: float, seed: int, first: int, second: int
@@ -187,7 +188,7 @@ def test_merging_then_subtracting_gives_the_detector_back(
     assert detector.threshold == pytest.approx(threshold, rel=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(LAYERS, st.sampled_from([1e-3, 1.0]), FORGETTING, SEEDS)
 def test_the_threshold_comes_from_models_that_never_saw_the_row_they_judge(
     layer: HiddenLayer, ridge: float, forgetting: float, seed: int
@@ -205,7 +206,7 @@ def test_the_threshold_comes_from_models_that_never_saw_the_row_they_judge(
     assert detector.threshold == pytest.approx(sorted(scores[48:])[-2], rel=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(LAYERS, SEEDS)
 def test_a_scaling_is_the_same_as_rows_scaled_beforehand(layer: HiddenLayer, seed: int) -> None:
     X = rows(seed, 220)
@@ -221,7 +222,7 @@ def test_a_scaling_is_the_same_as_rows_scaled_beforehand(layer: HiddenLayer, see
     assert inside.threshold == pytest.approx(outside.threshold, rel=1e-8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(LAYERS, FORGETTING, SEEDS)
 def test_float32_does_the_same_to_its_precision(
     layer: HiddenLayer, forgetting: float, seed: int
@@ -244,7 +245,7 @@ def test_float32_does_the_same_to_its_precision(
     assert single.observe(X[200]).row.dtype == np.float32
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(
     SETTINGS,
     st.sampled_from([1, 3]),

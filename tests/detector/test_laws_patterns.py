@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from elmgrove import Detector, FixedThreshold, HiddenLayer, checks
 from elmgrove.algebra.kmeans import cluster
 from elmgrove.detector.mixture.pattern import PatternRule
+from support.laws import law_examples
 from support.literal import sequential_clustering
 from support.patterns import INPUTS, mixed, rows_of
 
@@ -86,7 +87,7 @@ def require_alike(one: Detector, other: Detector) -> None:
     np.testing.assert_allclose(one.score_many(rows), other.score_many(rows), rtol=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(SETTINGS, SEEDS, st.lists(st.integers(0, 600), max_size=4))
 def test_learning_many_equals_one_by_one_equals_observing(
     options: dict[str, Any], seed: int, cuts: list[int]
@@ -104,7 +105,7 @@ def test_learning_many_equals_one_by_one_equals_observing(
     require_alike(single, watching)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(SETTINGS, SEEDS)
 def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
     """Whatever came, went, joined or was put aside: the sum is that of all rows."""
@@ -120,7 +121,7 @@ def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
     np.testing.assert_allclose(np.sum(totals, axis=0), X.sum(axis=0), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(SEEDS, st.integers(2, 3))
 def test_rows_go_where_algorithms_1_and_2_send_them(seed: int, patterns: int) -> None:
     rng = np.random.default_rng(seed)
@@ -139,7 +140,7 @@ def test_rows_go_where_algorithms_1_and_2_send_them(seed: int, patterns: int) ->
         np.testing.assert_allclose(pattern.evidence.U, H.T @ H, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=law_examples(15), deadline=None)
 @given(SETTINGS, SEEDS)
 def test_scoring_and_blaming_never_learn(options: dict[str, Any], seed: int) -> None:
     one, twin = (Detector(LAYER, **options) for _ in range(2))

@@ -31,6 +31,7 @@ from elmgrove.federation import (
 )
 from elmgrove.storage.disk import load, save
 from support.agents import Start, write_rows
+from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.peers import answering, heard, sync
 from support.serving import free_port, serving
@@ -102,7 +103,7 @@ def alike(one: Session, other: Session) -> None:
 
 
 @EACH
-@examples(max_examples=8, deadline=None)
+@examples(max_examples=law_examples(8), deadline=None)
 @given(
     way=st.lists(
         st.tuples(st.sampled_from(NAMES), st.sampled_from(["syncs", "syncs twice", "leaves"])),

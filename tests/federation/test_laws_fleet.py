@@ -29,8 +29,9 @@ from support.fleet_machine import (
     Fleet,
     FleetOnMemory,
 )
+from support.laws import law_examples
 
-TIMES = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TIMES = settings(max_examples=law_examples(25), stateful_step_count=20, deadline=None)
 
 
 class GuardedFleetOnMemory(FleetOnMemory):
@@ -179,7 +180,7 @@ for machine in (
     DistantFleetOfPeers,
     GuardedFleetInWindows,
 ):
-    machine.TestCase.settings = settings(TIMES, max_examples=12)
+    machine.TestCase.settings = settings(TIMES, max_examples=law_examples(12))
 for machine in (
     FleetOnMemory,
     GuardedFleetOnMemory,

@@ -30,6 +30,7 @@ from elmgrove.federation import (
     least_new_rows,
 )
 from elmgrove.storage.sealed import seal, unseal
+from support.laws import law_examples
 
 LAYER = HiddenLayer(inputs=5, units=3, activation="sigmoid", seed=4)
 NAMES = ["fan-1", "fan-2", "fan-3"]
@@ -66,7 +67,7 @@ some = st.lists(st.sampled_from(SAID), max_size=8)
 # Any order, any repetition, any route
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(some, st.data())
 def test_order_repetition_and_route_do_not_show(
     heard: list[Contribution], data: st.DataObject
@@ -83,7 +84,7 @@ def test_order_repetition_and_route_do_not_show(
     assert other.detector.model.beta.tobytes() == plain.detector.model.beta.tobytes()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(some)
 def test_the_model_is_that_of_the_newest_of_each_origin(heard: list[Contribution]) -> None:
     me, newest = member("me"), {}
@@ -128,7 +129,7 @@ def test_what_is_given_away_is_what_was_learned_here() -> None:
     assert reloaded(me).contribution().to_bytes() == alone.contribution().to_bytes()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 9), st.booleans()),
@@ -164,7 +165,7 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
 # Forgetting
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(some, st.sampled_from(["a", "b", "c"]))
 def test_a_device_that_is_forgotten_was_never_there(heard: list[Contribution], origin: str) -> None:
     me, never = member("me"), member("me")

@@ -16,6 +16,7 @@ from elmgrove.federation import Charter, Member, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT
 from elmgrove.storage.sealed import unseal
 from support.attacks import computed, factored, off
+from support.laws import law_examples
 
 CHARTER = Charter("fans", Basis(HiddenLayer(64, 32, activation="tanh", seed=3), 64))
 LEAST = least_new_rows(CHARTER.basis)
@@ -120,7 +121,7 @@ class Life:
             self.uploads.append(offer.evidence)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=law_examples(150), deadline=None)
 @given(steps)
 def test_no_two_uploads_are_ever_fewer_rows_apart(plan: list[int | str]) -> None:
     life = Life()

@@ -22,6 +22,7 @@ from elmgrove.storage.sealed import seal, unseal
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST
 from support.fleet_machine import NAMES, Device, FleetOnMemory
+from support.laws import law_examples
 from support.patterns import INPUTS, mixed, rows_of
 
 CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS), alarm="merged")
@@ -326,7 +327,9 @@ class Guarded(RuleBasedStateMachine):
             assert all(small < large for small, large in pairwise(chain))
 
 
-Guarded.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Guarded.TestCase.settings = settings(
+    max_examples=law_examples(40), stateful_step_count=25, deadline=None
+)
 TestGuarded = Guarded.TestCase
 
 
@@ -385,7 +388,9 @@ class MixedFleetOnFolder(MixedFleet):
 
 
 for machine in (MixedFleet, MixedFleetOnFolder):
-    machine.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+    machine.TestCase.settings = settings(
+        max_examples=law_examples(15), stateful_step_count=15, deadline=None
+    )
 TestMixedFleet = MixedFleet.TestCase
 TestMixedFleetOnFolder = MixedFleetOnFolder.TestCase
 

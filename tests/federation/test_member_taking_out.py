@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.detector import Span, accept, reject
 from elmgrove.federation import Charter, Member, least_new_rows
+from support.laws import law_examples
 
 HOUR = 3600.0
 CHARTERS = {
@@ -101,7 +102,7 @@ class Life:
         assert offer.evidence.close_to(wanted.detector.evidence, 1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(STEPS, st.sampled_from(sorted(CHARTERS)))
 def test_each_upload_has_enough_rows_that_no_other_had(
     plan: list[tuple[str, int]], score: str

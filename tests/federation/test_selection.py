@@ -22,6 +22,7 @@ from elmgrove.federation import (
     within,
 )
 from support.contributions import cloud, distant
+from support.laws import law_examples
 
 BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)
 RIDGE = 0.01
@@ -158,7 +159,7 @@ whole_costs = st.lists(st.integers(0, 12), max_size=7)
 
 
 @pytest.mark.parametrize("kind", ["seconds", "bytes"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(whole_costs, st.integers(0, 30))
 def test_no_choice_within_one_limit_has_more_devices(
     kind: str, costs: list[int], limit: int
@@ -176,7 +177,7 @@ def test_no_choice_within_one_limit_has_more_devices(
     assert chosen == sorted(chosen)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7))
 def test_both_limits_are_kept_and_a_device_that_fits_is_taken(
     pairs: list[tuple[int, int]],

@@ -20,6 +20,7 @@ from elmgrove.federation import (
 )
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
+from support.laws import law_examples
 from support.serving import evidence as evidence_of_fan
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
@@ -293,7 +294,7 @@ def walked(distance: str, way: Sequence[tuple[str, int | None]]) -> StandingGrou
 
 
 @DISTANCES
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(way=steps)
 def test_sums_are_those_of_the_members_whatever_came_and_went(
     distance: str, way: list[tuple[str, int | None]]
@@ -310,7 +311,7 @@ def test_sums_are_those_of_the_members_whatever_came_and_went(
 
 
 @DISTANCES
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(way=steps, name=st.sampled_from("abc"), word=st.integers(0, 4))
 def test_the_same_twice_is_once_and_leaving_and_coming_back_too(
     distance: str, way: list[tuple[str, int | None]], name: str, word: int

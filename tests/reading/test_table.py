@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput
 from elmgrove.reading import Layout, Table, read_table
+from support.laws import law_examples
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_every_way_to_write_a_table(
     assert read.skipped == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(
     st.lists(
         st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
@@ -270,7 +271,7 @@ def test_a_quote_that_never_ends_is_refused(table: Any) -> None:
         table('a,b\n1,"2\n' + "3,4\n" * 50_000)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(st.binary(max_size=80) | st.text(alphabet='01.,;\t"\n\r e-x_', max_size=80))
 def test_any_content_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes | str

@@ -14,6 +14,7 @@ from safetensors.numpy import save
 
 from elmgrove import BadFile
 from elmgrove.storage.sealed import VERSION, format_of, seal, unseal
+from support.laws import law_examples
 from support.places import GOLDEN
 
 FIELDS = {"name": "Lüfter", "small": 1e-05, "count": 3, "none": None, "list": [1, [2.5, "x"]]}
@@ -57,7 +58,7 @@ def test_what_was_sealed_comes_back_to_the_last_bit() -> None:
     assert format_of(BLOB) == "kind"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(st.dictionaries(st.text(), json_values, max_size=4), st.randoms())
 def test_any_fields_come_back_and_their_order_does_not_show(
     fields: dict[str, Any], random: Any
@@ -118,7 +119,7 @@ def test_every_flipped_bit_is_refused() -> None:
                 unseal("kind", bytes(altered))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=law_examples(150), deadline=None)
 @given(st.data())
 def test_any_other_alteration_is_refused_or_changes_nothing(data: st.DataObject) -> None:
     """Nothing is changed by other blanks between header and tensors: they mean nothing."""
@@ -132,7 +133,7 @@ def test_any_other_alteration_is_refused_or_changes_nothing(data: st.DataObject)
     assert as_one(*read) == as_one(FIELDS, ARRAYS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=law_examples(150), deadline=None)
 @given(st.binary(max_size=300), st.booleans())
 def test_random_bytes_are_refused(noise: bytes, with_length: bool) -> None:
     blob = len(noise).to_bytes(8, "little") + noise if with_length else noise
