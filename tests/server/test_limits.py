@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,19 @@ def test_a_key_may_not_ask_as_often_as_it_likes(tmp_path: Path) -> None:
         fans.enrol("fan-1", "fan-2")
         until_too_many(lambda: fans.ask("GET", "/entries", fans.keys["fan-1"]))
         assert fans.ask("GET", "/entries", fans.keys["fan-2"]).status_code == 200
+
+
+def test_a_key_is_one_however_it_is_written(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db", limits=replace(AMPLE, rate_by_key=1.0)) as server:
+        fans = server.found(charter())
+        fans.enrol("fan-1")
+        spaces = count(1)
+
+        def ask() -> httpx.Response:
+            written = f"bEaReR{' ' * next(spaces)}{fans.keys['fan-1']}"
+            return fans.ask("GET", "/entries", headers={"Authorization": written})
+
+        assert 429 in [ask().status_code for _ in range(30)]
 
 
 @pytest.mark.parametrize("secret", [None, "guessed"])

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from elmgrove.errors import BadInput
 from elmgrove.federation import SUMS, Charter
+from elmgrove.server.limits import secret_of
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store import (
@@ -263,7 +264,7 @@ async def _federation(request: Request, is_admin: bool, needed: str) -> Federati
 
 
 def _secret(request: Request) -> str:
-    scheme, _, secret = request.headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
+    secret = secret_of(request.headers)
+    if not secret:
         raise Problem("unauthorized", "send 'Authorization: Bearer' with a token or key")
-    return secret.strip()
+    return secret

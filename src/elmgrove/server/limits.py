@@ -200,7 +200,16 @@ def neighbourhood(address: str) -> str:
     return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
+def secret_of(headers: Headers) -> str:
+    """Gives what a request sends as its secret, valid or not; '' where it sends none.
+
+    A secret may be written in many ways, with more spaces for instance, and is one caller's.
+    """
+    scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
 def _key_of(scope: Scope) -> str:
-    """The hash of what a request sends as its secret, valid or not; '' where it sends none."""
-    sent = Headers(scope=scope).get("authorization", "")
-    return sha256(sent.encode()).hexdigest() if sent else ""
+    """The hash of the secret, so that none is kept; '' where there is none."""
+    secret = secret_of(Headers(scope=scope))
+    return sha256(secret.encode()).hexdigest() if secret else ""
