@@ -20,11 +20,11 @@ PAGE, LONGEST_PAGE = 100, 1000
 
 async def show(request: Request) -> Response:
     """Gives a page of the audit: of a federation, there or deleted, or the server's own."""
-    service, _ = await require_admin(request)
+    store, _ = await require_admin(request)
     query = request.query_params
     limit = _number(request, "limit")
     after = _number(request, "after")
-    records = await service.store.audit(
+    records = await store.audit(
         _chain(request),
         PAGE if limit is None else min(int(limit), LONGEST_PAGE),
         after=None if after is None else int(after),
@@ -36,11 +36,11 @@ async def show(request: Request) -> Response:
 
 async def prune(request: Request) -> Response:
     """Deletes the records of a chain that are older than so many days; says how many."""
-    service, actor = await require_admin(request)
+    store, actor = await require_admin(request)
     days = _number(request, "days")
     if days is None:
         raise Problem("malformed", "days: say how many days of the audit to keep")
-    pruned = await _prune(service.store, _chain(request), time.time() - days * DAY, actor)
+    pruned = await _prune(store, _chain(request), time.time() - days * DAY, actor)
     return JSONResponse({"pruned": pruned})
 
 

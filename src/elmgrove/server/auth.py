@@ -22,11 +22,16 @@ from elmgrove.server.store import (
     AdministratorRow,
     DeviceRow,
     FederationRow,
-    Key,
+    Operation,
+    Store,
+    administrator_with,
     by_administrator,
     by_device,
+    device_with,
+    federation_of,
 )
 
+ADMIN_NEEDED = "this needs an administrator's token"
 KEY_NEEDED = "this needs the key of a device of this federation"
 TOKEN_NEEDED = "this needs the token with which devices join this federation"
 #: The administrator whose token the server was started with.
@@ -93,7 +98,7 @@ ADMINISTRATORS = (Role.LOOK, Role.MANAGE)
 class Caller:
     """A caller whose secret was right: an administrator or a device, by name, or one that joins.
 
-    ``secret_hash`` is what the store knows a device's key by.
+    ``secret_hash`` is what the store knows that secret by.
     """
 
     service: Service
@@ -112,9 +117,20 @@ class Caller:
         return "join token" if self.administrator is None else by_administrator(self.administrator)
 
     @property
-    def key(self) -> Key | None:
-        """The key of a device, to be checked again where it writes; None for the others."""
-        return Key(self.secret_hash, require_valid) if self.role is Role.DEVICE else None
+    def store(self) -> Store:
+        """The store for what this caller writes: its secret is checked again in the transaction."""
+        return self.service.store.by(self._require_still)
+
+    def _require_still(self) -> Operation[None]:
+        """Refuses a secret that has become worthless since the request came."""
+        if self.role is Role.DEVICE:
+            require_valid((yield from device_with(self.federation.name, self.secret_hash)))
+        elif self.role is Role.JOINER:
+            found = yield from federation_of(self.federation.name)
+            if found is None or found.token_hash != self.secret_hash:
+                raise Problem("unauthorized", TOKEN_NEEDED)
+        else:
+            yield from _require_administrator(self.service, self.secret_hash)
 
     def require_device(self, name: str) -> None:
         """Refuses all but the device itself: not even an administrator speaks for a device."""
@@ -150,16 +166,19 @@ class Caller:
         return self.role is Role.DEVICE and self.device == name
 
 
-async def require_admin(request: Request) -> tuple[Service, str]:
-    """Gives an administrator the service, and its name in the audit; refuses all others.
+async def require_admin(request: Request) -> tuple[Store, str]:
+    """Gives an administrator the store, and its name in the audit; refuses all others.
 
-    It is for what concerns no single federation.
+    It is for what concerns no single federation. What is written by that store is refused as soon
+    as the token is worthless.
     """
-    administrator = await _administrator(request, _secret(request))
+    service, secret = service_of(request), _secret(request)
+    administrator = await _administrator(request, secret)
     if administrator is None:
-        raise Problem("unauthorized", "this needs an administrator's token")
+        raise Problem("unauthorized", ADMIN_NEEDED)
     _require_role(request, administrator)
-    return service_of(request), by_administrator(administrator.name)
+    store = service.store.by(lambda: _require_administrator(service, hashed(secret)))
+    return store, by_administrator(administrator.name)
 
 
 async def caller_of(request: Request, *admitted: Role) -> Caller:
@@ -175,13 +194,13 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
     federation = await _federation(request, administrator is not None, needed)
     charter = service.charter(federation)
     if administrator is not None:
-        role, name = Role(administrator.role), administrator.name
-        caller = Caller(service, federation, charter, role, administrator=name)
+        role, known = Role(administrator.role), {"administrator": administrator.name}
+        caller = Caller(service, federation, charter, role, secret_hash=hashed(secret), **known)
         _know(request, federation.name, caller.actor)
         _require_role(request, administrator)
         return caller
     if Role.JOINER in admitted and matches(secret, federation.token_hash):
-        caller = Caller(service, federation, charter, Role.JOINER)
+        caller = Caller(service, federation, charter, Role.JOINER, secret_hash=hashed(secret))
         _know(request, federation.name, caller.actor)
         return caller
     if not by_key:
@@ -214,9 +233,23 @@ async def _administrator(request: Request, secret: str) -> AdministratorRow | No
         return None
     if found is not None:
         _know(request, OWN_CHAIN, by_administrator(found.name))
-        if (invalid := found.invalid(time.time())) is not None:
-            raise Problem("forbidden", invalid)
+        _require_unexpired(found)
     return found
+
+
+def _require_unexpired(administrator: AdministratorRow) -> None:
+    if (invalid := administrator.invalid(time.time())) is not None:
+        raise Problem("forbidden", invalid)
+
+
+def _require_administrator(service: Service, token_hash: str) -> Operation[None]:
+    """Refuses a token that was removed or has expired; the first administrator's is no such."""
+    if token_hash == service.admin_hash:
+        return
+    found = yield from administrator_with(token_hash)
+    if found is None:
+        raise Problem("unauthorized", ADMIN_NEEDED)
+    _require_unexpired(found)
 
 
 def _require_role(request: Request, administrator: AdministratorRow) -> None:

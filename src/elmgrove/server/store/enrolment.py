@@ -41,13 +41,12 @@ class Enrolment(Administrators):
 
     async def create_federation(self, made: FederationRow, *, actor: str = SERVER) -> bool:
         """Makes a federation. MUST return False and change nothing when the name is taken."""
-        return await self.database.write(made.name, _insert_federation(made, actor))
+        return await self.write(made.name, _insert_federation(made, actor))
 
     @reads
     def federation(self, name: str) -> Operation[FederationRow | None]:
         """Finds a federation by its name."""
-        rows = yield (f"{FEDERATION} WHERE name = $1", name)
-        return _federation(*rows[0]) if rows else None
+        return (yield from federation_of(name))
 
     @reads
     def federations(self) -> Operation[list[FederationRow]]:
@@ -172,6 +171,12 @@ def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
         if found:
             return found[0]
     return None
+
+
+def federation_of(name: str) -> Operation[FederationRow | None]:
+    """Finds a federation by its name."""
+    rows = yield (f"{FEDERATION} WHERE name = $1", name)
+    return _federation(*rows[0]) if rows else None
 
 
 def _exists(federation: str) -> Operation[bool]:
