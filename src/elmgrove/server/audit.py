@@ -21,7 +21,6 @@ PAGE, LONGEST_PAGE = 100, 1000
 async def show(request: Request) -> Response:
     """Gives a page of the audit: of a federation, there or deleted, or the server's own."""
     store, _ = await require_admin(request)
-    query = request.query_params
     limit = _number(request, "limit")
     after = _number(request, "after")
     records = await store.audit(
@@ -29,7 +28,7 @@ async def show(request: Request) -> Response:
         PAGE if limit is None else min(int(limit), LONGEST_PAGE),
         after=None if after is None else int(after),
         since=_number(request, "since"),
-        device=query.get("device"),
+        device=_text(request, "device"),
     )
     return JSONResponse({"records": [record.fields for record in records]})
 
@@ -65,11 +64,16 @@ async def _prune(store: Store, chain: str, until: float, actor: str) -> int:
 
 
 def _chain(request: Request) -> str:
-    name = request.query_params.get("federation", OWN_CHAIN)
+    return _text(request, "federation") or OWN_CHAIN
+
+
+def _text(request: Request, name: str) -> str | None:
+    """A name in the query."""
+    text = request.query_params.get(name)
     # PostgreSQL can't even look for such a name.
-    if "\0" in name:
-        raise Problem("malformed", "federation: a name can't contain a NUL character")
-    return name
+    if text is not None and "\0" in text:
+        raise Problem("malformed", f"{name}: a name can't contain a NUL character")
+    return text
 
 
 def _number(request: Request, name: str) -> float | None:

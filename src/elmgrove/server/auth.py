@@ -169,8 +169,7 @@ class Caller:
 async def require_admin(request: Request) -> tuple[Store, str]:
     """Gives an administrator the store, and its name in the audit; refuses all others.
 
-    It is for what concerns no single federation. What is written by that store is refused as soon
-    as the token is worthless.
+    It is for what concerns no single federation. The store refuses a token that ended meanwhile.
     """
     service, secret = service_of(request), _secret(request)
     administrator = await _administrator(request, secret)
@@ -194,8 +193,8 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
     federation = await _federation(request, administrator is not None, needed)
     charter = service.charter(federation)
     if administrator is not None:
-        role, known = Role(administrator.role), {"administrator": administrator.name}
-        caller = Caller(service, federation, charter, role, secret_hash=hashed(secret), **known)
+        role, name = Role(administrator.role), administrator.name
+        caller = Caller(service, federation, charter, role, None, name, hashed(secret))
         _know(request, federation.name, caller.actor)
         _require_role(request, administrator)
         return caller
@@ -237,17 +236,11 @@ async def _administrator(request: Request, secret: str) -> AdministratorRow | No
     return found
 
 
-def _require_unexpired(administrator: AdministratorRow) -> None:
-    if (invalid := administrator.invalid(time.time())) is not None:
-        raise Problem("forbidden", invalid)
-
-
 def _require_administrator(service: Service, token_hash: str) -> Operation[None]:
     """Refuses a token that was removed or has expired; the first administrator's is no such."""
     if token_hash == service.admin_hash:
         return
-    found = yield from administrator_with(token_hash)
-    if found is None:
+    if (found := (yield from administrator_with(token_hash))) is None:
         raise Problem("unauthorized", ADMIN_NEEDED)
     _require_unexpired(found)
 
@@ -274,9 +267,13 @@ def require_valid(device: DeviceRow | None) -> DeviceRow:
     """Gives the device that has a key; refuses one that none has, or that is no longer valid."""
     if device is None:
         raise Problem("unauthorized", KEY_NEEDED)
-    if (invalid := device.invalid(time.time())) is not None:
-        raise Problem("forbidden", invalid)
+    _require_unexpired(device)
     return device
+
+
+def _require_unexpired(known: AdministratorRow | DeviceRow) -> None:
+    if (invalid := known.invalid(time.time())) is not None:
+        raise Problem("forbidden", invalid)
 
 
 async def _federation(request: Request, is_admin: bool, needed: str) -> FederationRow:

@@ -25,14 +25,14 @@ from elmgrove.server.auth import (
     require_admin,
 )
 from elmgrove.server.problems import Problem, no_federation
-from elmgrove.server.service import json_of, service_of
+from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
 from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
 
 
 async def create_federation(request: Request) -> Response:
     """Makes a federation; the answer holds the token with which devices join, once."""
     service, (store, actor) = service_of(request), await require_admin(request)
-    charter = Charter.from_fields(await json_of(request))
+    charter = Charter.from_fields(await json_of(request, LONGEST_CHARTER))
     if content_limit(charter, patterns=1) > service.max_body:
         raise Problem(
             "too-large",
