@@ -1,21 +1,14 @@
 """Which caller a request comes from: an administrator, a device, or one that wants to join."""
 
-import hmac
-import os
-import re
-import secrets
 import time
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import sha256
-from pathlib import Path
 
 from starlette.requests import Request
 
-from elmgrove.errors import BadInput
 from elmgrove.federation import SUMS, Charter
-from elmgrove.server.limits import secret_of
 from elmgrove.server.problems import Problem, no_federation
+from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store import (
     OWN_CHAIN,
@@ -36,49 +29,6 @@ KEY_NEEDED = "this needs the key of a device of this federation"
 TOKEN_NEEDED = "this needs the token with which devices join this federation"
 #: The administrator whose token the server was started with.
 ROOT = "root"
-
-
-def new_secret(purpose: str) -> str:
-    """Makes a secret of 256 bits that begins with its purpose."""
-    return _prefix(purpose) + secrets.token_urlsafe(32)
-
-
-def is_secret(purpose: str, text: object) -> bool:
-    """Says whether this could be a secret that ``new_secret`` made."""
-    form = re.escape(_prefix(purpose)) + "[A-Za-z0-9_-]{43}"
-    return isinstance(text, str) and re.fullmatch(form, text) is not None
-
-
-def _prefix(purpose: str) -> str:
-    return f"elm-{purpose}-"
-
-
-def hashed(secret: str) -> str:
-    """Hashes a secret: the store holds nothing else of it.
-
-    Secrets of 256 random bits can't be guessed, so one round will do.
-    """
-    return sha256(secret.encode()).hexdigest()
-
-
-def matches(secret: str, stored: str) -> bool:
-    """Says whether a secret is the one behind a stored hash."""
-    return hmac.compare_digest(hashed(secret), stored)
-
-
-def load_admin_token(path: Path) -> str:
-    """Reads the administrator's token from its file, which is made if it is not there."""
-    try:
-        # Nobody else may read it, not even for the moment before it has its rights.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(new_secret("admin"))
-    except FileExistsError:
-        pass
-    token = path.read_text(encoding="utf-8").strip()
-    if not token:
-        raise BadInput(f"{path} is empty: write a token into it, or remove it to get a new one")
-    return token
 
 
 class Role(Enum):
@@ -225,7 +175,7 @@ async def _administrator(request: Request, secret: str) -> AdministratorRow | No
     if matches(secret, service.admin_hash):
         found: AdministratorRow | None
         found = AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
-    elif secret.startswith(_prefix("admin")):
+    elif secret.startswith(prefix("admin")):
         # Others need not be looked for, which spares devices the question.
         found = await service.store.administrator_of(hashed(secret))
     else:

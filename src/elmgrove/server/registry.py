@@ -19,12 +19,10 @@ from elmgrove.server.auth import (
     Caller,
     Role,
     caller_of,
-    hashed,
-    is_secret,
-    new_secret,
     require_admin,
 )
 from elmgrove.server.problems import Problem, no_federation
+from elmgrove.server.secrets import hashed, is_secret, new_secret
 from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
 from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
 
@@ -54,6 +52,7 @@ async def create_federation(request: Request) -> Response:
     answer = JSONResponse({**charter.fields, "token": token}, 201)
     if not await store.create_federation(made, actor=actor):
         raise Problem("taken", f"there is a federation {charter.name!r} already")
+    _made(request, token)
     return answer
 
 
@@ -85,6 +84,7 @@ async def renew_token(request: Request) -> Response:
     caller.require_admin()
     token = new_secret("join")
     await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
+    _made(request, token)
     return JSONResponse({"token": token})
 
 
@@ -110,6 +110,7 @@ async def enrol_device(request: Request) -> Response:
         raise Problem(
             "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
+    _made(request, key)
     return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
 
 
@@ -123,7 +124,13 @@ async def rotate_key(request: Request) -> Response:
     offer = caller.service.store.offer_key
     if not await offer(caller.federation, caller.secret_hash, hashed(key), now, expires):
         raise Problem("forbidden", f"the key of {name!r} has just become invalid")
+    _made(request, key)
     return JSONResponse({"name": name, "key": key, "expires": expires})
+
+
+def _made(request: Request, secret: str) -> None:
+    """Tells the limits of a new secret, so that its owner is no stranger."""
+    request.state.made = hashed(secret)
 
 
 def _expiry(caller: Caller, now: float) -> float | None:
@@ -188,6 +195,7 @@ async def add_administrator(request: Request) -> Response:
     made = AdministratorRow(name, role, hashed(token), now, expires)
     if not await store.add_administrator(made, actor=actor):
         raise Problem("taken", f"there is an administrator {name!r} already: remove it first")
+    _made(request, token)
     return JSONResponse({"name": name, "role": role, "expires": expires, "token": token}, 201)
 
 

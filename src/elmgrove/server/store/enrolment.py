@@ -108,6 +108,18 @@ class Enrolment(Administrators):
         return True
 
     @reads
+    def secret_hashes(self, most: int) -> Operation[list[str]]:
+        """Lists the hashes of secrets that were not taken back. MUST end with the newest.
+
+        Administrators' come last, then the tokens with which devices join, then devices' keys.
+        """
+        devices = "SELECT key_hash FROM device WHERE NOT revoked ORDER BY enrolled DESC LIMIT $1"
+        keys = yield (devices, most)
+        tokens = yield ("SELECT token_hash FROM federation ORDER BY created DESC LIMIT $1", most)
+        others = yield ("SELECT token_hash FROM administrator LIMIT $1", most)
+        return [row[0] for row in (*others, *tokens, *keys)][:most][::-1]
+
+    @reads
     def device_of(self, federation: str, key_hash: str) -> Operation[DeviceRow | None]:
         """Finds the device that has a key, or is about to. MUST find one that is not valid, too."""
         return (yield from device_with(federation, key_hash))
