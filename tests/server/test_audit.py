@@ -51,7 +51,8 @@ def test_it_is_read_page_by_page(server: Server, fans: Federation) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=-1", "limit=x", "after=1e9", "since=", "since=1.2.3", "federation=%00"]
+    "query",
+    ["limit=-1", "limit=x", "after=1e9", "since=", "since=1.2.3", "federation=%00", "device=%00"],
 )
 def test_a_question_that_can_not_be_read_is_refused(server: Server, query: str) -> None:
     problem = refused(server.ask("GET", f"/v1/audit?{query}", ADMIN), "malformed")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ def test_a_key_may_not_ask_as_often_as_it_likes(tmp_path: Path) -> None:
         assert fans.ask("GET", "/entries", fans.keys["fan-2"]).status_code == 200
 
 
+def test_a_key_is_one_however_it_is_written(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db", limits=replace(AMPLE, rate_by_key=1.0)) as server:
+        fans = server.found(charter())
+        fans.enrol("fan-1")
+        spaces = count(1)
+
+        def ask() -> httpx.Response:
+            written = f"bEaReR{' ' * next(spaces)}{fans.keys['fan-1']}"
+            return fans.ask("GET", "/entries", headers={"Authorization": written})
+
+        assert 429 in [ask().status_code for _ in range(30)]
+
+
 @pytest.mark.parametrize("secret", [None, "guessed"])
 def test_an_address_may_not_guess_as_often_as_it_likes(tmp_path: Path, secret: str | None) -> None:
     with serving(f"{tmp_path}/store.db", limits=replace(AMPLE, rate_by_address=1.0)) as server:
@@ -48,6 +62,22 @@ def test_an_address_may_not_guess_as_often_as_it_likes(tmp_path: Path, secret: s
         assert fans.ask("GET", "/entries", fans.keys["fan-1"]).status_code == 200
         assert server.ask("GET", "/health").status_code == 200
         assert server.ask("GET", "/ready").status_code == 200
+
+
+def test_who_guesses_keeps_nobody_of_the_same_address_out(tmp_path: Path) -> None:
+    """Not even those whom this server has not seen yet: it was started again, or they are new."""
+    bounds = replace(AMPLE, rate_by_address=0.1)
+    with serving(f"{tmp_path}/store.db", limits=bounds) as server:
+        fans = server.found(charter())
+        anna = server.administrator("anna", "look")
+        until_too_many(lambda: fans.ask("GET", "/entries", "guessed"))
+        fans.enrol("fan-1")
+        assert fans.ask("GET", "/entries", fans.keys["fan-1"]).status_code == 200
+    with serving(f"{tmp_path}/store.db", limits=bounds) as again:
+        fans = fans.at(again)
+        until_too_many(lambda: fans.ask("GET", "/entries", "guessed"))
+        for secret in (fans.keys["fan-1"], anna, fans.token, ADMIN):
+            assert fans.ask("GET", "", secret).status_code == 200
 
 
 def test_who_was_let_in_used_up_nothing_of_the_address(tmp_path: Path) -> None:

@@ -292,3 +292,12 @@ def test_a_device_may_make_its_key_itself_and_ask_twice(fans: Federation) -> Non
     assert fans.ask("DELETE", "/devices/fan-9", ADMIN).status_code == 204
     refused(fans.ask("POST", "/devices", fans.token, json=asked), "taken")
     refused(fans.ask("GET", "", key), "forbidden")
+
+
+def test_joining_takes_a_few_names_and_no_more(fans: Federation) -> None:
+    """To read megabytes keeps everybody waiting, and to keep them as a reason fills the memory."""
+    long = {"name": "fan-9", "more": "x" * 2**14}
+    refused(fans.ask("POST", "/devices", fans.token, json=long), "too-large")
+    named = {"name": "x" * 10_000}
+    problem = refused(fans.ask("POST", "/devices", fans.token, json=named), "malformed")
+    assert len(problem["detail"]) < 300

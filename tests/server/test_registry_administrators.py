@@ -1,5 +1,9 @@
 """Administrators over HTTP: added with a role, listed, removed, refused at once."""
 
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,6 +17,29 @@ def names(server: Server, secret: str) -> dict[str, Any]:
     answer = server.ask("GET", WHERE, secret)
     assert answer.status_code == 200, answer.text
     return {one["name"]: one for one in answer.json()["administrators"]}
+
+
+@contextmanager
+def dripping(
+    server: Server, path: str, secret: str, asked: dict[str, str]
+) -> Iterator[Callable[[], int]]:
+    """A request whose secret was found to be valid, and what sends its last byte: the status."""
+    host, port = server.base.removeprefix("http://").split(":")
+    body = json.dumps(asked).encode()
+    # The server asks for the body only after it has looked at the secret.
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {secret}\r\n"
+        f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), 60) as wire:
+        wire.sendall(head.encode())
+        assert b" 100 " in wire.recv(1000)
+
+        def end() -> int:
+            wire.sendall(body)
+            return int(wire.recv(1000).split()[1])
+
+        yield end
 
 
 def test_one_who_looks_reads_all_and_one_who_manages_adds_others(
@@ -47,6 +74,22 @@ def test_removed_is_refused_at_once_and_so_is_expired(server: Server, fans: Fede
         problem = refused(answer, "forbidden")
         assert "expired on" in problem["detail"]
         assert "elmgrove federation administrator add" in problem["detail"]
+
+
+def test_what_is_under_way_when_a_token_ends_is_not_done(server: Server, fans: Federation) -> None:
+    """A body that drips in would otherwise let one who was removed add another, minutes later."""
+    token = server.administrator("emil", "manage")
+    joining = f"{fans.path}/devices"
+    with (
+        dripping(server, WHERE, token, {"name": "emil-2", "role": "manage"}) as adding,
+        dripping(server, joining, fans.token, {"name": "fan-9"}) as late,
+        dripping(server, joining, token, {"name": "fan-1"}) as readmitting,
+    ):
+        assert server.ask("DELETE", f"{WHERE}/emil", ADMIN).status_code == 204
+        assert fans.ask("POST", "/token", ADMIN).status_code == 200
+        assert [one() for one in (adding, late, readmitting)] == [401, 401, 401]
+    assert "emil-2" not in names(server, ADMIN)
+    assert fans.told("joined", "readmitted", "token renewed")[-1][1] == "token renewed"
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from elmgrove.server.store import (
     Change,
     DeviceRow,
     FederationRow,
-    Key,
     NoSuchFederation,
+    Operation,
     Store,
     StoredEntry,
     StoreUnavailable,
+    device_with,
     open_store,
 )
 from elmgrove.server.store import store as store_module
@@ -310,21 +311,26 @@ async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
 # Who may, at the moment of storing
 
 
-def require_valid(device: DeviceRow | None) -> None:
-    if device is None or device.revoked:
-        raise PermissionError(f"{device}")
+def by(store: Store, key_hash: str) -> Store:
+    """The store for the device with this key."""
+
+    def rule() -> Operation[None]:
+        device = yield from device_with("fans", key_hash)
+        if device is None or device.revoked:
+            raise PermissionError(f"{device}")
+
+    return store.by(rule)
 
 
 async def put_by(store: Store, key_hash: str, origin: str = "a", blob: bytes = b"1") -> StoredEntry:
-    key = Key(key_hash, require_valid)
-    return await store.put("fans", origin, 7, 2.5, blob, 99.25, successor=always, key=key)
+    return await by(store, key_hash).put("fans", origin, 7, 2.5, blob, 99.25, successor=always)
 
 
 async def test_a_key_is_checked_in_the_moment_of_storing(store: Store) -> None:
     await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
     assert (await put_by(store, "k")).revision == 1
-    assert (await store.depart("fans", "a", key=Key("k", require_valid))).revision == 2
-    for refused in (put_by(store, "x"), store.depart("fans", "a", key=Key("x", require_valid))):
+    assert (await by(store, "k").depart("fans", "a")).revision == 2
+    for refused in (put_by(store, "x"), by(store, "x").depart("fans", "a")):
         with pytest.raises(PermissionError, match="None"):
             await refused
     await store.revoke("fans", "a")

@@ -172,7 +172,7 @@ def require_address(device: str) -> None:
     if not 0 < length <= 200 or device.startswith("."):
         raise BadInput(
             "a device's name is printable, does not begin with a dot, and has at most 200 "
-            f"characters when written in a URL: {device!r}"
+            f"characters when written in a URL: {device!r:.80}"
         )
 
 

@@ -1,8 +1,8 @@
 """The exchange service: it keeps what devices publish and hands out sums of it."""
 
 from elmgrove.server.app import MAX_BODY, listen, make_app, require_certificate_with_key
-from elmgrove.server.auth import hashed, load_admin_token
 from elmgrove.server.limits import Limits
+from elmgrove.server.secrets import hashed, load_admin_token
 from elmgrove.server.store import (
     DeviceRow,
     FederationRow,

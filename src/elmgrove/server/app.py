@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.audit import keep_pruned
-from elmgrove.server.auth import hashed
-from elmgrove.server.limits import Limiter, Limits
+from elmgrove.server.limits import RECENT, Limiter, Limits, buckets_by_key
 from elmgrove.server.problems import Problem
 from elmgrove.server.refusals import Refusals
 from elmgrove.server.routes import OFFERS, Handler, openapi_document
+from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
 from elmgrove.server.sockets import Server
 from elmgrove.server.store import open_store
@@ -47,9 +47,15 @@ def make_app(
     Another server must itself limit connections, and how long it waits for them.
     """
 
+    keys = buckets_by_key(limits)
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = await open_store(store_url)
+        # Known from the start: else those who guess, from the address of others, would keep
+        # these from being let in for the first time.
+        for known in (*await store.secret_hashes(RECENT - 1), hashed(admin_token)):
+            keys.of(known)
         service = app.state.service = Service(store, hashed(admin_token), max_body)
         kept = (service.live_sums, service.live_groups, service.live_others)
         live = asyncio.gather(*(each.run() for each in kept), keep_pruned(store, audit_days))
@@ -67,7 +73,7 @@ def make_app(
     return Starlette(
         routes=[*_routes(), Route("/openapi.json", _openapi)],
         lifespan=lifespan,
-        middleware=[Middleware(Limiter, limits)],
+        middleware=[Middleware(Limiter, limits, keys)],
         exception_handlers=dict.fromkeys(errors, Refusals().answer),
     )
 

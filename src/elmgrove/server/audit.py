@@ -20,27 +20,26 @@ PAGE, LONGEST_PAGE = 100, 1000
 
 async def show(request: Request) -> Response:
     """Gives a page of the audit: of a federation, there or deleted, or the server's own."""
-    service, _ = await require_admin(request)
-    query = request.query_params
+    store, _ = await require_admin(request)
     limit = _number(request, "limit")
     after = _number(request, "after")
-    records = await service.store.audit(
+    records = await store.audit(
         _chain(request),
         PAGE if limit is None else min(int(limit), LONGEST_PAGE),
         after=None if after is None else int(after),
         since=_number(request, "since"),
-        device=query.get("device"),
+        device=_text(request, "device"),
     )
     return JSONResponse({"records": [record.fields for record in records]})
 
 
 async def prune(request: Request) -> Response:
     """Deletes the records of a chain that are older than so many days; says how many."""
-    service, actor = await require_admin(request)
+    store, actor = await require_admin(request)
     days = _number(request, "days")
     if days is None:
         raise Problem("malformed", "days: say how many days of the audit to keep")
-    pruned = await _prune(service.store, _chain(request), time.time() - days * DAY, actor)
+    pruned = await _prune(store, _chain(request), time.time() - days * DAY, actor)
     return JSONResponse({"pruned": pruned})
 
 
@@ -65,11 +64,16 @@ async def _prune(store: Store, chain: str, until: float, actor: str) -> int:
 
 
 def _chain(request: Request) -> str:
-    name = request.query_params.get("federation", OWN_CHAIN)
+    return _text(request, "federation") or OWN_CHAIN
+
+
+def _text(request: Request, name: str) -> str | None:
+    """A name in the query."""
+    text = request.query_params.get(name)
     # PostgreSQL can't even look for such a name.
-    if "\0" in name:
-        raise Problem("malformed", "federation: a name can't contain a NUL character")
-    return name
+    if text is not None and "\0" in text:
+        raise Problem("malformed", f"{name}: a name can't contain a NUL character")
+    return text
 
 
 def _number(request: Request, name: str) -> float | None:

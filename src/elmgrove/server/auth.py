@@ -1,78 +1,34 @@
 """Which caller a request comes from: an administrator, a device, or one that wants to join."""
 
-import hmac
-import os
-import re
-import secrets
 import time
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import sha256
-from pathlib import Path
 
 from starlette.requests import Request
 
-from elmgrove.errors import BadInput
 from elmgrove.federation import SUMS, Charter
 from elmgrove.server.problems import Problem, no_federation
+from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store import (
     OWN_CHAIN,
     AdministratorRow,
     DeviceRow,
     FederationRow,
-    Key,
+    Operation,
+    Store,
+    administrator_with,
     by_administrator,
     by_device,
+    device_with,
+    federation_of,
 )
 
+ADMIN_NEEDED = "this needs an administrator's token"
 KEY_NEEDED = "this needs the key of a device of this federation"
 TOKEN_NEEDED = "this needs the token with which devices join this federation"
 #: The administrator whose token the server was started with.
 ROOT = "root"
-
-
-def new_secret(purpose: str) -> str:
-    """Makes a secret of 256 bits that begins with its purpose."""
-    return _prefix(purpose) + secrets.token_urlsafe(32)
-
-
-def is_secret(purpose: str, text: object) -> bool:
-    """Says whether this could be a secret that ``new_secret`` made."""
-    form = re.escape(_prefix(purpose)) + "[A-Za-z0-9_-]{43}"
-    return isinstance(text, str) and re.fullmatch(form, text) is not None
-
-
-def _prefix(purpose: str) -> str:
-    return f"elm-{purpose}-"
-
-
-def hashed(secret: str) -> str:
-    """Hashes a secret: the store holds nothing else of it.
-
-    Secrets of 256 random bits can't be guessed, so one round will do.
-    """
-    return sha256(secret.encode()).hexdigest()
-
-
-def matches(secret: str, stored: str) -> bool:
-    """Says whether a secret is the one behind a stored hash."""
-    return hmac.compare_digest(hashed(secret), stored)
-
-
-def load_admin_token(path: Path) -> str:
-    """Reads the administrator's token from its file, which is made if it is not there."""
-    try:
-        # Nobody else may read it, not even for the moment before it has its rights.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(new_secret("admin"))
-    except FileExistsError:
-        pass
-    token = path.read_text(encoding="utf-8").strip()
-    if not token:
-        raise BadInput(f"{path} is empty: write a token into it, or remove it to get a new one")
-    return token
 
 
 class Role(Enum):
@@ -92,7 +48,7 @@ ADMINISTRATORS = (Role.LOOK, Role.MANAGE)
 class Caller:
     """A caller whose secret was right: an administrator or a device, by name, or one that joins.
 
-    ``secret_hash`` is what the store knows a device's key by.
+    ``secret_hash`` is what the store knows that secret by.
     """
 
     service: Service
@@ -111,9 +67,20 @@ class Caller:
         return "join token" if self.administrator is None else by_administrator(self.administrator)
 
     @property
-    def key(self) -> Key | None:
-        """The key of a device, to be checked again where it writes; None for the others."""
-        return Key(self.secret_hash, require_valid) if self.role is Role.DEVICE else None
+    def store(self) -> Store:
+        """The store for what this caller writes: its secret is checked again in the transaction."""
+        return self.service.store.by(self._require_still)
+
+    def _require_still(self) -> Operation[None]:
+        """Refuses a secret that has become worthless since the request came."""
+        if self.role is Role.DEVICE:
+            require_valid((yield from device_with(self.federation.name, self.secret_hash)))
+        elif self.role is Role.JOINER:
+            found = yield from federation_of(self.federation.name)
+            if found is None or found.token_hash != self.secret_hash:
+                raise Problem("unauthorized", TOKEN_NEEDED)
+        else:
+            yield from _require_administrator(self.service, self.secret_hash)
 
     def require_device(self, name: str) -> None:
         """Refuses all but the device itself: not even an administrator speaks for a device."""
@@ -149,16 +116,18 @@ class Caller:
         return self.role is Role.DEVICE and self.device == name
 
 
-async def require_admin(request: Request) -> tuple[Service, str]:
-    """Gives an administrator the service, and its name in the audit; refuses all others.
+async def require_admin(request: Request) -> tuple[Store, str]:
+    """Gives an administrator the store, and its name in the audit; refuses all others.
 
-    It is for what concerns no single federation.
+    It is for what concerns no single federation. The store refuses a token that ended meanwhile.
     """
-    administrator = await _administrator(request, _secret(request))
+    service, secret = service_of(request), _secret(request)
+    administrator = await _administrator(request, secret)
     if administrator is None:
-        raise Problem("unauthorized", "this needs an administrator's token")
+        raise Problem("unauthorized", ADMIN_NEEDED)
     _require_role(request, administrator)
-    return service_of(request), by_administrator(administrator.name)
+    store = service.store.by(lambda: _require_administrator(service, hashed(secret)))
+    return store, by_administrator(administrator.name)
 
 
 async def caller_of(request: Request, *admitted: Role) -> Caller:
@@ -175,12 +144,12 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
     charter = service.charter(federation)
     if administrator is not None:
         role, name = Role(administrator.role), administrator.name
-        caller = Caller(service, federation, charter, role, administrator=name)
+        caller = Caller(service, federation, charter, role, None, name, hashed(secret))
         _know(request, federation.name, caller.actor)
         _require_role(request, administrator)
         return caller
     if Role.JOINER in admitted and matches(secret, federation.token_hash):
-        caller = Caller(service, federation, charter, Role.JOINER)
+        caller = Caller(service, federation, charter, Role.JOINER, secret_hash=hashed(secret))
         _know(request, federation.name, caller.actor)
         return caller
     if not by_key:
@@ -206,16 +175,24 @@ async def _administrator(request: Request, secret: str) -> AdministratorRow | No
     if matches(secret, service.admin_hash):
         found: AdministratorRow | None
         found = AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
-    elif secret.startswith(_prefix("admin")):
+    elif secret.startswith(prefix("admin")):
         # Others need not be looked for, which spares devices the question.
         found = await service.store.administrator_of(hashed(secret))
     else:
         return None
     if found is not None:
         _know(request, OWN_CHAIN, by_administrator(found.name))
-        if (invalid := found.invalid(time.time())) is not None:
-            raise Problem("forbidden", invalid)
+        _require_unexpired(found)
     return found
+
+
+def _require_administrator(service: Service, token_hash: str) -> Operation[None]:
+    """Refuses a token that was removed or has expired; the first administrator's is no such."""
+    if token_hash == service.admin_hash:
+        return
+    if (found := (yield from administrator_with(token_hash))) is None:
+        raise Problem("unauthorized", ADMIN_NEEDED)
+    _require_unexpired(found)
 
 
 def _require_role(request: Request, administrator: AdministratorRow) -> None:
@@ -240,9 +217,13 @@ def require_valid(device: DeviceRow | None) -> DeviceRow:
     """Gives the device that has a key; refuses one that none has, or that is no longer valid."""
     if device is None:
         raise Problem("unauthorized", KEY_NEEDED)
-    if (invalid := device.invalid(time.time())) is not None:
-        raise Problem("forbidden", invalid)
+    _require_unexpired(device)
     return device
+
+
+def _require_unexpired(known: AdministratorRow | DeviceRow) -> None:
+    if (invalid := known.invalid(time.time())) is not None:
+        raise Problem("forbidden", invalid)
 
 
 async def _federation(request: Request, is_admin: bool, needed: str) -> FederationRow:
@@ -263,7 +244,7 @@ async def _federation(request: Request, is_admin: bool, needed: str) -> Federati
 
 
 def _secret(request: Request) -> str:
-    scheme, _, secret = request.headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
+    secret = secret_of(request.headers)
+    if not secret:
         raise Problem("unauthorized", "send 'Authorization: Bearer' with a token or key")
-    return secret.strip()
+    return secret

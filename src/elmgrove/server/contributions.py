@@ -68,8 +68,7 @@ async def leave(request: Request) -> Response:
     caller.require_own(name)
     epoch = request.query_params.get("epoch")
     if epoch is None:
-        depart = caller.service.store.depart
-        await depart(caller.federation, name, key=caller.key, actor=caller.actor)
+        await caller.store.depart(caller.federation, name, actor=caller.actor)
         caller.service.wake()
         return Response(status_code=204)
     if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 20):
@@ -173,7 +172,7 @@ async def _store(
     def successor(held: StoredEntry | None) -> bool:
         return follows(None if held is None else _version(held), new)
 
-    stored = await caller.service.store.put(
+    stored = await caller.store.put(
         caller.federation,
         entry.origin,
         entry.epoch,
@@ -181,7 +180,6 @@ async def _store(
         blob,
         time.time(),
         successor=successor,
-        key=caller.key,
         actor=caller.actor,
     )
     service = caller.service

@@ -5,12 +5,12 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from hashlib import sha256
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.server.problems import Problem, too_many
+from elmgrove.server.secrets import hashed, secret_of
 
 log = logging.getLogger("elmgrove.server")
 
@@ -113,17 +113,22 @@ class Seldom:
 seldom = Seldom()
 
 
+def buckets_by_key(limits: Limits) -> Buckets:
+    """Gives what holds the callers whose secret is valid, by its hash; nobody yet."""
+    return Buckets(limits.rate_by_key, BURST * limits.rate_by_key)
+
+
 class Limiter:
     """An application that lets through to another one what is within the limits."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, keys: Buckets) -> None:
         self._app = app
         self._limits = limits
         self._at_work = 0
         self._by_key = Counter[str]()
         # Those whose secret was valid. What others send counts for their address, so that neither
         # guessing nor making up secrets helps, nor hinders those who share it.
-        self._keys = Buckets(limits.rate_by_key, BURST * limits.rate_by_key)
+        self._keys = keys
         self._addresses = Buckets(limits.rate_by_address, BURST * limits.rate_by_address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -171,6 +176,8 @@ class Limiter:
             if "known" in state and not was_known:
                 self._addresses.of(address).take(-1.0)
                 self._keys.of(key).take()
+            if "made" in state:
+                self._keys.of(state["made"])
 
 
 def in_chunks(send: Send) -> Send:
@@ -201,6 +208,6 @@ def neighbourhood(address: str) -> str:
 
 
 def _key_of(scope: Scope) -> str:
-    """The hash of what a request sends as its secret, valid or not; '' where it sends none."""
-    sent = Headers(scope=scope).get("authorization", "")
-    return sha256(sent.encode()).hexdigest() if sent else ""
+    """The hash of the secret, so that none is kept; '' where there is none."""
+    secret = secret_of(Headers(scope=scope))
+    return hashed(secret) if secret else ""

@@ -59,12 +59,13 @@ class Refusals:
 
     async def _record(self, request: Request, problem: Problem) -> None:
         chain, actor = request.state.known
-        unrecorded = self.due((chain, actor), f"{problem.kind}: {problem}", time.monotonic())
+        reason = str(problem)[:500]
+        unrecorded = self.due((chain, actor), f"{problem.kind}: {reason}", time.monotonic())
         if unrecorded is None:
             return
         detail = {
             "kind": problem.kind,
-            "reason": str(problem)[:500],
+            "reason": reason,
             "request": f"{request.method} {request.scope['path']}"[:500],
             "unrecorded": unrecorded,
         }

@@ -19,20 +19,18 @@ from elmgrove.server.auth import (
     Caller,
     Role,
     caller_of,
-    hashed,
-    is_secret,
-    new_secret,
     require_admin,
 )
 from elmgrove.server.problems import Problem, no_federation
-from elmgrove.server.service import json_of
+from elmgrove.server.secrets import hashed, is_secret, new_secret
+from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
 from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow
 
 
 async def create_federation(request: Request) -> Response:
     """Makes a federation; the answer holds the token with which devices join, once."""
-    service, actor = await require_admin(request)
-    charter = Charter.from_fields(await json_of(request))
+    service, (store, actor) = service_of(request), await require_admin(request)
+    charter = Charter.from_fields(await json_of(request, LONGEST_CHARTER))
     if content_limit(charter, patterns=1) > service.max_body:
         raise Problem(
             "too-large",
@@ -52,15 +50,16 @@ async def create_federation(request: Request) -> Response:
     )
     # Before it is stored: what can't be answered is not made.
     answer = JSONResponse({**charter.fields, "token": token}, 201)
-    if not await service.store.create_federation(made, actor=actor):
+    if not await store.create_federation(made, actor=actor):
         raise Problem("taken", f"there is a federation {charter.name!r} already")
+    _made(request, token)
     return answer
 
 
 async def list_federations(request: Request) -> Response:
     """Lists the names of all federations."""
-    service, _ = await require_admin(request)
-    names = [federation.name for federation in await service.store.federations()]
+    store, _ = await require_admin(request)
+    names = [federation.name for federation in await store.federations()]
     return JSONResponse({"federations": names})
 
 
@@ -74,7 +73,7 @@ async def delete_federation(request: Request) -> Response:
     """Deletes a federation with all that belongs to it but the audit."""
     caller = await caller_of(request)
     caller.require_admin()
-    if not await caller.service.store.delete_federation(caller.federation, actor=caller.actor):
+    if not await caller.store.delete_federation(caller.federation, actor=caller.actor):
         raise no_federation()
     return Response(status_code=204)
 
@@ -84,7 +83,8 @@ async def renew_token(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     token = new_secret("join")
-    await caller.service.store.set_token(caller.federation, hashed(token), actor=caller.actor)
+    await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
+    _made(request, token)
     return JSONResponse({"token": token})
 
 
@@ -105,11 +105,12 @@ async def enrol_device(request: Request) -> Response:
         raise Problem("forbidden", f"{name!r} is not among the names that may join")
     now = time.time()
     device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
-    enrol, again = caller.service.store.enrol, caller.role is Role.MANAGE
+    enrol, again = caller.store.enrol, caller.role is Role.MANAGE
     if not await enrol(caller.federation, device, again=again, actor=caller.actor):
         raise Problem(
             "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
+    _made(request, key)
     return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
 
 
@@ -123,7 +124,13 @@ async def rotate_key(request: Request) -> Response:
     offer = caller.service.store.offer_key
     if not await offer(caller.federation, caller.secret_hash, hashed(key), now, expires):
         raise Problem("forbidden", f"the key of {name!r} has just become invalid")
+    _made(request, key)
     return JSONResponse({"name": name, "key": key, "expires": expires})
+
+
+def _made(request: Request, secret: str) -> None:
+    """Tells the limits of a new secret, so that its owner is no stranger."""
+    request.state.made = hashed(secret)
 
 
 def _expiry(caller: Caller, now: float) -> float | None:
@@ -146,7 +153,7 @@ async def revoke_device(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
-    if not await caller.service.store.revoke(caller.federation, name, actor=caller.actor):
+    if not await caller.store.revoke(caller.federation, name, actor=caller.actor):
         raise Problem("not-found", f"{name!r} has not joined")
     caller.service.wake()
     return Response(status_code=204)
@@ -157,7 +164,7 @@ async def clear_entry(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
-    if not await caller.service.store.clear(caller.federation, name, actor=caller.actor):
+    if not await caller.store.clear(caller.federation, name, actor=caller.actor):
         raise Problem("not-found", f"nothing is held of {name!r}")
     caller.service.wake()
     return Response(status_code=204)
@@ -165,16 +172,16 @@ async def clear_entry(request: Request) -> Response:
 
 async def list_administrators(request: Request) -> Response:
     """Lists the administrators that were added, with role and end; the first one is not listed."""
-    service, _ = await require_admin(request)
+    store, _ = await require_admin(request)
     names = ("name", "role", "created", "expires")
-    found = await service.store.administrators()
+    found = await store.administrators()
     known = [{name: getattr(one, name) for name in names} for one in found]
     return JSONResponse({"administrators": known})
 
 
 async def add_administrator(request: Request) -> Response:
     """Adds an administrator by name and role; the answer holds its token, once."""
-    service, actor = await require_admin(request)
+    store, actor = await require_admin(request)
     stated = await json_of(request)
     name, role, days = stated.get("name"), stated.get("role"), stated.get("days")
     name = require_name("an administrator's", name)
@@ -186,15 +193,16 @@ async def add_administrator(request: Request) -> Response:
     token, now = new_secret("admin"), time.time()
     expires = None if days is None else now + require_days("days", days) * DAY
     made = AdministratorRow(name, role, hashed(token), now, expires)
-    if not await service.store.add_administrator(made, actor=actor):
+    if not await store.add_administrator(made, actor=actor):
         raise Problem("taken", f"there is an administrator {name!r} already: remove it first")
+    _made(request, token)
     return JSONResponse({"name": name, "role": role, "expires": expires, "token": token}, 201)
 
 
 async def remove_administrator(request: Request) -> Response:
     """Removes an administrator, whose token is worthless from then on."""
-    service, actor = await require_admin(request)
+    store, actor = await require_admin(request)
     name = require_name("an administrator's", request.path_params["administrator"])
-    if not await service.store.remove_administrator(name, actor=actor):
+    if not await store.remove_administrator(name, actor=actor):
         raise Problem("not-found", f"there is no administrator {name!r}")
     return Response(status_code=204)

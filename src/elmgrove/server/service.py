@@ -15,8 +15,10 @@ from elmgrove.server.live_sums import LiveSums
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import FederationRow, Store
 
-#: Longest JSON document that is read: names and scaling of some 50,000 features.
-MAX_JSON = 4 * 2**20
+#: Longest JSON document that is read: names and scaling of some 50,000 features in a charter...
+LONGEST_CHARTER = 4 * 2**20
+#: ...and a few names else. Nothing is answered meanwhile: 4 MiB can take a second.
+LONGEST_JSON = 2**14
 #: Seconds that a body may take to arrive.
 PATIENCE = 120.0
 
@@ -88,10 +90,10 @@ async def _body_of(request: Request, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-async def json_of(request: Request) -> dict[str, Any]:
+async def json_of(request: Request, limit: int = LONGEST_JSON) -> dict[str, Any]:
     """Reads the JSON object in a request's body."""
     try:
-        found = json.loads(await body_of(request, MAX_JSON))
+        found = json.loads(await body_of(request, limit))
     except (ValueError, RecursionError) as error:
         raise Problem("malformed", f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):

@@ -1,6 +1,6 @@
 """What the server remembers, in SQLite or in PostgreSQL."""
 
-from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.administrators import AdministratorRow, administrator_with
 from elmgrove.server.store.backup import back_up, restore
 from elmgrove.server.store.chain import (
     AT_ONCE,
@@ -10,13 +10,13 @@ from elmgrove.server.store.chain import (
     by_administrator,
     by_device,
 )
-from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.database import Operation, StoreUnavailable
+from elmgrove.server.store.enrolment import device_with, federation_of
 from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
     Change,
     DeviceRow,
     FederationRow,
-    Key,
     Snapshot,
     StoredEntry,
 )
@@ -31,15 +31,18 @@ __all__ = [
     "DeviceRow",
     "FederationRow",
     "Holdings",
-    "Key",
     "NoSuchFederation",
+    "Operation",
     "Snapshot",
     "Store",
     "StoreUnavailable",
     "StoredEntry",
+    "administrator_with",
     "back_up",
     "by_administrator",
     "by_device",
+    "device_with",
+    "federation_of",
     "open_store",
     "restore",
 ]

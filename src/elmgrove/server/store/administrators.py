@@ -47,16 +47,21 @@ class Administrators(Chains):
     @reads
     def administrator_of(self, token_hash: str) -> Operation[AdministratorRow | None]:
         """Finds the administrator that has a token. MUST find one that has expired, too."""
-        rows = yield (f"{_ADMINISTRATOR} WHERE token_hash = $1", token_hash)
-        return AdministratorRow(*rows[0]) if rows else None
+        return (yield from administrator_with(token_hash))
 
     async def add_administrator(self, made: AdministratorRow, *, actor: str = SERVER) -> bool:
         """Adds an administrator. MUST return False and change nothing when the name is taken."""
-        return await self.database.write(OWN_CHAIN, _add(made, actor))
+        return await self.write(OWN_CHAIN, _add(made, actor))
 
     async def remove_administrator(self, name: str, *, actor: str = SERVER) -> bool:
         """Removes an administrator, whose token is worthless from then on; says whether it was."""
-        return await self.database.write(OWN_CHAIN, _remove(name, actor))
+        return await self.write(OWN_CHAIN, _remove(name, actor))
+
+
+def administrator_with(token_hash: str) -> Operation[AdministratorRow | None]:
+    """Finds the administrator that a token belongs to; ``invalid`` says whether it still may."""
+    rows = yield (f"{_ADMINISTRATOR} WHERE token_hash = $1", token_hash)
+    return AdministratorRow(*rows[0]) if rows else None
 
 
 def _add(made: AdministratorRow, actor: str) -> Operation[bool]:

@@ -3,8 +3,9 @@
 import json
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import PRUNED, AuditRecord
@@ -13,6 +14,8 @@ from elmgrove.server.store.records import FederationRow
 
 #: A federation as it was found, or the one that has a name now.
 Which = str | FederationRow
+#: Raises where somebody may not write, or no longer.
+Rule = Callable[[], Operation[object]]
 P = ParamSpec("P")
 S = TypeVar("S", bound="Chains")
 T = TypeVar("T")
@@ -25,6 +28,13 @@ SERVER = "server"
 AT_ONCE = 10_000
 
 _RECORD = "SELECT federation, number, at, actor, act, detail, hash FROM audit WHERE federation = $1"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """What a caller's rule raised: kept apart, so that no error of a data base is taken for it."""
+
+    error: Exception
 
 
 class NoSuchFederation(ElmgroveError, LookupError):
@@ -86,17 +96,27 @@ class Chains:
     See ``Store`` for what holds for all methods; these need no federation that exists.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, rule: Rule | None = None) -> None:
         self.database = database
+        self._rule = rule
+
+    def by(self, rule: Rule) -> Self:
+        """Gives the same store to one whose right to write may end.
+
+        The rule MUST be asked in the transaction of each write, and what it raises MUST reach the
+        caller unchanged, with nothing written. It must be quick.
+        """
+        return type(self)(self.database, rule)
 
     async def write(self, federation: Which, operation: Operation[T]) -> T:
         """Runs an operation alone among the writes to a federation.
 
         MUST raise ``NoSuchFederation`` with nothing written where one was given that is no more.
         """
+        ruled = operation if self._rule is None else _ruled(self._rule, operation)
         if not isinstance(federation, str):
-            operation = _in(federation, operation)
-        return await self.database.write(name_of(federation), operation)
+            ruled = _in(federation, ruled)
+        return raised(await self.database.write(name_of(federation), ruled))
 
     @writes
     def note(
@@ -172,6 +192,23 @@ class Chains:
         yield from record(federation, actor, PRUNED, up_to=up_to, hash=gone.hash, records=count)
         yield ("DELETE FROM audit WHERE federation = $1 AND number <= $2", federation, up_to)
         return count
+
+
+def _ruled(rule: Rule, operation: Operation[T]) -> Operation[T | Raised]:
+    """The operation, if the rule does not raise."""
+    try:
+        yield from rule()
+    except Exception as error:  # the caller's own rule, so the caller's own errors
+        operation.close()
+        return Raised(error)
+    return (yield from operation)
+
+
+def raised(outcome: T | Raised) -> T:
+    """Gives what a write gave, or raises what it kept apart."""
+    if isinstance(outcome, Raised):
+        raise outcome.error
+    return outcome
 
 
 def _in(federation: FederationRow, operation: Operation[T]) -> Operation[T]:

@@ -41,13 +41,12 @@ class Enrolment(Administrators):
 
     async def create_federation(self, made: FederationRow, *, actor: str = SERVER) -> bool:
         """Makes a federation. MUST return False and change nothing when the name is taken."""
-        return await self.database.write(made.name, _insert_federation(made, actor))
+        return await self.write(made.name, _insert_federation(made, actor))
 
     @reads
     def federation(self, name: str) -> Operation[FederationRow | None]:
         """Finds a federation by its name."""
-        rows = yield (f"{FEDERATION} WHERE name = $1", name)
-        return _federation(*rows[0]) if rows else None
+        return (yield from federation_of(name))
 
     @reads
     def federations(self) -> Operation[list[FederationRow]]:
@@ -107,6 +106,18 @@ class Enrolment(Administrators):
         )
         yield from record(federation, actor, act, device=device.name, expires=device.expires)
         return True
+
+    @reads
+    def secret_hashes(self, most: int) -> Operation[list[str]]:
+        """Lists the hashes of secrets that were not taken back. MUST end with the newest.
+
+        Administrators' come last, then the tokens with which devices join, then devices' keys.
+        """
+        devices = "SELECT key_hash FROM device WHERE NOT revoked ORDER BY enrolled DESC LIMIT $1"
+        keys = yield (devices, most)
+        tokens = yield ("SELECT token_hash FROM federation ORDER BY created DESC LIMIT $1", most)
+        others = yield ("SELECT token_hash FROM administrator LIMIT $1", most)
+        return [row[0] for row in (*others, *tokens, *keys)][:most][::-1]
 
     @reads
     def device_of(self, federation: str, key_hash: str) -> Operation[DeviceRow | None]:
@@ -172,6 +183,12 @@ def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
         if found:
             return found[0]
     return None
+
+
+def federation_of(name: str) -> Operation[FederationRow | None]:
+    """Finds a federation by its name."""
+    rows = yield (f"{FEDERATION} WHERE name = $1", name)
+    return _federation(*rows[0]) if rows else None
 
 
 def _exists(federation: str) -> Operation[bool]:

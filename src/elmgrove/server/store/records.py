@@ -1,6 +1,6 @@
 """What the store holds: plain records of names, numbers and bytes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -52,18 +52,6 @@ class DeviceRow:
                 "administrator gives it another with 'elmgrove federation readmit'"
             )
         return None
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key that somebody came with, by its hash, and the rule of who may come with one.
-
-    ``require`` raises unless the device that has the key may use it; it is given None for a key
-    that no device has.
-    """
-
-    hashed: str
-    require: Callable[[DeviceRow | None], object]
 
 
 @dataclass(frozen=True)

@@ -5,32 +5,24 @@ Each operation is written once, as SQL with its contract, and every data base ru
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.server.store.chain import SERVER, Which, name_of, record, writes
+from elmgrove.server.store.chain import SERVER, Raised, Which, name_of, raised, record, writes
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.enrolment import device_with, revoked
+from elmgrove.server.store.enrolment import revoked
 from elmgrove.server.store.entries import Entries, newest, newest_revision
-from elmgrove.server.store.records import Key, StoredEntry
+from elmgrove.server.store.records import StoredEntry
 from elmgrove.server.store.sqlite import open_sqlite
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
 #: For how many further revisions a superseded blob is kept.
 KEEP = 256
-T = TypeVar("T")
 
 SUPERSEDING = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
-
-
-@dataclass(frozen=True)
-class Raised:
-    """What a caller's rule raised: kept apart, so that no error of a data base is taken for it."""
-
-    error: Exception
 
 
 class Store(Entries):
@@ -53,32 +45,28 @@ class Store(Entries):
         received: float,
         *,
         successor: Callable[[StoredEntry | None], bool],
-        key: Key | None = None,
         actor: str = SERVER,
     ) -> StoredEntry:
         """Stores a contribution, or a departure (no blob), under the federation's next revision.
 
         ``successor`` MUST see the newest entry of that origin, with no other put in between, and
-        be quick and pure, and so MUST the ``key``'s rule see the device that has it. What they
-        raise MUST reach the caller unchanged, with nothing stored. False means that there is
-        nothing to do: the held entry is returned, nothing changes (a ``ValueError`` where none is
-        held), unless the bytes that are held are not these any more: those MUST be replaced.
+        be quick and pure. What it raises MUST reach the caller unchanged, with nothing stored.
+        False means that there is nothing to do: the held entry is returned, nothing changes (a
+        ``ValueError`` where none is held), unless the bytes that are held are not these any more:
+        those MUST be replaced.
         Revisions MUST be 1, 2, 3, ... without gaps.
         """
         digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
         made = StoredEntry(origin, 0, epoch, count, digest, size, received, blob is None)
-        put = _put(name_of(federation), made, blob, successor, key, actor)
-        return _raised(await self.write(federation, put))
+        put = _put(name_of(federation), made, blob, successor, actor)
+        return raised(await self.write(federation, put))
 
-    async def depart(
-        self, federation: Which, origin: str, *, key: Key | None = None, actor: str = SERVER
-    ) -> StoredEntry | None:
-        """Stores that a device left, at its next epoch; nothing if it did or never contributed.
-
-        The ``key``'s rule as in ``put``.
-        """
-        departure = _depart(name_of(federation), origin, key, actor)
-        return _raised(await self.write(federation, departure))
+    @writes
+    def depart(
+        self, federation: str, origin: str, *, actor: str = SERVER
+    ) -> Operation[StoredEntry | None]:
+        """Stores that a device left, at its next epoch; nothing if it did or never contributed."""
+        return (yield from _depart(federation, origin, actor))
 
     @writes
     def revoke(self, federation: str, name: str, *, actor: str = SERVER) -> Operation[bool]:
@@ -88,7 +76,7 @@ class Store(Entries):
         """
         if not (yield from revoked(federation, name, actor)):
             return False
-        yield from _depart(federation, name, None, actor)
+        yield from _depart(federation, name, actor)
         return True
 
     @writes
@@ -140,11 +128,8 @@ def _put(
     made: StoredEntry,
     content: bytes | None,
     successor: Callable[[StoredEntry | None], bool],
-    key: Key | None,
     actor: str,
 ) -> Operation[StoredEntry | Raised]:
-    if (refusal := (yield from _refusal(federation, key))) is not None:
-        return refusal
     held = yield from newest(federation, made.origin)
     try:
         is_new = successor(held)
@@ -161,11 +146,7 @@ def _put(
     return made
 
 
-def _depart(
-    federation: str, origin: str, key: Key | None, actor: str
-) -> Operation[StoredEntry | Raised | None]:
-    if (refusal := (yield from _refusal(federation, key))) is not None:
-        return refusal
+def _depart(federation: str, origin: str, actor: str) -> Operation[StoredEntry | None]:
     held = yield from newest(federation, origin)
     if held is None or held.left:
         return held
@@ -173,24 +154,6 @@ def _depart(
     made = yield from _append(federation, held, left, None)
     yield from _told(federation, made, actor)
     return made
-
-
-def _refusal(federation: str, key: Key | None) -> Operation[Raised | None]:
-    """What a key's rule raises, if anything; nothing was written yet."""
-    if key is None:
-        return None
-    device = yield from device_with(federation, key.hashed)
-    try:
-        key.require(device)
-    except Exception as error:  # the caller's own rule, so the caller's own errors
-        return Raised(error)
-    return None
-
-
-def _raised(outcome: T | Raised) -> T:
-    if isinstance(outcome, Raised):
-        raise outcome.error
-    return outcome
 
 
 def _holds(federation: str, held: StoredEntry, content: bytes | None) -> Operation[bool]:
