@@ -191,8 +191,10 @@ class BackgroundSync:
         self._remember(said, wait, failed=False)
         hindered, self._hindered = self._hindered, report.hindrance is not None
         is_news, usual = self._is_news(report.refusal or ""), logging.INFO
-        if report.refusal:
-            usual = logging.WARNING if is_news else logging.DEBUG
+        if report.refusal and is_news:
+            usual = logging.WARNING
+        elif report.refusal and not updated:
+            usual = logging.DEBUG
         log.log(logging.WARNING if self._hindered > hindered else usual, "sync: %s", said)
         return updated
 
