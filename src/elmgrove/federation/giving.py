@@ -128,7 +128,7 @@ class Giver:
             newest = detector.increments.newest
             late = "" if math.isnan(newest) else f" or are no later than {when_text(newest)}"
             return (
-                f"rows that came since may have been learned before: they were given by hand{late}; "
+                f"rows that came may have been learned before: they were given by hand{late}; "
                 "others count (if a clock was ahead: begin with a new state and another name, or "
                 "switch the guard off)"
             )
