@@ -111,6 +111,27 @@ def test_without_the_guard_it_sends_at_once_and_from_then_on_knows() -> None:
     assert (again.sync().sent, again.member.former) == (104 + LEAST, 0)
 
 
+@pytest.mark.parametrize("more", [0, 4])
+def test_without_the_guard_once_a_restored_state_need_not_wait(more: int) -> None:
+    """Also where nothing is new, and where what is held has more rows, so that it is refused."""
+    exchange = MemoryExchange(CHARTER)
+    session = started(exchange, 100)
+    session.sync()
+    backup = session.member.to_bytes()
+    session.detector.learn_many(X[100:300])
+    session.sync()
+    restored = Session(Member.from_bytes(backup), exchange)
+    restored.detector.learn_many(X[:more])
+    restored.sync()
+    once = Session(Member.from_bytes(restored.member.to_bytes()), exchange, guarded=False)
+    assert once.sync().refusal is None
+    again = Session(Member.from_bytes(once.member.to_bytes()), exchange)
+    again.detector.learn_many(X[300 : 300 + LEAST])
+    report = again.sync()
+    assert (report.hindrance, report.sent) == (None, 100 + more + LEAST)
+    assert held(exchange).count == 100 + more + LEAST  # type: ignore[attr-defined]
+
+
 def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:
     session = started(MemoryExchange(CHARTER), 100)
     session.sync()

@@ -209,3 +209,31 @@ def test_a_column_that_moves_in_one_row_gives_away_what_units_make_of_that_row()
     moments = uploaded(whole)
     assert isinstance(moments, Moments)
     np.testing.assert_allclose(moments.about(np.zeros(16)).C[:, -1], rows[700], rtol=1e-6)
+
+
+# Rows that come again
+
+
+def test_a_few_rows_that_were_learned_many_times_do_not_show_in_the_first_upload() -> None:
+    member = TANH.start("fan")
+    for _ in range(6):
+        member.detector.learn_many(X[:8], times=np.arange(1000.0, 1008.0))
+    known = member.contribution().evidence
+    assert known.count >= LEAST
+    assert (off(X[:8], computed(known, 8, starts=20)) < 1e-6).sum() > 4
+    assert member.offer() is None
+    told = "may have been learned before: they were given by hand or are no later than 1970-01-01T"
+    assert told in str(member.hindrance())
+    member.detector.learn_many(X[16:100], times=np.arange(2000.0, 2084.0))
+    assert member.hindrance() is None
+    assert member.offer() is not None
+
+
+def test_a_clock_that_was_ahead_is_named_where_it_holds_uploads_back() -> None:
+    member = TANH.start("fan")
+    member.detector.learn_many(X[:100], times=np.arange(100.0))
+    first = member.offer()
+    member.detector.learn_many(X[100:101], times=np.array([4e9]))
+    member.detector.learn_many(X[101:300], times=np.arange(101.0, 300.0))
+    assert member.offer() == first
+    assert "no later than 2096-10-02T07:06:40Z" in str(member.hindrance())

@@ -171,8 +171,7 @@ def learn(
         lesson.take()
         if not gate and _was_changing(lesson.seen, member.detector):
             member.detector.progress.doubt()
-        # Raises if the model has no solution, and so can't score a row.
-        member.detector.score_many(table.rows[member.detector.basis.span(0, 1)])
+        lesson.require_solution()
         mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
         note_window(choice)

@@ -44,6 +44,14 @@ class Lesson:
                     self._limit = _limit(self._detector)
                 self._learn(start, end, stretch.start)
 
+    def require_solution(self) -> None:
+        """Raises ``SingularSystem`` if the model has no solution, and so can't score a row."""
+        detector = self._detector
+        detector.score_many(self._rows[self._basis.span(0, 1)])
+        if self._basis.score == "loss":
+            # With a ridge of 0 it would take each row for strange by its size, until more come.
+            detector.evidence.factor(detector.model.ridge)
+
     @property
     def learned(self) -> int:
         """The rows, or frames, that were not left out."""

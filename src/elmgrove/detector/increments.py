@@ -130,7 +130,7 @@ class Increments:
         """Begins the next increment with what comes now."""
         self._cut_at = self._model.learned
         self._cut_parts = {part.number: part.learned for part in parts}
-        self._newest, self._again = float(np.fmax(self._newest, self._noted.last)), 0
+        self._newest, self._again = self.newest, 0
         self._open(Times())
 
     def _turn(self, since: float, time: float, times: Times) -> None:
@@ -220,6 +220,11 @@ class Increments:
                     weight += forgetting**later * max(share - one.again, 0.0)
                     later += piece.rows
         return weight
+
+    @property
+    def newest(self) -> float:
+        """The latest time that was ever learned, taken out again or not; NaN if none is known."""
+        return float(np.fmax(self._newest, self._noted.last))
 
     # Bounded
 

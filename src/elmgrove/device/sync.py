@@ -116,6 +116,8 @@ class BackgroundSync:
         self._again = False
         # The trouble that was told last, and is not over; empty where there is none.
         self._told = ""
+        # How many others were used the last time: another number is told beside old trouble.
+        self._devices = 0
         self._rows_before = 0
         # Whether the guard hindered an upload: the log warns of that once.
         self._hindered = False
@@ -190,10 +192,11 @@ class BackgroundSync:
         said = plain(str(report), _LONGEST)
         self._remember(said, wait, failed=False)
         hindered, self._hindered = self._hindered, report.hindrance is not None
-        is_news, usual = self._is_news(report.refusal or ""), logging.INFO
-        if report.refusal:
-            usual = logging.WARNING if is_news else logging.DEBUG
-        log.log(logging.WARNING if self._hindered > hindered else usual, "sync: %s", said)
+        others, self._devices = self._devices, report.devices
+        is_news = self._is_news(report.refusal or "")
+        warns = self._hindered > hindered or (report.refusal and is_news)
+        usual = logging.DEBUG if report.refusal and others == report.devices else logging.INFO
+        log.log(logging.WARNING if warns else usual, "sync: %s", said)
         return updated
 
     def _fail(self, error: Exception) -> None:

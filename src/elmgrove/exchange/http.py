@@ -228,6 +228,7 @@ class HttpExchange:
         """
         if self._token is None:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
+        is_first = self._made is None
         if self._made is None:
             made = _KEY + secrets.token_urlsafe(32)
             self._keep_key(_JOINING + made)
@@ -237,9 +238,11 @@ class HttpExchange:
             with self._open(self._token) as opened:
                 answer = request(opened, "POST", "/devices", json=asked, expected=(_CREATED,))
         except (Refused, Unauthorized):
-            self._made = None
-            if self._keyfile is not None:
-                self._keyfile.unlink(missing_ok=True)
+            # Asked before without an answer, the device may have joined by that key.
+            if is_first:
+                self._made = None
+                if self._keyfile is not None:
+                    self._keyfile.unlink(missing_ok=True)
             raise
         if answer.json().text("key") != self._made:
             raise answer.unlike(f"it did not take the key of {self._device!r}")

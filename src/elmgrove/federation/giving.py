@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from elmgrove.algebra import weight_of
-from elmgrove.detector import MERGED, Detector, Part, summed
+from elmgrove.detector import MERGED, Detector, Part, summed, when_text
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
     HIGHEST_USABLE_EPOCH,
@@ -77,11 +77,14 @@ class Giver:
 
         None if nothing was ever given away and the guard does not let it. Save the member
         before sending what this returns: a device that forgot what it sent can't keep the guard.
+        Who switches the guard off says that a former self had other rows.
         """
         chosen, before = self._offerable(guarded), self.published
-        if chosen and (before is None or [*map(id, chosen)] != [*map(id, before.parts)]):
-            self.published = self._now(tuple(self._given(part, guarded) for part in chosen))
+        is_new = before is None or [*map(id, chosen)] != [*map(id, before.parts)]
+        if chosen and (is_new or not guarded):
             self.former = 0
+        if chosen and is_new:
+            self.published = self._now(tuple(self._given(part, guarded) for part in chosen))
             if before is not None and self.published.learned <= before.learned:
                 # Rows were taken out and none came: newer all the same.
                 self.lead += before.learned + 1 - self.published.learned
@@ -120,6 +123,14 @@ class Giver:
                 f"{self.name!r} gave away up to {self.former:,} rows that this state does not know "
                 f"of (was it lost or restored?), and {missing:,.0f} more are needed in case they "
                 "are the same; if they are not, use another name, or switch the guard off once"
+            )
+        if missing and not detector.rows_undecided and any(map(self._doubtful, detector.parts)):
+            newest = detector.increments.newest
+            late = "" if math.isnan(newest) else f" or are no later than {when_text(newest)}"
+            return (
+                f"rows that came may have been learned before: they were given by hand{late}; "
+                "others count (if a clock was ahead: begin with a new state and another name, or "
+                "switch the guard off)"
             )
         if missing and not (detector.rows_undecided or all(map(self._to_come, detector.parts))):
             return (
@@ -182,11 +193,10 @@ class Giver:
         detector, basis = self.detector, self.detector.basis
         least, forgetting = least_new_rows(basis), detector.model.forgetting
         before = self._before(part)
+        learned = 0 if before is None else before.learned
+        weight = detector.increments.new_weight(part, learned)
         if self.published is None:
-            weight = part.evidence.count
-        else:
-            learned = 0 if before is None else before.learned
-            weight = detector.increments.new_weight(part, learned)
+            weight = min(weight, part.evidence.count)
         missing = rows_until(least, weight, forgetting)
         if self.former:
             beyond = detector.increments.rows_after(part, 0) - self.former
@@ -195,6 +205,13 @@ class Giver:
         if basis.window > 1:
             missing = max(missing, least if part.fresh is None else part.fresh.missing)
         return missing
+
+    def _doubtful(self, part: Part) -> bool:
+        """Whether there were enough rows since the last upload, had each one counted as new."""
+        before, forgetting = self._before(part), self.detector.model.forgetting
+        rows = self.detector.increments.rows_after(part, 0 if before is None else before.learned)
+        least, most = least_new_rows(self.detector.basis), weight_of(rows, forgetting)
+        return self._to_come(part) > 0 == rows_until(least, most, forgetting)
 
     def _units_covered(self, part: Part) -> bool:
         basis, fresh = self.detector.basis, part.fresh
