@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import Charter
+from elmgrove.federation import Charter, Contribution
 from support.serving import ADMIN, Federation, Server, charter, contents, refused, said
 
 # Federations
@@ -215,6 +215,13 @@ def test_a_device_at_the_last_epoch_that_there_is_can_be_revoked(fans: Federatio
     fans.put(said("fan-2", 2, epoch=2**62 - 1))
     assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
     assert fans.merged("fan-1").devices == 0
+
+
+def test_more_rows_than_there_can_be_are_refused(fans: Federation) -> None:
+    """Devices that differ by powers of two up to 1e200 would make a sum of hundreds of parts."""
+    for weight, status in ((2.0**62, 422), (2.0**50, 200)):
+        parts = (said("fan-1", 1).evidence.weighted(weight),)
+        assert fans.put(Contribution("fan-1", 20, parts)).status_code == status
 
 
 @pytest.mark.parametrize("epoch", [2**62, 2**63 - 2, 2**63 - 1])

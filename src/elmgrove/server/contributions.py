@@ -199,6 +199,9 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
         raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
     _require_usable(contribution.epoch)
     caller.charter.require(contribution)
+    # Each doubling beyond what others have makes work for all of them (``BoundedSum``).
+    if (rows := contribution.evidence.count) >= HIGHEST_USABLE_EPOCH:
+        raise Problem("not-admissible", f"{rows:g} rows are more than any device has seen")
     return contribution
 
 

@@ -14,6 +14,7 @@ from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, NoSuchFederation, Store
 
 log = logging.getLogger("elmgrove.server")
+T = TypeVar("T")
 
 #: Changes that are fetched and taken in at once.
 BATCH = 16
@@ -48,6 +49,19 @@ class LiveView(ABC):
                 self._revision = await self._rebuild()
             else:
                 self._revision = await self._apply(changes)
+
+    async def _alone(self, use: Callable[[], T]) -> T:
+        """Uses or changes in a thread what is kept; the caller must hold the lock.
+
+        One that is cancelled holds it until the thread has ended: nobody else may change what that
+        one still reads, and it may remember what was true before.
+        """
+        running = asyncio.ensure_future(asyncio.to_thread(use))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.gather(running, return_exceptions=True)
+            raise
 
     async def _changes(self) -> list[Change] | None:
         found = await self._store.changes(self._federation, self._revision, BATCH)

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
@@ -69,14 +70,14 @@ class LiveGrouping(LiveView):
     async def _current(self, question: Callable[[], T]) -> T:
         async with self._lock:
             await self._catch_up()
-            return await asyncio.to_thread(question)
+            return await self._alone(question)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         if self._distance == "parameters" and len(self._grouping.models) < FEW:
             return await self._rebuild()
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(take_in, self._groups, self._reader, changes)
+        await self._alone(partial(take_in, self._groups, self._reader, changes))
         self._grouping = self._groups.grouping
         _require_few(len(self._grouping.models), self._groups.nbytes)
         return changes[-1].revision

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from elmgrove.federation import Charter, Merged, StandingOthers
 from elmgrove.server.damage import Damage, Reader
@@ -33,12 +34,12 @@ class LiveOther(LiveView):
         async with self._lock:
             await self._catch_up()
             told = (self._federation, revision, origin, least)
-            return await asyncio.to_thread(self._others.merged, *told)
+            return await self._alone(partial(self._others.merged, *told))
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await asyncio.to_thread(take_in, self._others, self._reader, changes)
+        await self._alone(partial(take_in, self._others, self._reader, changes))
         _require_room(self._others.nbytes)
         return changes[-1].revision
 
