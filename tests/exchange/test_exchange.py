@@ -590,9 +590,9 @@ def test_a_device_that_did_not_hear_that_it_joined_asks_again(tmp_path: Path) ->
             assert exchange.charter.name == CHARTER.name
         assert keyfile.read_text() == key
         keyfile.write_text(f"joining {key}")
-        with HttpExchange(url, "fan-1", token="outdated", keyfile=keyfile) as exchange:
-            with pytest.raises(Unauthorized):
-                _ = exchange.charter
+        outdated = HttpExchange(url, "fan-1", token="outdated", keyfile=keyfile)
+        with outdated as exchange, pytest.raises(Unauthorized):
+            _ = exchange.charter
         with HttpExchange(url, "fan-1", keyfile=keyfile) as exchange:
             assert exchange.charter.name == CHARTER.name, "the token may be gone by then"
         with HttpExchange(url, "fan-1", token=made.token) as exchange, pytest.raises(Refused):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,29 @@ def test_without_the_guard_it_sends_at_once_and_from_then_on_knows() -> None:
     again = Session(Member.from_bytes(open_session.member.to_bytes()), exchange)
     again.detector.learn_many(X[104 : 104 + LEAST])
     assert (again.sync().sent, again.member.former) == (104 + LEAST, 0)
+
+
+@pytest.mark.parametrize("cleared", [True, False])
+def test_after_a_stolen_key_what_was_given_before_is_sent_again(cleared: bool) -> None:
+    """As soon as somebody cleared or took out what is held; nothing new is, as nobody knows."""
+    exchange = MemoryExchange(CHARTER)
+    session = started(exchange, 100)
+    session.sync()
+    (mine,) = exchange.fetch(["fan"])
+    exchange.publish(replace(mine, epoch=10**12))
+    again = Session(Member.from_bytes(session.member.to_bytes()), exchange)
+    again.detector.learn_many(X[100:200])
+    assert again.sync().hindrance is not None
+    (stolen,) = exchange.fetch(["fan"])
+    assert stolen.epoch == 10**12, "it may be what the device gave away itself"
+    if cleared:
+        again.exchange = exchange = MemoryExchange(CHARTER)
+    else:
+        exchange.publish(Departure("fan", 10**12 + 1))
+    again.sync()
+    assert again.sync().hindrance is not None
+    assert held(exchange) == mine.evidence
+    assert Session(Member.from_bytes(again.member.to_bytes()), exchange).sync().sent == 100
 
 
 @pytest.mark.parametrize("more", [0, 4])

@@ -46,6 +46,8 @@ class Offering:
         self._save = save
         self._departures: tuple[Entry, ...] = ()
         self._waits = False
+        # Whether something is held, as far as is known, that a former self gave away.
+        self._held = True
         #: Whether it must be asked what is held of the device.
         self.asks = guarded and asks
         #: Why nothing new could be saved the last time; None if there was no reason.
@@ -64,7 +66,7 @@ class Offering:
         entries = self._take(self._saved)
         if entries is not None:
             return entries
-        shared = None if self._outdated else self._member.shared
+        shared = None if self.outdated else self._member.shared
         # Before a departure that waits, what was sent the last time would be refused.
         return () if shared is None or self._departures else (shared,)
 
@@ -79,6 +81,7 @@ class Offering:
         if self.held_back is None:
             self._departures = ()
         if asked:
+            self._held = own is not None and not own.left and own.epoch != self._member.highest
             if own is not None:
                 self._member.recall(own.epoch, left=own.left)
             self.asks = False
@@ -95,9 +98,12 @@ class Offering:
         return True
 
     @property
-    def _outdated(self) -> bool:
-        """Whether what is held has rows that this state does not know of: it stays, or is asked."""
-        return self._guarded and (self.asks or self._member.former > 0)
+    def outdated(self) -> bool:
+        """Whether what is held has rows that this state does not know of: it stays, or is asked.
+
+        Where it was cleared or left, what this state gave away before may take its place.
+        """
+        return self._guarded and (self.asks or (self._held and self._member.former > 0))
 
     def _take(self, given: Callable[[], Given]) -> Given | None:
         """Gives what is given away; None where it must be asked first, or could not be saved."""
@@ -120,7 +126,7 @@ class Offering:
             if departures:
                 self._save(member)
         self._departures = departures
-        return departures + (() if offer is None or self._outdated else (offer,))
+        return departures + (() if offer is None or self.outdated else (offer,))
 
     def _offered(self) -> Contribution | None:
         member = self._member

@@ -99,7 +99,7 @@ class Session(Steps):
 
     def prepare(self) -> Outgoing:
         """Gathers what to send now; called in the device's own thread."""
-        asks, entries = self._offering.asks, self._offering.entries()
+        entries = self._offering.entries()
         detector = self.member.detector
         tolerance = (
             None if detector.patterns is None else detector.patterns.tolerance(detector.basis)
@@ -113,7 +113,7 @@ class Session(Steps):
             tolerance,
             tuple(self.member.ledger),
             self.member.policy == MERGED,
-            asks,
+            self._offering.outdated,
         )
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
