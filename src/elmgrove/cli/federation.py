@@ -235,6 +235,9 @@ def _admin(context: typer.Context) -> httpx.Client:
 
 
 # Behind what makes federations, as the help lists them.
-for command in (show, revoke, readmit, clear, audit):
-    federation.command()(command)
+federation.command()(show)
+federation.command()(revoke)
+federation.command()(readmit)
+federation.command()(clear)
+federation.command()(audit)
 federation.add_typer(administrator)
