@@ -36,7 +36,7 @@ def test_the_newest_are_shown_last(ask: Ask, name: str) -> None:
     shown = lines(ask(name).out)
     assert [cells[4] for cells in shown] == ["made", "joined", "joined", "published"]
     assert shown[-1][3] == "device fan-1"
-    assert "rows 20.0" in shown[-1][5]
+    assert "rows 20," in shown[-1][5]
     assert [cells[4] for cells in lines(ask(name, "--limit", 2).out)] == ["joined", "published"]
     assert "fan-2" not in ask(name, "--device", "fan-1").out
     assert "published" not in ask(name, "--since", "2999-01-01").out
@@ -84,4 +84,7 @@ def test_the_server_has_a_chain_of_its_own(ask: Ask, running_server: Server) -> 
 def test_what_can_not_be_is_refused(ask: Ask, name: str) -> None:
     assert "needs all records" in one_clear_line(ask(name, "--check", "--limit", 5))
     Path("kept.jsonl").write_text("")
+    assert "--json first" in one_clear_line(ask(name, "--prune", 5, "--json"))
+    assert "by age alone" in one_clear_line(ask(name, "--prune", 5, "--limit", 2))
+    assert ask("none").err == "There are no such records.\n"
     assert "--check as well" in one_clear_line(ask("--file", "kept.jsonl"))

@@ -92,12 +92,13 @@ def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
 
 
 def test_terms_are_stated_and_shown(ask: Ask, name: str, running_server: Server) -> None:
-    assert "a key reads sums, sums of 1 device or more" in " ".join(ask("show", name).out.split())
+    usual = "a key reads sums of 1 device or more"
+    assert usual in " ".join(ask("show", name).out.split())
     words = ("--like", "like.evidence", "--shows", "contributions", "--least", 3)
     token = ask("create", "open", *words).out.strip()
     with HttpExchange(f"{running_server.base}/open", "fan", token=token) as exchange:
         assert exchange.charter.terms == Terms(shows="contributions", least=3)
-    assert "a key reads contributions, sums of 3 devices or more" in ask("show", "open").out
+    assert "a key reads contributions, and sums of 3 devices or more" in ask("show", "open").out
     wrong = ask("create", "other", "--like", "like.evidence", "--shows", "all")
     assert "sums or contributions" in one_clear_line(wrong)
 
@@ -118,9 +119,8 @@ def test_a_device_that_counts_with_less_than_it_states_is_named(
     assert "a device counts with at most 50 rows" in shown
     assert "large counts as 50 of 1,000,000 rows: at most 50 rows of a device count." in shown
     assert "small counts" not in shown
-    assert "at most 10 times the middle's, an energy of 10000" in " ".join(
-        ask("show", name).out.split()
-    )
+    usual = "at most 10 times the rows of the one in the middle, an energy of 10,000"
+    assert usual in " ".join(ask("show", name).out.split())
     wrong = ask("create", "wrong", "--like", "like.evidence", "--most-times", "many")
     assert "--most-times: a number, or 'none', not 'many'" in one_clear_line(wrong)
 
@@ -130,6 +130,8 @@ def test_a_folder_promises_nothing_that_it_can_not_keep(ask: Ask, name: str) -> 
     for words in (("--shows", "sums"), ("--least", 2)):
         assert "only a server can" in one_clear_line(ask(*create, *words))
         assert not Path("shared").exists()
+    assert "--key-days: devices need no key" in one_clear_line(ask(*create, "--key-days", 3))
+    assert not Path("shared").exists()
     assert "each sees what every other contributed" in ask(*create).err
 
 

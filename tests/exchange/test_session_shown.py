@@ -93,10 +93,10 @@ def test_few_are_told_at_once_and_that_is_as_good_as_by_name(place: Place) -> No
 @pytest.mark.parametrize(
     ("options", "who"),
     [
-        ({"rule": Quality()}, "the merge rule Quality"),
-        ({"rule": Benefit(), "policy": "merged"}, "the merge rule Benefit"),
-        ({"rule": Named(("fan-1",))}, "the merge rule Named"),
-        ({"rule": SameGroup()}, "the merge rule SameGroup without alarm = 'merged'"),
+        ({"rule": Quality()}, "the merge rule 'quality'"),
+        ({"rule": Benefit(), "policy": "merged"}, "the merge rule 'benefit'"),
+        ({"rule": Named(("fan-1",))}, "the merge rule 'named'"),
+        ({"rule": SameGroup()}, "merge = 'group' without alarm = 'merged'"),
         ({"rule": Everyone(), "budget": Cost(bytes=1e9)}, "a budget"),
         ({"policy": "merged", "patterns": PatternRule(2)}, "without merge = 'group'"),
     ],

@@ -141,6 +141,15 @@ def test_what_tls_needs_is_told(tmp_path: Path, missing: str) -> None:
         listen(f"{tmp_path}/store.db", ADMIN, client_ca=one)
 
 
+def test_a_server_says_which_file_tls_can_not_use(authority: Authority) -> None:
+    one, other = (authority.signed(name) for name in ("one", "other"))
+    wrong = {"certificate": one["certificate"], "private_key": other["private_key"]}
+    for files, named in ((wrong, r"other\.key are no"), (one, r"one\.key is no authority")):
+        paths = {name: Path(path) for name, path in files.items()}
+        with pytest.raises(BadInput, match=named):
+            listen("unused.db", ADMIN, client_ca=Path(one["private_key"]), **paths)
+
+
 def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
     (tmp_path / "some.pem").write_text("nothing")
     for tls in (

@@ -61,6 +61,9 @@ def audit(
         require_not_given(context, ("since", "device", "limit"), "--check needs all records")
         _check(_in_file(file) if file else _on_server(context, wanted))
     elif prune is not None:
+        if as_json:
+            raise BadInput("--prune shows nothing: export with --json first, in a call of its own")
+        require_not_given(context, ("since", "device", "limit"), "--prune deletes by age alone")
         _prune(context, name, prune)
     elif as_json:
         for record in _on_server(context, wanted):
@@ -124,17 +127,30 @@ def _check(records: Iterator[AuditRecord]) -> None:
 
 
 def _show(records: list[AuditRecord]) -> None:
+    if not records:
+        notes.print("There are no such records.")
+        return
     grid = Grid()
     for heading in ("number", "time (UTC)", "who", "what", "details"):
         grid.add_column(heading, overflow="fold")
     for record in records:
-        details = ", ".join(f"{key} {_brief(value)}" for key, value in record.detail.items())
+        stated = {key: _brief(key, value) for key, value in record.detail.items()}
+        details = ", ".join(f"{key} {text}" for key, text in stated.items() if text)
         when = time_told(record.at)
         grid.add_row(str(record.number), when, record.actor, record.act, details)
     Console(markup=False, emoji=False, highlight=False).print(grid)
 
 
-def _brief(value: Any) -> str:
-    """A detail as people read it; hashes by their beginning."""
+def _brief(key: str, value: Any) -> str:
+    """A detail as people read it, hashes by their beginning; empty where it says nothing."""
+    if value is None or (key == "unrecorded" and not value):
+        return ""
+    if key == "expires":
+        return f"{time_told(value)} UTC"
+    if isinstance(value, float):
+        return f"{value:,.10g}"
+    if isinstance(value, dict):
+        inner = {name: _brief(name, one) for name, one in value.items()}
+        return "(" + ", ".join(f"{name} {text}" for name, text in inner.items() if text) + ")"
     text = value if isinstance(value, str) else json.dumps(value)
     return f"{text[:12]}…" if len(text) == 64 and text.isalnum() else text

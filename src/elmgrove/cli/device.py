@@ -131,9 +131,10 @@ def rotate(
     certificate: Certificate = None,
     private_key: PrivateKey = None,
 ) -> None:
-    """Get a new key for this device from its server, with the old one, which ends by that.
+    """Change this device's key for a new one; the old one is then worthless.
 
-    An agent does so by itself, in time where keys expire.
+    An agent does so by itself, in time where keys expire. One whose key has expired needs
+    [bold]elmgrove federation readmit[/].
 
     Example: [bold]elmgrove device rotate http://127.0.0.1:8470/fans --state fan-2.elm[/]
     """

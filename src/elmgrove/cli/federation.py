@@ -53,12 +53,6 @@ federation = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-federation.add_typer(administrator)
-federation.command()(audit)
-federation.command()(show)
-federation.command()(revoke)
-federation.command()(readmit)
-federation.command()(clear)
 
 
 @dataclass(frozen=True)
@@ -238,3 +232,12 @@ def delete(
 def _admin(context: typer.Context) -> httpx.Client:
     administrator: Administrator = context.obj
     return administrator.client()
+
+
+# Behind what makes federations, as the help lists them.
+federation.command()(show)
+federation.command()(revoke)
+federation.command()(readmit)
+federation.command()(clear)
+federation.command()(audit)
+federation.add_typer(administrator)

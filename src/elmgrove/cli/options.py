@@ -114,9 +114,10 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
     """Raises ``BadInput`` if any of these options was given, where it would change nothing."""
     sources = {name: context.get_parameter_source(name) for name in options}
     # By name: releases of Typer bring the enumeration from different packages.
-    given = [f"--{name}" for name, by in sources.items() if by and by.name == "COMMANDLINE"]
+    given = [name for name, by in sources.items() if by and by.name == "COMMANDLINE"]
     if given:
-        raise BadInput(f"{', '.join(given)}: {because}")
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise BadInput(f"{flags}: {because}")
 
 
 def chosen_spectrum(text: str | None) -> Spectrum | None:

@@ -34,17 +34,15 @@ MostEnergy = Annotated[
 ]
 _NONE = "none"
 
-# What a server alone can keep a device from.
-_SERVER_OPTIONS = ("shows", "least")
-
 
 def require_kept(context: typer.Context, folder: Path) -> None:
     """Refuses terms that nobody can keep in a shared folder."""
     require_not_given(
         context,
-        _SERVER_OPTIONS,
+        ("shows", "least"),
         f"every device that reads {folder} sees what each contributed; only a server can show less",
     )
+    require_not_given(context, ("key_days",), f"devices need no key for {folder}, so none expires")
 
 
 def terms_of(shows: str, least: int, bounds: tuple[str, str, str], key_days: float | None) -> Terms:
@@ -71,14 +69,17 @@ def _bound(name: str, text: str) -> float | None:
 def said(terms: Terms) -> str:
     """Says what a key reads and what a device weighs, for people."""
     devices = f"{terms.least} device{'s' * (terms.least != 1)}"
+    reads = SUMS if terms.shows == SUMS else f"{terms.shows}, and {SUMS}"
     bounds = [
         f"{terms.most_rows:,.0f} rows" if terms.most_rows is not None else "",
-        f"{terms.most_times:g} times the middle's" if terms.most_times is not None else "",
-        f"an energy of {terms.most_energy:g}" if terms.most_energy is not None else "",
+        f"{terms.most_times:g} times the rows of the one in the middle"
+        if terms.most_times is not None
+        else "",
+        f"an energy of {terms.most_energy:,.10g}" if terms.most_energy is not None else "",
     ]
     weighs = ", ".join(filter(None, bounds))
     return (
-        f"a key reads {terms.shows}, sums of {devices} or more; "
+        f"a key reads {reads} of {devices} or more; "
         f"a device counts with {'at most ' + weighs if weighs else 'all it states'}"
     )
 

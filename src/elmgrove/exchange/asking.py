@@ -124,7 +124,7 @@ def _unreachable(where: str = "") -> Iterator[None]:
     except httpx.TimeoutException as error:
         raise Unreachable(f"{where}no complete answer in time") from error
     except httpx.TransportError as error:
-        said = plain(str(error)) or type(error).__name__
+        said = plain(str(error)).rstrip(".") or type(error).__name__
         raise Unreachable(f"{where}{said}") from error
     except httpx.InvalidURL as error:
         raise BadInput(f"{where}{error}") from error

@@ -181,13 +181,13 @@ class Session(Steps):
 
     def _who_needs_each(self, outgoing: Outgoing) -> str:
         """What needs each contribution by itself; empty where sums and groups will do."""
-        needs, rule = self._rule.needs, f"the merge rule {type(self._rule).__name__}"
+        needs = self._rule.needs
         if self._budget is not None:
             return "a budget"
         if needs == PARTS:
-            return rule
+            return f"the merge rule '{type(self._rule).__name__.lower()}'"
         if needs == GROUPS and not outgoing.one_model:
-            return f"{rule} without alarm = 'merged'"
+            return "merge = 'group' without alarm = 'merged'"
         # A sum tells no patterns apart.
         if needs == SUM and outgoing.one_model and outgoing.tolerance is not None:
             return "one model of several patterns without merge = 'group'"

@@ -135,8 +135,22 @@ def listen(
 def require_certificate_with_key(
     certificate: Path | None, private_key: Path | None, client_ca: Path | None
 ) -> None:
-    """Raises ``BadInput`` for a certificate without its key, or what needs one without it."""
+    """Raises ``BadInput`` for files that TLS can't be spoken with, before anything is served."""
     if (certificate is None) != (private_key is None):
         raise BadInput("TLS needs both: --certificate and --private-key")
     if client_ca is not None and certificate is None:
         raise BadInput("--client-ca needs TLS: --certificate and --private-key")
+    if certificate is None or private_key is None:
+        return
+    try:
+        tried = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # A key with a passphrase is refused, instead of asking for it.
+        tried.load_cert_chain(certificate, private_key, password="")
+    except OSError as error:
+        files = f"{certificate} and {private_key}"
+        raise BadInput(f"{files} are no certificate with its key (PEM): {error}") from error
+    try:
+        if client_ca is not None:
+            tried.load_verify_locations(client_ca)
+    except OSError as error:
+        raise BadInput(f"{client_ca} is no authority's certificate (PEM): {error}") from error

@@ -99,7 +99,7 @@ class Caller:
             raise Problem(
                 "forbidden",
                 "in this federation a key reads sums over devices, and of single contributions its "
-                "own: ask an administrator, or make a federation with --shows contributions",
+                "own: take an administrator's token, or a federation with --shows contributions",
             )
 
     @property

@@ -101,7 +101,7 @@ class Refusals:
 
     def _tell_strangers(self) -> None:
         log.warning(
-            "%d requests without a valid token or key were refused in the last minute",
+            "requests without a valid token or key that were refused in the last minute: %d",
             self._strangers,
         )
         self._strangers = 0
