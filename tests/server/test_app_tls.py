@@ -90,7 +90,7 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         with connect(url, "fan-1", token=token, ca=ca, **own) as session:
             assert session.exchange.charter == definition
         for other in ({}, stranger):
-            with pytest.raises(Unreachable):
+            with pytest.raises(Unreachable, match="certificate"):
                 connect(url, "fan-2", token=token, ca=ca, **other)
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{base}/health", verify=ssl.create_default_context(cafile=ca))

@@ -125,9 +125,17 @@ def _unreachable(where: str = "") -> Iterator[None]:
         raise Unreachable(f"{where}no complete answer in time") from error
     except httpx.TransportError as error:
         said = plain(str(error)).rstrip(".") or type(error).__name__
-        raise Unreachable(f"{where}{said}") from error
+        raise Unreachable(f"{where}{said}{_hint(error)}") from error
     except httpx.InvalidURL as error:
         raise BadInput(f"{where}{error}") from error
+
+
+def _hint(error: httpx.TransportError) -> str:
+    """What a server may want that hangs up on TLS without a word: it can't say so itself."""
+    silent = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
+    if not silent or error.request.url.scheme != "https":
+        return ""
+    return " (does it ask for a client certificate? then state certificate and private_key)"
 
 
 def _whole(host: str, came: httpx.Response, most: int) -> Response:

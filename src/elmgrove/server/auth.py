@@ -25,7 +25,10 @@ from elmgrove.server.store import (
 )
 
 ADMIN_NEEDED = "this needs an administrator's token"
-KEY_NEEDED = "this needs the key of a device of this federation"
+KEY_NEEDED = (
+    "this needs the key of a device of this federation; one that was replaced is no key any more "
+    "(elmgrove federation readmit makes another)"
+)
 TOKEN_NEEDED = "this needs the token with which devices join this federation"
 #: The administrator whose token the server was started with.
 ROOT = "root"
