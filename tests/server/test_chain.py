@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from typing import Any
 
 import asyncpg
@@ -21,6 +21,7 @@ from elmgrove.server.store import (
     open_store,
 )
 from support.services import execute
+from support.stores import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -30,15 +31,6 @@ FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    store = await open_store(url)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import random
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -29,6 +29,7 @@ from elmgrove.server.store import store as store_module
 from support.forked import CONTEXT, write_until_killed
 from support.services import execute
 from support.serving import alter
+from support.stores import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -49,15 +50,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     server, schema = request.getfixturevalue("postgres"), f"test_{secrets.token_hex(4)}"
     asyncio.run(execute(server, f"CREATE SCHEMA {schema}"))
     return f"{server}?search_path={schema}"
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    store = await open_store(url)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture
