@@ -131,8 +131,8 @@ def test_a_rule_that_needs_each_contribution_is_refused_where_sums_are_shown(
     assert (member.merged, len(member.ledger), member.detector.learned) == (None, 0, 40)
     told = [one.getMessage() for one in caplog.records if "--shows contributions" in one.message]
     assert len(told) == 1, "once, not at each sync"
-    assert "Quality needs what each device contributed" in told[0]
-    assert "Quality needs" in status_of(member)["sync"]["said"]
+    assert "'quality' needs what each device contributed" in told[0]
+    assert "'quality' needs" in status_of(member)["sync"]["said"]
 
 
 # Without the server, for as long as it takes

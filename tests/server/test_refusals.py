@@ -77,7 +77,7 @@ def test_strangers_write_nothing_and_are_counted_in_the_log(
     with caplog.at_level(logging.WARNING, "elmgrove.server"):
         for secret in (None, "guess", "elm-admin-guess", "elm-key-guess"):
             refused(fans.ask("DELETE", "/devices/fan-1", secret), "unauthorized")
-        wait_until(lambda: "without a valid token or key were refused" in caplog.text)
+        wait_until(lambda: "without a valid token or key that were refused" in caplog.text)
     assert fans.told() == before
     assert not [one for one in server.audit() if one.act == "refused"]
 
