@@ -78,7 +78,7 @@ def test_the_server_has_a_chain_of_its_own(ask: Ask, running_server: Server) -> 
     running_server.administrator("emil", "look")
     assert "administrator added" in ask().out
     assert ask("--check").code == 0
-    assert "There are no records." in ask("no-such", "--check").err
+    assert "There are no such records of no-such." in ask("no-such", "--check").err
 
 
 def test_what_can_not_be_is_refused(ask: Ask, name: str) -> None:
@@ -86,5 +86,5 @@ def test_what_can_not_be_is_refused(ask: Ask, name: str) -> None:
     Path("kept.jsonl").write_text("")
     assert "--json first" in one_clear_line(ask(name, "--prune", 5, "--json"))
     assert "by age alone" in one_clear_line(ask(name, "--prune", 5, "--limit", 2))
-    assert ask("none").err == "There are no such records.\n"
+    assert ask("none").err == "There are no such records of none.\n"
     assert "--check as well" in one_clear_line(ask("--file", "kept.jsonl"))

@@ -59,7 +59,7 @@ def audit(
     wanted = {"federation": name} | _filters(since, device)
     if check:
         require_not_given(context, ("since", "device", "limit"), "--check needs all records")
-        _check(_in_file(file) if file else _on_server(context, wanted))
+        _check(name, _in_file(file) if file else _on_server(context, wanted))
     elif prune is not None:
         if as_json:
             raise BadInput("--prune shows nothing: export with --json first, in a call of its own")
@@ -70,7 +70,7 @@ def audit(
             typer.echo(json.dumps(record.fields))
     else:
         with context.obj.client(ROOT) as opened:
-            _show(_page(opened, wanted | {"limit": str(limit)}))
+            _show(name, _page(opened, wanted | {"limit": str(limit)}))
 
 
 def _filters(since: datetime | None, device: str | None) -> dict[str, str]:
@@ -114,10 +114,10 @@ def _prune(context: typer.Context, name: str, days: float) -> None:
     notes.print(f"Deleted {pruned} records{'; one in their place says so' * (pruned > 0)}.")
 
 
-def _check(records: Iterator[AuditRecord]) -> None:
+def _check(name: str, records: Iterator[AuditRecord]) -> None:
     last = require_unbroken(records)
     if last is None:
-        notes.print("There are no records.")
+        notes.print(_none(name))
         return
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(
@@ -126,9 +126,9 @@ def _check(records: Iterator[AuditRecord]) -> None:
     )
 
 
-def _show(records: list[AuditRecord]) -> None:
+def _show(name: str, records: list[AuditRecord]) -> None:
     if not records:
-        notes.print("There are no such records.")
+        notes.print(_none(name))
         return
     grid = Grid()
     for heading in ("number", "time (UTC)", "who", "what", "details"):
@@ -139,6 +139,11 @@ def _show(records: list[AuditRecord]) -> None:
         when = time_told(record.at)
         grid.add_row(str(record.number), when, record.actor, record.act, details)
     Console(markup=False, emoji=False, highlight=False).print(grid)
+
+
+def _none(name: str) -> str:
+    of = f"of {name}" if name else "of the server itself; name a federation to see those of its own"
+    return f"There are no such records {of}."
 
 
 def _brief(key: str, value: Any) -> str:
