@@ -195,7 +195,11 @@ def test_callers_that_ask_for_nothing_make_room_for_one_that_does(door: Door) ->
             connection.close()
 
 
-def test_callers_that_have_asked_are_not_hung_up_on(door: Door) -> None:
+def test_callers_that_have_asked_are_not_hung_up_on(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine as well.
+    monkeypatch.setattr(doors, "SECONDS", 120.0)
     begun = b"POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{"
     address = ("127.0.0.1", door.address[1])
     held = [socket.create_connection(address, 60) for _ in range(doors.MOST_CALLERS)]

@@ -139,7 +139,7 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
     # Calls that wait to be taken: beyond, a caller tries again only after a second.
-    request_queue_size = MOST_CALLERS
+    request_queue_size = 4 * MOST_CALLERS
     # For ``handle_request``: it is called when there is a request, or was one.
     timeout = 0
 
