@@ -3,6 +3,7 @@
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
 from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
+from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation, Exam, GlobalModel
 from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task
@@ -11,8 +12,11 @@ from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 
 __all__ = [
+    "ACCURACY",
     "CLASSIFIER_FORMAT",
     "COMPACT_FORMAT",
+    "ERROR",
+    "EXAM_FORMAT",
     "LARGEST",
     "Ask",
     "AverageClient",
@@ -22,6 +26,9 @@ __all__ = [
     "CompactModel",
     "Delivery",
     "DeviceClient",
+    "Evaluation",
+    "Exam",
+    "GlobalModel",
     "GroupRule",
     "Loss",
     "Plan",

@@ -36,6 +36,7 @@ from elmgrove.federation import (
     require_distance,
 )
 from elmgrove.rounds.compact import CompactModel
+from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel
 from elmgrove.rounds.messages import COMPACT, PLAIN, Reply, Task, require_bits
 
 R = TypeVar("R")
@@ -82,6 +83,17 @@ class RoundRule(ABC, Generic[R]):
     @abstractmethod
     def merged(self) -> Merged:
         """Gives what all clients know together."""
+
+    def models(self) -> tuple[GlobalModel, ...]:
+        """Gives the global model, or one for each group; none before the first answer."""
+        if not self.rounds:
+            return ()
+        parts = self.merged().parts
+        return tuple(GlobalModel(part.solve(self.task.ridge), part.count) for part in parts)
+
+    def evaluate(self, exam: Exam) -> Evaluation | None:
+        """Tests the global model on the server's rows; None before the first answer."""
+        return exam.evaluate(self.basis, self.models())
 
 
 def require_sender(origin: str, stated: str) -> None:
