@@ -13,10 +13,12 @@ from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import EVIDENCE, MERGED, Charter, Member, Merged, require_distance
+from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient
 from elmgrove.rounds.evaluation import Exam
+from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.messages import PLAIN, require_bits
-from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
+from elmgrove.rounds.rules import RoundRule, SumRule
 
 #: What the federation of a plan is called, and the member that holds its result.
 NAME = "federation"
