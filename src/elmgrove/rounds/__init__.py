@@ -10,8 +10,10 @@ from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task
 from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
+from elmgrove.rounds.target import Target
 
 __all__ = [
     "ACCURACY",
@@ -20,6 +22,7 @@ __all__ = [
     "ERROR",
     "EXAM_FORMAT",
     "LARGEST",
+    "PREDICTOR_FORMAT",
     "Ask",
     "AverageClient",
     "AverageRule",
@@ -34,6 +37,7 @@ __all__ = [
     "GroupRule",
     "Loss",
     "Plan",
+    "Predictor",
     "Quantized",
     "Reply",
     "Round",
@@ -42,6 +46,7 @@ __all__ = [
     "RuleName",
     "SumClient",
     "SumRule",
+    "Target",
     "Task",
     "run_here",
     "run_plan",
