@@ -88,7 +88,7 @@ def test_p_that_does_not_hold_the_sums_any_more_is_refused() -> None:
     steep = np.diag([1e-12, 1.0, 1.0, 1.0, 1.0, 1.0])
     with pytest.raises(SingularSystem, match="rounding would take 2e-04 of them"):
         Evidence.from_model(Basis(HiddenLayer(4, 6, "relu"), OUTPUTS), steep, beta, 50, 0.0)
-    with pytest.raises(SingularSystem, match="rounding would take .* Learn with another ridge"):
+    with pytest.raises(SingularSystem, match=r"rounding would take .* Learn with another ridge"):
         recovered(learned(1, 1, 1e12))
     with pytest.raises(BadInput, match="finite"):
         Evidence.from_model(basis, model.P * np.nan, beta, 50, 0.1)

@@ -1,6 +1,12 @@
 """Federations in rounds: rules, clients and messages, run in this process or on Flower."""
 
 from elmgrove.rounds.average import AverageRule
+from elmgrove.rounds.balanced import (
+    CLASSES_FORMAT,
+    BalancedSumClient,
+    BalancedSumRule,
+    ClassReply,
+)
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
 from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
@@ -8,13 +14,15 @@ from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation,
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import Ask, Round, run_rounds
-from elmgrove.rounds.messages import Reply, Task
+from elmgrove.rounds.messages import Reply, Task, contribution_from_bytes
+from elmgrove.rounds.node import NodeClient
 from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
 
 __all__ = [
     "ACCURACY",
+    "CLASSES_FORMAT",
     "CLASSIFIER_FORMAT",
     "COMPACT_FORMAT",
     "ERROR",
@@ -23,6 +31,9 @@ __all__ = [
     "Ask",
     "AverageClient",
     "AverageRule",
+    "BalancedSumClient",
+    "BalancedSumRule",
+    "ClassReply",
     "Client",
     "CompactClassifier",
     "CompactModel",
@@ -33,6 +44,7 @@ __all__ = [
     "GlobalModel",
     "GroupRule",
     "Loss",
+    "NodeClient",
     "Plan",
     "Quantized",
     "Reply",
@@ -43,6 +55,7 @@ __all__ = [
     "SumClient",
     "SumRule",
     "Task",
+    "contribution_from_bytes",
     "run_here",
     "run_plan",
     "run_rounds",
