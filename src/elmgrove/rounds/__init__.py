@@ -17,8 +17,10 @@ from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task, contribution_from_bytes
 from elmgrove.rounds.node import NodeClient
 from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
+from elmgrove.rounds.target import Target
 
 __all__ = [
     "ACCURACY",
@@ -28,6 +30,7 @@ __all__ = [
     "ERROR",
     "EXAM_FORMAT",
     "LARGEST",
+    "PREDICTOR_FORMAT",
     "Ask",
     "AverageClient",
     "AverageRule",
@@ -46,6 +49,7 @@ __all__ = [
     "Loss",
     "NodeClient",
     "Plan",
+    "Predictor",
     "Quantized",
     "Reply",
     "Round",
@@ -54,6 +58,7 @@ __all__ = [
     "RuleName",
     "SumClient",
     "SumRule",
+    "Target",
     "Task",
     "contribution_from_bytes",
     "run_here",
