@@ -1,6 +1,8 @@
 """The rule of balanced sums: any spread of classes is one model, and all sides mean one class."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +12,19 @@ from hypothesis import strategies as st
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer
 from elmgrove.algebra import ClassEvidence
 from elmgrove.federation import Merged
-from elmgrove.rounds import BalancedSumClient, BalancedSumRule, ClassReply
+from elmgrove.rounds import (
+    BalancedSumClient,
+    BalancedSumRule,
+    ClassReply,
+    Plan,
+    Predictor,
+    Target,
+    run_plan,
+)
 from support.places import GOLDEN
 from support.rounds import Saying, run
 
-NAMES = ("walking", "sitting", "laying")
+NAMES = ("laying", "sitting", "walking")
 BASIS = Basis(HiddenLayer(3, 5, "relu", seed=7), len(NAMES))
 
 
@@ -109,7 +119,7 @@ def test_a_reply_holds_only_the_classes_that_its_client_has_rows_of() -> None:
     assert len(Merged.from_bytes(rule.gift("c")).parts) == 1
 
 
-SWAPPED = ("sitting", "walking", "laying")
+SWAPPED = ("sitting", "laying", "walking")
 
 
 def test_a_task_with_other_classes_or_another_order_is_refused_by_the_client() -> None:
@@ -117,7 +127,7 @@ def test_a_task_with_other_classes_or_another_order_is_refused_by_the_client() -
     rule = BalancedSumRule("all", BASIS, NAMES)
     reports, _ = run(rule, [client("odd", X, T, classes=SWAPPED), client("good", X, T)])
     assert (
-        "sitting, walking, laying here, walking, sitting, laying there"
+        "sitting, laying, walking here, laying, sitting, walking there"
         in (reports[0].left_out["odd"])
     )
     assert reports[0].answered == ("good",)
@@ -139,18 +149,16 @@ RIGHT = ClassEvidence.of(BASIS, *rows_with_classes(30, 1))
 EXCHANGED = ClassEvidence((RIGHT.parts[1], RIGHT.parts[0], RIGHT.parts[2]))
 IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 5), np.zeros((5, 3)), 1, 1)
 NEGATIVE = ClassEvidence((IMPOSSIBLE, *RIGHT.parts[1:]))
-    (Evidence(BASIS, np.diag([-1.0] * 5), np.zeros((5, 3)), 1, 1), *RIGHT.parts[1:])
-)
 OTHER = ClassEvidence.zero(Basis(HiddenLayer(3, 5, "relu", seed=8), 3))
 
 
 @pytest.mark.parametrize(
     ("says", "reason"),
     [
-        (saying(EXCHANGED), "class 'walking' of 'liar' holds rows of another class"),
-        (saying(RIGHT, SWAPPED), "walking, sitting, laying here, sitting, walking, laying there"),
+        (saying(EXCHANGED), "class 'laying' of 'liar' holds rows of another class"),
+        (saying(RIGHT, SWAPPED), "laying, sitting, walking here, sitting, laying, walking there"),
         (saying(RIGHT, origin="good"), "in the name of 'good'"),
-        (saying(NEGATIVE), "NotAdmissible: the evidence of class 'walking' of 'liar'"),
+        (saying(NEGATIVE), "NotAdmissible: the evidence of class 'laying' of 'liar'"),
         (saying(OTHER), "seed: 7 here, 8 there"),
         (saying(ClassEvidence.zero(BASIS)), "nothing new"),
         (saying(RIGHT)[:-3], "BadFile"),
@@ -193,6 +201,24 @@ def test_classes_are_different_names_one_for_each_output() -> None:
         BalancedSumRule("all", BASIS, NAMES[:2])
     with pytest.raises(BadInput, match="classes must be different names"):
         BalancedSumRule("all", BASIS, ("a", "a", "b"))
+
+
+def test_a_plan_with_classes_is_balanced_also_from_a_folder(tmp_path: Path) -> None:
+    X, T = rows_with_classes(90, 2)
+    rows = {"a": X[:50], "b": X[50:]}
+    targets = {"a": T[:50], "b": T[50:]}
+    plan = Plan("balanced", BASIS, rows, rounds=2, targets=targets, classes=NAMES)
+    plan.save(tmp_path)
+    for one in (plan, Plan.load(tmp_path)):
+        merged, delivery = run_plan(one, lambda _: None)
+        assert not delivery.left_out
+        np.testing.assert_allclose(
+            merged.evidence.solve(plan.ridge), balanced_beta(X, T, plan.ridge), rtol=1e-6, atol=1e-8
+        )
+        predicted = Predictor.of(merged, one.solving_ridge, Target("doing", NAMES), {}).predict(X)
+        assert set(predicted) <= set(NAMES)
+    with pytest.raises(BadInput, match="2 classes, where the basis has 3 outputs"):
+        replace(plan, classes=NAMES[:2]).require_possible()
 
 
 def test_if_no_client_answers_there_is_no_model() -> None:
