@@ -14,6 +14,7 @@ from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import EVIDENCE, MERGED, Charter, Member, Merged, require_distance
 from elmgrove.rounds.average import AverageRule
+from elmgrove.rounds.balanced import BalancedSumClient, BalancedSumRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, SumClient
 from elmgrove.rounds.evaluation import Exam, GlobalModel
 from elmgrove.rounds.groups import GroupRule
@@ -25,15 +26,19 @@ from elmgrove.storage import load, save
 
 #: What the federation of a plan is called, and the member that holds its result.
 NAME = "federation"
-_SAVED = ("rule", "rounds", "fraction", "seed", "ridge", "bits", "groups", "distance", "timeout")
+_SAVED = (
+    *("rule", "rounds", "fraction", "seed", "ridge"),
+    *("bits", "groups", "distance", "timeout", "classes"),
+)
 
 
 class RuleName(StrEnum):
-    """The names of the rules: ``SumRule``, ``AverageRule`` and ``GroupRule``."""
+    """The names of the rules: ``SumRule``, ``AverageRule``, ``GroupRule``, ``BalancedSumRule``."""
 
     e2lm = "e2lm"
     fedavg = "fedavg"
     groups = "groups"
+    balanced = "balanced"
 
     def batch_rows(self, basis: Basis) -> int:
         """Gives how many rows of its own a server begins with: only Fed-ELMS needs any.
@@ -48,7 +53,8 @@ class Plan:
     """A rule, a basis, the number of rounds, the share of clients to draw, and each client's rows.
 
     By round r of R a client has the first ⌊N·r/R⌋ of its N rows. Clients are detectors, unless
-    there are ``targets``: those of each client's rows, as they are learned. ``batch`` has the rows
+    there are ``targets``: those of each client's rows, as they are learned; where they are those
+    of ``classes``, these name their columns. ``batch`` has the rows
     with which Fed-ELMS begins (``batch_targets``), and ``bits`` is the width of a number in its
     messages; ``groups`` is how many MLMG makes (None: as many as it finds), by which ``distance``.
     A client that takes longer than ``timeout`` seconds is left out. In the ``exam`` the server
@@ -68,6 +74,7 @@ class Plan:
     distance: str = EVIDENCE
     timeout: float | None = None
     targets: Mapping[str, Array] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
     batch_targets: Array = field(default_factory=lambda: np.empty((0, 0)))
     exam: Exam | None = None
 
@@ -80,6 +87,8 @@ class Plan:
             raise BadInput(f"{self.bits} bits are for rule fedavg, not for {self.rule}")
         if (self.groups, self.distance) != (None, EVIDENCE) and self.rule != RuleName.groups:
             raise BadInput(f"groups and their distance are for rule groups, not for {self.rule}")
+        if self.rule == RuleName.balanced and not (self.targets and self.classes):
+            raise BadInput("rule balanced weighs classes, so it needs targets that are classes")
 
     def round_rule(self) -> RoundRule[Any]:
         """Makes the server's side; ``BadInput`` if it can't begin or can't end as asked."""
@@ -92,6 +101,8 @@ class Plan:
             return GroupRule(
                 NAME, self.basis, self.ridge, count=self.groups, distance=self.distance
             )
+        if self.rule == RuleName.balanced:
+            return BalancedSumRule(NAME, self.basis, self.classes, self.ridge)
         return SumRule(NAME, self.basis, self.ridge)
 
     def require_possible(self) -> None:
@@ -120,6 +131,8 @@ class Plan:
 
         if self.rule == RuleName.fedavg:
             return AverageClient(name, pairs, memory=memory)
+        if self.rule == RuleName.balanced:
+            return BalancedSumClient(name, pairs, self.classes, memory=memory)
         if targets is not None:
             return SumClient(name, pairs, memory=memory)
         # The rows of the first round decide how many patterns there are.
@@ -165,7 +178,7 @@ class Plan:
     def load(cls, folder: Path) -> "Plan":
         """Makes a plan of what ``save`` wrote; rows are read when they are asked for."""
         fields = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        saved = {name: fields[name] for name in _SAVED}
+        saved = {name: fields[name] for name in _SAVED} | {"classes": tuple(fields["classes"])}
         rows, targets = (SavedRows(folder / part, fields[part]) for part in ("rows", "targets"))
         return cls(
             basis=Basis.from_fields(fields["basis"]),
