@@ -182,6 +182,7 @@ def federate(
         distance=distance,
         timeout=timeout,
         targets=fleet.targets,
+        classes=() if aim is None else aim.classes,
         batch_targets=batch.T,
         exam=exam,
     )
