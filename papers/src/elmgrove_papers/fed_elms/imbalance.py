@@ -80,7 +80,16 @@ def measured(digits: Digits, made: HiddenLayer) -> dict[str, ByWay]:
         )
         for measure, value in zip(MEASURES, values, strict=True):
             found.setdefault(measure, {})[way] = value
-    return found
+    return {measure: by_way | _differences(by_way) for measure, by_way in found.items()}
+
+
+def _differences(found: ByWay) -> ByWay:
+    """What each sum is ahead by, with one seed: of the same rows, layer and sizes."""
+    return {
+        "balanced − Fed-ELMS": found[BALANCED] - found[FED_ELMS],
+        "exact − Fed-ELMS": found[EXACT] - found[FED_ELMS],
+        "balanced − exact": found[BALANCED] - found[EXACT],
+    }
 
 
 def learned(digits: Digits, made: HiddenLayer) -> dict[str, Array]:
