@@ -8,7 +8,6 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, Packed, Rows
 from elmgrove.errors import BadInput
-from elmgrove.federation import Merged
 from elmgrove.rounds.evaluation import GlobalModel
 from elmgrove.rounds.target import Target
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
@@ -45,14 +44,6 @@ class Predictor:
                 raise BadInput(f"β must be {shape[0]} × {shape[1]} finite numbers in float64")
             if not 0.0 < rows < np.inf:
                 raise BadInput(f"a model of {rows!r} rows")
-
-    @classmethod
-    def of(
-        cls, merged: Merged, ridge: float, target: Target, layout: Mapping[str, Any]
-    ) -> "Predictor":
-        """Makes a predictor of what all clients know together."""
-        models = tuple(GlobalModel(part.solve(ridge), part.count) for part in merged.parts)
-        return cls(merged.parts[0].basis, target, models, layout)
 
     @property
     def largest(self) -> int:

@@ -1,6 +1,6 @@
 """Targets: what a model predicts, a class or a number, and how it becomes the model's outputs."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,10 +45,15 @@ class Target:
         if not (np.isfinite(self.mean) and 0.0 < self.unit < np.inf):
             raise BadInput(f"a mean of {self.mean} in units of {self.unit} is no scale of numbers")
 
-    @classmethod
-    def of_numbers(cls, column: str, values: Array) -> "Target":
-        """Makes a target of numbers like these; constant ones keep their unit."""
-        return cls(column, mean=float(values.mean()), unit=float(values.std()) or 1.0)
+    def fitted(self, T: Array) -> "Target":
+        """Gives the target with the scale of numbers like these; constant ones keep their unit."""
+        if self.classes:
+            return self
+        return replace(self, mean=float(T.mean()), unit=float(T.std()) or 1.0)
+
+    def scaled(self, T: Array) -> Array:
+        """Gives numbers as they are learned; classes are as they are."""
+        return T if self.classes else (T - self.mean) / self.unit
 
     @property
     def outputs(self) -> int:
@@ -60,14 +65,13 @@ class Target:
         return np.array([self._read(cell, decimal) is not None for cell in cells], bool)
 
     def coded(self, column: ColumnCells, decimal: str = ".") -> Array:
-        """Gives the outputs that a model should have; ``BadInput`` names a cell that has none."""
+        """Gives a 1 for the class of each cell, or its number; ``BadInput`` names one without."""
         found = [self._read(cell, decimal) for cell in column.cells]
         if None in found:
             place = found.index(None)
             raise BadInput(f"{column.where(place)}: {self._refusal(column.cells[place])}")
         if not self.classes:
-            scaled: Array = (np.array(found, np.float64).reshape(-1, 1) - self.mean) / self.unit
-            return scaled
+            return np.array(found, np.float64).reshape(-1, 1)
         one_hot = np.zeros((len(found), len(self.classes)))
         one_hot[np.arange(len(found)), np.array(found, np.intp)] = 1.0
         return one_hot
