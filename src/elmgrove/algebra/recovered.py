@@ -44,8 +44,8 @@ def recovered(P: Array, beta: Array, ridge: float) -> Recovered:
     squares, Q = np.linalg.eigh(U)
     rounding = epsilon(P.dtype) / factor.reciprocal * float(inverse.diagonal().max())
     _require_sums(float(squares[0]), float(squares[-1]), rounding, ridge)
-    # Directions that no row has have no squares: what is left there is the ridge's rounding.
-    seen = squares > _ROUNDED * epsilon(P.dtype) * ridge
+    # Directions that no row has have no squares, and rounding makes some of them negative.
+    seen = squares > 0.0
     squares, Q = squares[seen], Q[:, seen]
     W = Q.T @ V
     # V = Hᵀt with U = HᵀH: what H explains of the targets is part of their energy.
