@@ -43,7 +43,10 @@ def federate(
     ] = EngineName.local,
     rule: Annotated[
         RuleName,
-        typer.Option(help="The sum (E²LM), averages (Fed-ELMS), or a sum for each group (MLMG)."),
+        typer.Option(
+            help="The sum (E²LM), averages (Fed-ELMS), a sum for each group (MLMG), or one in "
+            "which all classes of a target count alike (balanced)."
+        ),
     ] = RuleName.e2lm,
     data: Annotated[
         Path | None,
