@@ -40,7 +40,11 @@ class FleetFiles:
         names, words = (None, None) if like is None else (like.names, like.categories)
         # An empty file has no columns, and so none to leave out.
         layout = self.inputs if path.stat().st_size else self.layout
-        return read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
+        table = read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
+        if like is not None and table.left_out:
+            first = f"The first: {table.skipped[0]}"
+            notes.print(f"{path}: left out {table.left_out} bad rows. {first}")
+        return table
 
     @property
     def inputs(self) -> Layout:
