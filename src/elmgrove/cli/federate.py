@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS
-from elmgrove.cli.fleet_rows import FleetRows, Pairs, Source
+from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_report import Marks, draw_rounds, show_rounds
@@ -157,19 +157,19 @@ def federate(
     """
     run = _simulate() if engine is EngineName.flower else run_plan
     test_share = _share(target, predict, test, test_share, plot)
-    source = Source(layout, target, skip_bad)
-    fleet = FleetRows.read(data, clients, seed, source)
+    files = FleetFiles(layout, target, skip_bad)
+    fleet = FleetRows.read(data, clients, seed, files)
     aim = None
     if target is not None:
         aim = choose_target(target, fleet.written(), layout.decimal, predict)
-        fleet = coded(fleet, aim, source)
+        fleet = coded(fleet, aim, files)
     held: Pairs | None = None
     if test_share is not None:
         fleet, held = hold_out(fleet, test_share, seed)
     activation = activation or ("identity" if target is None else "relu")
     basis = fleet.basis(units, seed, activation=activation, weights=weights)
     if test is not None:
-        held = read_test(test, basis, aim, source)
+        held = read_test(test, basis, aim, files)
     aim, fleet, exam = fitted(aim, fleet, held)
     fleet, batch = fleet.with_batch(rule.batch_rows(basis), seed)
     plan = Plan(
