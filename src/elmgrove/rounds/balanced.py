@@ -20,7 +20,7 @@ from elmgrove.algebra import (
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation import Merged, require_addable, require_origin
-from elmgrove.rounds.clients import Client, Loss, PairsByRound
+from elmgrove.rounds.clients import PairsByRound, SummedClient
 from elmgrove.rounds.messages import Task, require_classes, require_same_classes
 from elmgrove.rounds.rules import RoundRule, require_sender
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
@@ -156,40 +156,29 @@ class BalancedSumRule(RoundRule[ClassReply]):
         return Merged(self.task.federation, self.rounds, devices, (self.evidence.balanced,))
 
 
-class BalancedSumClient(Client):
+class BalancedSumClient(SummedClient[ClassReply]):
     """Contributes evidence by class, for targets with a 1 in the column of their class.
 
     ``classes`` names the columns; a task that names others, or in another order, is refused. Its
-    memory is its last reply. It has no upload guard: the guard counts rows for detectors only.
+    memory is its last reply.
     """
 
     def __init__(
         self, name: str, pairs: PairsByRound, classes: Sequence[str], *, memory: bytes = b""
     ) -> None:
-        super().__init__(name)
-        self._pairs = pairs
+        super().__init__(name, pairs, ClassReply.from_bytes(memory) if memory else None)
         self._classes = tuple(classes)
-        self._own = ClassReply.from_bytes(memory) if memory else None
 
-    @property
-    def memory(self) -> bytes:
-        """The last reply."""
-        return b"" if self._own is None else self._own.to_bytes()
+    def rows_of(self, reply: ClassReply) -> int:
+        """Counts the rows of all classes."""
+        return int(reply.rows)
 
-    def train(self, request: bytes, number: int) -> bytes:
-        """Answers with the evidence of all rows so far, as a ``ClassReply``."""
-        task = Task.from_bytes(request)
+    def extended(self, task: Task, X: Array, T: Array) -> ClassReply:
+        """Adds the rows to the evidence of their classes."""
         require_same_classes(self._classes, task.classes)
-        X, T = self._pairs(number)
-        learned = 0 if self._own is None else int(self._own.rows)
-        if len(X) > learned:
-            new = ClassEvidence.of(task.basis, task.basis.scaling(X[learned:]), T[learned:])
-            whole = new if self._own is None else self._own.evidence + new
-            self._own = ClassReply(self.name, self._classes, whole)
-        return self.memory
+        new = ClassEvidence.of(task.basis, X, T)
+        whole = new if self.last is None else self.last.evidence + new
+        return ClassReply(self.name, self._classes, whole)
 
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """Solves for the balanced model of all clients' rows, and measures it on the own ones."""
-        task, total = Task.from_bytes(request), Merged.from_bytes(gift).evidence
-        X, T = self._pairs(number)
-        return Loss.of(task.basis, total.solve(task.ridge), X, T)
+    def own(self, reply: ClassReply) -> None:
+        """Gives nothing: a gift is the balanced sum over all clients."""

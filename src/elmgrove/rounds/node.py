@@ -2,57 +2,45 @@
 
 import numpy as np
 
-from elmgrove.algebra import RoundModel, RoundUpdate, trained
+from elmgrove.algebra import Array, Evidence, RoundModel, RoundUpdate, trained
 from elmgrove.errors import BadInput
-from elmgrove.federation import Merged
-from elmgrove.rounds.clients import Client, Loss, PairsByRound
+from elmgrove.rounds.clients import PairsByRound, SummedClient
 from elmgrove.rounds.messages import Reply, Task
 
 
-class NodeClient(Client):
+class NodeClient(SummedClient[Reply]):
     """Learns its own rows by OS-ELM, keeps P and β alone, and sends them to be added up.
 
     U and V are computed at the server (Ito 2020, §3.2): for small hardware that can do (12) and
     (13) and no more, among clients of ``SumRule`` that send sums. It begins with P = I/λ, so the
     task needs a ridge above 0. Rounding grows with the condition of P, and a reply that it would
-    spoil is refused there. Its memory is its last reply; it has no upload guard.
+    spoil is refused there. Its memory is its last reply.
     """
 
     def __init__(self, name: str, pairs: PairsByRound, *, memory: bytes = b"") -> None:
-        super().__init__(name)
-        self._pairs = pairs
-        self._own = Reply.from_bytes(memory) if memory else None
+        super().__init__(name, pairs, Reply.from_bytes(memory) if memory else None)
 
-    @property
-    def memory(self) -> bytes:
-        """The last reply."""
-        return b"" if self._own is None else self._own.to_bytes()
+    def rows_of(self, reply: Reply) -> int:
+        """Gives N_k."""
+        return int(reply.update.rows)
 
-    def train(self, request: bytes, number: int) -> bytes:
-        """Answers with P and β of all rows so far, as a ``Reply`` that states its ridge."""
-        task = Task.from_bytes(request)
-        X, T = self._pairs(number)
-        learned = 0 if self._own is None else int(self._own.update.rows)
-        if len(X) > learned:
-            new = task.basis.scaling(X[learned:])
-            # (12), (13)
-            beta, P, _ = trained(self._state(task), task.basis.layer, new, T[learned:])
-            self._own = Reply(self.name, task.basis, RoundUpdate(beta, P, len(X)), task.ridge)
-        return self.memory
+    def extended(self, task: Task, X: Array, T: Array) -> Reply:
+        """Learns the rows by (12) and (13), and says with which ridge P began."""
+        beta, P, rows = self._state(task)
+        # (12), (13)
+        found = trained(RoundModel(beta, P), task.basis.layer, X, T)
+        update = RoundUpdate(found.beta, found.P, rows + len(X))
+        return Reply(self.name, task.basis, update, task.ridge)
 
-    def _state(self, task: Task) -> RoundModel:
-        if self._own is not None:
-            task.basis.require(self._own.basis)
-            return RoundModel(self._own.update.beta, self._own.update.P)
+    def _state(self, task: Task) -> RoundUpdate:
+        if self.last is not None:
+            task.basis.require(self.last.basis)
+            return self.last.update
         if not task.ridge > 0.0:
             raise BadInput("a node begins with P = I/λ, so the task needs a ridge above 0")
         units = task.basis.layer.units
-        return RoundModel(np.zeros((units, task.basis.outputs)), np.eye(units) / task.ridge)
+        return RoundUpdate(np.zeros((units, task.basis.outputs)), np.eye(units) / task.ridge, 0)
 
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """Solves for the model of all clients' rows, and measures it on the client's own."""
-        task, total = Task.from_bytes(request), Merged.from_bytes(gift).evidence
-        if self._own is not None:
-            total = total + self._own.contribution.evidence
-        X, T = self._pairs(number)
-        return Loss.of(task.basis, total.solve(task.ridge), X, T)
+    def own(self, reply: Reply) -> Evidence:
+        """Gives the sums of its rows: a gift is the sum over the others."""
+        return reply.contribution.evidence
