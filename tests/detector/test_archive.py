@@ -10,7 +10,7 @@ import pytest
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
 from elmgrove.detector import STATE_FORMAT
 from elmgrove.detector.mixture.own import TUNE_EVERY
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.mixture.rule import PatternRule
 from elmgrove.federation import Contribution, Member
 from elmgrove.storage.sealed import seal, unseal
 from support.patterns import INPUTS, mixed, rows_of
