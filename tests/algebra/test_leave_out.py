@@ -58,7 +58,8 @@ def test_each_row_is_as_far_off_as_by_the_model_that_never_learned_it(
     found = losses_left_out(basis, X, ridge)
     assert found.rows == pytest.approx(np.mean(np.square(rows)), rel=1e-7)
     # What a difference of 1e-6 shows of a slope; where 1 − a is nearly 0, less.
-    assert found.values == pytest.approx(np.mean(np.square(values)), rel=1e-2)
+    shares = np.mean(np.square(values), axis=0) / X.var(axis=0)
+    assert found.values == pytest.approx(np.median(shares), rel=1e-2)
 
 
 def test_many_rows_are_taken_in_parts() -> None:
@@ -115,6 +116,18 @@ def test_rows_alone_ask_for_ever_more_units_and_values_for_some() -> None:
     assert counts[int(np.argmin([one.rows for one in found]))] == 20
     assert 2 < counts[int(np.argmin([one.values for one in found]))] < 16
     assert suggested_units(20, "loss") == 5
+
+
+def test_columns_that_never_move_say_nothing() -> None:
+    X = rows_of(0, 1, 50)
+    still = np.hstack([X, np.zeros((50, 9))])
+    layer = HiddenLayer(6, 2, seed=3)
+    found = losses_left_out(Basis(layer, 6, score="loss"), X, 0.1)
+    wide = HiddenLayer(15, 2, seed=3)
+    object.__setattr__(wide, "_drawn", np.vstack([layer.alpha, np.ones((9, 2)), layer.b]))
+    assert losses_left_out(Basis(wide, 15, score="loss"), still, 0.1).values == found.values
+    nothing = losses_left_out(Basis(layer, 6, score="loss"), np.zeros((50, 6)), 0.1)
+    assert nothing == (0.0, 0.0)
 
 
 def test_too_few_inputs_are_refused() -> None:
