@@ -4,6 +4,7 @@ from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
 from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
+from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation, Exam, GlobalModel
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import Ask, Round, run_rounds
@@ -13,8 +14,11 @@ from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
 
 __all__ = [
+    "ACCURACY",
     "CLASSIFIER_FORMAT",
     "COMPACT_FORMAT",
+    "ERROR",
+    "EXAM_FORMAT",
     "LARGEST",
     "Ask",
     "AverageClient",
@@ -24,6 +28,9 @@ __all__ = [
     "CompactModel",
     "Delivery",
     "DeviceClient",
+    "Evaluation",
+    "Exam",
+    "GlobalModel",
     "GroupRule",
     "Loss",
     "Plan",

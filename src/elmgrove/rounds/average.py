@@ -19,6 +19,7 @@ from elmgrove.algebra import (
 from elmgrove.errors import NotAdmissible, SingularSystem
 from elmgrove.federation import Merged
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
+from elmgrove.rounds.evaluation import GlobalModel
 from elmgrove.rounds.messages import COMPACT, PLAIN, Reply, model_of, require_bits
 from elmgrove.rounds.rules import RoundRule, require_sender
 from elmgrove.storage import format_of
@@ -114,6 +115,10 @@ class AverageRule(RoundRule[Reply]):
         """Goes on where a rule with this progress was."""
         super().resume(progress, kept)
         self._rows, self._origins = progress["rows"], set(progress["origins"])
+
+    def models(self) -> tuple[GlobalModel, ...]:
+        """Gives the current β, which is there from the first batch on."""
+        return (GlobalModel(self.model.beta, self._rows),)
 
     def gift(self, origin: str) -> bytes:
         """Gives nothing: the request has the model already."""

@@ -15,6 +15,7 @@ from elmgrove.errors import BadInput
 from elmgrove.federation import EVIDENCE, MERGED, Charter, Member, Merged, require_distance
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient
+from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.messages import PLAIN, require_bits
 from elmgrove.rounds.rules import RoundRule, SumRule
@@ -61,6 +62,7 @@ class Plan:
     groups: int | None = None
     distance: str = EVIDENCE
     timeout: float | None = None
+    exam: Exam | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in tuple(RuleName):

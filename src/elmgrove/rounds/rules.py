@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.errors import BadInput
 from elmgrove.federation import Contribution, Entry, Ledger, Merged, RunningSum, require_addable
+from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel
 from elmgrove.rounds.messages import Task
 
 R = TypeVar("R")
@@ -74,6 +75,17 @@ class RoundRule(ABC, Generic[R]):
         self.rounds = progress["rounds"]
         if kept:
             self.combine(kept)
+
+    def models(self) -> tuple[GlobalModel, ...]:
+        """Gives the global model, or one for each group; none before the first answer."""
+        if not self.rounds:
+            return ()
+        parts = self.merged().parts
+        return tuple(GlobalModel(part.solve(self.task.ridge), part.count) for part in parts)
+
+    def evaluate(self, exam: Exam) -> Evaluation | None:
+        """Tests the global model on the server's rows; None before the first answer."""
+        return exam.evaluate(self.basis, self.models())
 
 
 def require_sender(origin: str, stated: str) -> None:
