@@ -1,13 +1,15 @@
-"""Federations in rounds: rules, clients and messages, run in this process or on Flower."""
+"""Federations in rounds: rules, clients and messages; in this process, on a server, on Flower."""
 
+from elmgrove.rounds.agenda import OPENING_FORMAT, Agenda, Held, Opening
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
+from elmgrove.rounds.closing import Closing, Replies, close_round
 from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
 from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation, Exam, GlobalModel
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.local import run_here, run_plan
-from elmgrove.rounds.loop import Ask, Round, run_rounds
+from elmgrove.rounds.loop import NOTHING_NEW, Ask, Round, drawn, reason, run_rounds
 from elmgrove.rounds.messages import Reply, Task
 from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import Delivery, RoundReport
@@ -20,10 +22,14 @@ __all__ = [
     "ERROR",
     "EXAM_FORMAT",
     "LARGEST",
+    "NOTHING_NEW",
+    "OPENING_FORMAT",
+    "Agenda",
     "Ask",
     "AverageClient",
     "AverageRule",
     "Client",
+    "Closing",
     "CompactClassifier",
     "CompactModel",
     "Delivery",
@@ -32,9 +38,12 @@ __all__ = [
     "Exam",
     "GlobalModel",
     "GroupRule",
+    "Held",
     "Loss",
+    "Opening",
     "Plan",
     "Quantized",
+    "Replies",
     "Reply",
     "Round",
     "RoundReport",
@@ -43,6 +52,9 @@ __all__ = [
     "SumClient",
     "SumRule",
     "Task",
+    "close_round",
+    "drawn",
+    "reason",
     "run_here",
     "run_plan",
     "run_rounds",

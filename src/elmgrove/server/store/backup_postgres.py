@@ -108,7 +108,7 @@ async def _finish(store: str, left_over: frozenset[str]) -> None:
         async with connection.transaction():
             # Tables of a newer release: when a server upgrades what was restored it makes them.
             for name in left_over:
-                await connection.execute(f"DROP TABLE IF EXISTS {name}")
+                await connection.execute(f"DROP TABLE IF EXISTS {name} CASCADE")
             await connection.execute("UPDATE federation SET created = created + $1", later())
     finally:
         await connection.close()
