@@ -10,6 +10,7 @@ import pytest
 
 from elmgrove.server import FederationRow, Store, auth
 from elmgrove.server.auth import Caller, Role
+from elmgrove.server.limits import Limits
 from elmgrove.server.problems import Problem
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
@@ -205,7 +206,7 @@ def test_federations_do_not_see_each_other(server: Server, administrators: dict[
 def caller(role: Role, device: str | None = None) -> Caller:
     made = charter()
     row = FederationRow(made.name, made.basis.fields, made.ridge, None, "", 0.0)
-    return Caller(Service(cast(Store, None), "", 0), row, made, role, device)
+    return Caller(Service(cast(Store, None), "", 0, Limits()), row, role, device)
 
 
 CALLERS = {

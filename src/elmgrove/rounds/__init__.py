@@ -14,9 +14,11 @@ from elmgrove.rounds.messages import Reply, Task
 from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
+from elmgrove.rounds.taking_part import ANSWER_FORMAT, Answer, Outcome, Participant
 
 __all__ = [
     "ACCURACY",
+    "ANSWER_FORMAT",
     "CLASSIFIER_FORMAT",
     "COMPACT_FORMAT",
     "ERROR",
@@ -25,6 +27,7 @@ __all__ = [
     "NOTHING_NEW",
     "OPENING_FORMAT",
     "Agenda",
+    "Answer",
     "Ask",
     "AverageClient",
     "AverageRule",
@@ -41,6 +44,8 @@ __all__ = [
     "Held",
     "Loss",
     "Opening",
+    "Outcome",
+    "Participant",
     "Plan",
     "Quantized",
     "Replies",

@@ -162,14 +162,15 @@ class LiveRounds:
     ) -> bool:
         """Says whether a reply has something new; raises, with the reason, if it can't be used."""
         key = (federation.name, federation.created)
-        if key not in self._readers:
+        reader = self._readers.get(key)
+        if reader is None:
             found = await self._store.round_request(federation.name)
             if found is None:
                 raise NoSuchFederation(f"there is no federation {federation.name!r} in rounds")
-            if len(self._readers) >= _READERS:
+            while len(self._readers) >= _READERS:
                 del self._readers[next(iter(self._readers))]
-            self._readers[key] = await asyncio.to_thread(agenda.round_rule, found[1])
-        return await asyncio.to_thread(self._readers[key].read, origin, reply) is not None
+            reader = self._readers[key] = await asyncio.to_thread(agenda.round_rule, found[1])
+        return await asyncio.to_thread(reader.read, origin, reply) is not None
 
     async def use(
         self, federation: FederationRow, agenda: Agenda, use: Callable[[RoundRule[Any]], T]

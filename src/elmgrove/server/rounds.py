@@ -6,7 +6,7 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import BadFile, BadInput, ElmgroveError, Mismatch, NotAdmissible
 from elmgrove.federation import UNKNOWN
 from elmgrove.rounds import NOTHING_NEW, Opening, reason
 from elmgrove.server.auth import Caller, caller_of, require_admin
@@ -109,7 +109,7 @@ async def take_reply(request: Request) -> Response:
         rounds = caller.service.live_rounds
         usable = await rounds.is_usable(caller.federation, caller.agenda, name, blob)
         unusable = "" if usable else NOTHING_NEW
-    except ElmgroveError as error:
+    except (BadFile, BadInput, Mismatch, NotAdmissible) as error:
         refusal, unusable = error, reason(error)
     reply = StoredReply.of(number, name, blob, unusable)
     if (why := await caller.store.put_reply(caller.federation, reply, time.time())) is not None:
