@@ -68,10 +68,9 @@ async def show(request: Request) -> Response:
 async def turn(request: Request) -> Response:
     """Waits until the device is asked or the last round is over; ``wait`` seconds, or fewer."""
     caller = await caller_of(request)
-    agenda = caller.agenda
     if caller.device is None:
         raise Problem("forbidden", "only a device has a turn, with its own key")
-    wait = request.query_params.get("wait", "0")
+    agenda, wait = caller.agenda, request.query_params.get("wait", "0")
     if not (wait.isascii() and wait.isdigit() and len(wait) < 6):
         raise Problem("malformed", f"wait: {wait!r:.40} is not a whole number of seconds")
     seconds = min(float(wait), LONGEST_WAIT)
@@ -101,8 +100,9 @@ async def give_request(request: Request) -> Response:
 async def take_reply(request: Request) -> Response:
     """Stores a client's reply to a round. Repeating it changes nothing."""
     caller = await caller_of(request)
-    number, name = _number(caller, request), request.path_params["device"]
+    name = request.path_params["device"]
     caller.require_device(name)
+    number = _number(caller, request)
     blob = await body_of(request, caller.service.max_body)
     refusal: ElmgroveError | None = None
     try:
