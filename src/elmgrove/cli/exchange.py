@@ -11,6 +11,7 @@ from elmgrove.algebra import OWN
 from elmgrove.cli.options import SavedState, note_alike, note_others, notes
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation import MERGED, Comparison, Contribution, Member, compare_each
+from elmgrove.rounds import contribution_from_bytes
 from elmgrove.storage import load, locked, save
 
 
@@ -74,7 +75,7 @@ def merge(
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
-    contributions = [load(path, Contribution.from_bytes) for path in evidence]
+    contributions = [load(path, contribution_from_bytes) for path in evidence]
     with locked(state):
         member = load(state, Member.from_bytes)
         try:

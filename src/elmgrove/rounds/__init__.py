@@ -2,6 +2,12 @@
 
 from elmgrove.rounds.agenda import OPENING_FORMAT, Agenda, Held, Opening
 from elmgrove.rounds.average import AverageRule
+from elmgrove.rounds.balanced import (
+    CLASSES_FORMAT,
+    BalancedSumClient,
+    BalancedSumRule,
+    ClassReply,
+)
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
 from elmgrove.rounds.closing import Closing, Replies, close_round
@@ -10,15 +16,19 @@ from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation,
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import NOTHING_NEW, Ask, Round, drawn, reason, run_rounds
-from elmgrove.rounds.messages import Reply, Task
+from elmgrove.rounds.messages import Reply, Task, contribution_from_bytes
+from elmgrove.rounds.node import NodeClient
 from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
 from elmgrove.rounds.taking_part import ANSWER_FORMAT, Answer, Outcome, Participant
+from elmgrove.rounds.target import Target
 
 __all__ = [
     "ACCURACY",
     "ANSWER_FORMAT",
+    "CLASSES_FORMAT",
     "CLASSIFIER_FORMAT",
     "COMPACT_FORMAT",
     "ERROR",
@@ -26,11 +36,15 @@ __all__ = [
     "LARGEST",
     "NOTHING_NEW",
     "OPENING_FORMAT",
+    "PREDICTOR_FORMAT",
     "Agenda",
     "Answer",
     "Ask",
     "AverageClient",
     "AverageRule",
+    "BalancedSumClient",
+    "BalancedSumRule",
+    "ClassReply",
     "Client",
     "Closing",
     "CompactClassifier",
@@ -43,10 +57,12 @@ __all__ = [
     "GroupRule",
     "Held",
     "Loss",
+    "NodeClient",
     "Opening",
     "Outcome",
     "Participant",
     "Plan",
+    "Predictor",
     "Quantized",
     "Replies",
     "Reply",
@@ -56,8 +72,10 @@ __all__ = [
     "RuleName",
     "SumClient",
     "SumRule",
+    "Target",
     "Task",
     "close_round",
+    "contribution_from_bytes",
     "drawn",
     "reason",
     "run_here",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,13 @@ from elmgrove.algebra import Packed
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation import EVIDENCE, Terms, require_distance, require_name
 from elmgrove.rounds.average import AverageRule
+from elmgrove.rounds.balanced import BalancedSumRule
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.messages import Task
 from elmgrove.rounds.plan import RuleName
 from elmgrove.rounds.rules import RoundRule, SumRule
+from elmgrove.rounds.target import Target
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 #: The format of an opening's bytes.
@@ -32,8 +34,8 @@ class Agenda:
     The first round begins when so many ``clients`` have joined; those that join later are drawn
     from the next round on. Each round draws a ``fraction`` of them by the ``seed``, and ends when
     all drawn clients answered or after ``deadline`` seconds. ``groups`` and ``distance`` are
-    those of ``GroupRule``. Clients learn the column ``target``, one of ``classes`` if there are
-    any; without a target their models are detectors'. ``members`` are patterns of names that may
+    those of ``GroupRule``. Clients learn to predict a ``target``; without one they are detectors.
+    ``members`` are patterns of names that may
     join, and keys expire after ``key_days``, as in a ``Charter``.
     """
 
@@ -46,8 +48,7 @@ class Agenda:
     deadline: float = 3600.0
     groups: int | None = None
     distance: str = EVIDENCE
-    target: str | None = None
-    classes: tuple[str, ...] = ()
+    target: Target | None = None
     members: tuple[str, ...] | None = None
     key_days: float | None = None
 
@@ -64,10 +65,9 @@ class Agenda:
         require_distance(self.distance)
         _require_number("fraction", self.fraction, 0.0, 1.0)
         _require_number("deadline", self.deadline, 0.001, _LONGEST)
-        _require_texts("classes", self.classes)
-        _require_texts("members", self.members or ())
-        if not isinstance(self.target, str | None):
-            raise BadInput(f"target must be a column's name, not {self.target!r:.40}")
+        for pattern in self.members or ():
+            if not isinstance(pattern, str):
+                raise BadInput(f"members are patterns of names, not {pattern!r:.40}")
         _ = self.terms
 
     @property
@@ -83,38 +83,37 @@ class Agenda:
         if self.rule == RuleName.groups:
             how: dict[str, Any] = {"count": self.groups, "distance": self.distance}
             return GroupRule(self.name, task.basis, task.ridge, **how)
+        if self.rule == RuleName.balanced:
+            return BalancedSumRule(self.name, task.basis, task.classes, task.ridge)
         return SumRule(self.name, task.basis, task.ridge)
 
     @property
     def fields(self) -> dict[str, Any]:
         """The agenda as JSON holds it."""
-        return {name: _listed(value) for name, value in asdict(self).items()}
+        stated = asdict(self)
+        stated["target"] = None if self.target is None else self.target.fields
+        stated["members"] = None if self.members is None else list(self.members)
+        return stated
 
     @classmethod
     def from_fields(cls, stated: Mapping[str, Any]) -> "Agenda":
         """Makes an agenda of what ``fields`` gave; ``BadInput`` for anything else."""
-        known = {field.name for field in fields(cls)}
-        if not {"name", "rule", "clients"} <= stated.keys() <= known:
-            raise BadInput(f"an agenda has {', '.join(sorted(known))}: {sorted(stated)!r:.200}")
-        return cls(**{name: _tupled(value) for name, value in stated.items()})
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+        try:
+            target, members = stated["target"], stated["members"]
+            read = {
+                "target": None if target is None else Target.from_fields(target),
+                "members": None if members is None else tuple(members),
+            }
+            return cls(**{**stated, **read})
+        except BadInput:
+            raise
+        except Exception as error:  # a stranger's fields can fail in any way there is
+            raise BadInput(f"not an agenda: {error!r:.200}") from error
 
 
 def _require_number(name: str, value: Any, least: float, most: float) -> None:
     if type(value) not in (int, float) or not least <= value <= most or math.isnan(value):
         raise BadInput(f"{name} must be a number from {least:g} to {most:g}, not {value!r:.40}")
-
-
-def _require_texts(name: str, value: Any) -> None:
-    if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
-        raise BadInput(f"{name} must be a list of texts, not {value!r:.80}")
 
 
 class Held(NamedTuple):
@@ -157,7 +156,9 @@ class Opening:
     @classmethod
     def of(cls, agenda: Agenda, rule: RoundRule[Any], exam: Exam | None = None) -> "Opening":
         """Makes the opening of a federation that begins with this rule as it is."""
-        return cls(agenda, rule.request(), rule.progress, exam)
+        # Asked in the name of this federation from the first round on.
+        named = Held(rule.request(), rule.progress, {}).rule(agenda)
+        return cls(agenda, named.request(), named.progress, exam)
 
     @property
     def task(self) -> Task:

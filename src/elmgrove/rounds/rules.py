@@ -11,7 +11,7 @@ from elmgrove.algebra import Basis, Evidence
 from elmgrove.errors import BadInput
 from elmgrove.federation import Contribution, Entry, Ledger, Merged, RunningSum, require_addable
 from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel
-from elmgrove.rounds.messages import Task
+from elmgrove.rounds.messages import Task, contribution_from_bytes
 
 R = TypeVar("R")
 
@@ -108,13 +108,14 @@ class SumRule(RoundRule[Contribution]):
         self._sum = RunningSum(basis)
 
     def read(self, origin: str, reply: bytes) -> Contribution | None:
-        """Opens a contribution.
+        """Opens a contribution, or makes one of a node's β and P (Ito 2020, §3.2).
 
-        Raises ``Mismatch``, ``NotAdmissible``, ``BadInput`` or ``BadFile`` if it can't be used.
+        Raises ``Mismatch``, ``NotAdmissible``, ``SingularSystem``, ``BadInput`` or ``BadFile`` if
+        it can't be used.
         """
         if not reply:
             return None
-        contribution = Contribution.from_bytes(reply)
+        contribution = contribution_from_bytes(reply)
         require_sender(origin, contribution.origin)
         # A charter would refuse classifiers: it is for detectors, whose outputs are their inputs.
         for part in contribution.parts:
