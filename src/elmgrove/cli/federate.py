@@ -16,6 +16,7 @@ from elmgrove.cli.target_choice import (
     SHARE,
     Predict,
     choose_target,
+    chosen_share,
     coded,
     fitted,
     hold_out,
@@ -185,7 +186,7 @@ def federate(
         batch_targets=batch.T,
         exam=exam,
     )
-    marks = None if exam is None else Marks(exam, aim, basis)
+    marks = None if exam is None else Marks(aim, exam, basis)
     reports = list[RoundReport]()
     merged, delivery = _with_progress(run, plan, reports, marks)
     made = plan.member(merged) if aim is None else plan.predictor(merged, aim, layout.fields)
@@ -205,12 +206,7 @@ def _share(
     plot: Path | None,
 ) -> float | None:
     """Gives the share of rows to test on, None if there is none; ``BadInput`` if options clash."""
-    if predict is not None and target is None:
-        raise BadInput("--predict says what --target is predicted as, and there is none")
-    if test is not None and share is not None:
-        raise BadInput("--test has the rows of the test: leave --test-share out")
-    if test is None and share is None and target is not None:
-        share = SHARE
+    share = chosen_share(target, predict, test, share)
     if plot is not None:
         if test is None and share is None:
             raise BadInput("--plot draws the test after each round: give --test or --test-share")

@@ -81,7 +81,7 @@ class Caller:
             raise Problem(
                 "refused",
                 f"{self.federation.name!r} is a federation in rounds: devices take part in it with "
-                "'elmgrove rounds take-part'",
+                "'elmgrove rounds take-part', and 'elmgrove rounds show' tells of it",
             )
 
     @property
