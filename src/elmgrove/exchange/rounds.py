@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 from elmgrove.exchange.base import TLS, Tls
 from elmgrove.exchange.joined import Joined
-from elmgrove.exchange.responses import Fields
+from elmgrove.exchange.responses import Fields, plain
 from elmgrove.federation import address_of
 
 #: The most bytes of a request or a gift: 5,000 units with as many inputs.
@@ -65,13 +65,15 @@ class HttpRounds:
         """Fetches what is asked in a round; of the one after the last, what all led to."""
         return self._joined.request("GET", f"/rounds/{number}/request", most=_MOST).content
 
-    def reply(self, number: int, blob: bytes) -> bool:
+    def reply(self, number: int, blob: bytes, failed: str = "") -> bool:
         """Sends a reply to a round; says whether it is used, which one with nothing new is not.
 
-        What returns is stored. ``Refused`` if it came too late or can't be used.
+        A client that ``failed`` says why, so that nobody waits for it. What returns is stored.
+        ``Refused`` if it came too late or can't be used.
         """
         where = f"/rounds/{number}/replies/{address_of(self._device)}"
-        answer = self._joined.request("PUT", where, content=blob)
+        stated = {"failed": plain(failed)} if failed else {}
+        answer = self._joined.request("PUT", where, content=blob, params=stated)
         told = answer.json()
         if told.text("digest") != sha256(blob).hexdigest():
             raise answer.unlike("it did not store what was sent")

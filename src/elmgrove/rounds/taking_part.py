@@ -12,6 +12,7 @@ from elmgrove.exchange import HttpRounds, Unreachable
 from elmgrove.federation import Merged, Refused
 from elmgrove.rounds.agenda import Agenda
 from elmgrove.rounds.clients import Client, Loss
+from elmgrove.rounds.loop import reason
 from elmgrove.storage import load, save, seal, unpacking, unseal
 
 T = TypeVar("T")
@@ -56,10 +57,14 @@ class Answer:
 
 
 class Outcome(NamedTuple):
-    """What a client has at the end: what all know together, and how well its gift explains it."""
+    """What a client has at the end: what all know together, and how well its gift does on its rows.
+
+    ``down`` are the bytes that it got for that.
+    """
 
     merged: Merged
     loss: Loss
+    down: int
 
 
 class Participant:
@@ -112,20 +117,30 @@ class Participant:
             last = self._last
             if last is None or last.number != number:
                 request = self._patiently(lambda: self._server.request(number))
-                if request is None:
-                    return
-                last = self._trained(agenda, request, number)
-            used = self._patiently(lambda: self._server.reply(number, last.reply))
+                last = None if request is None else self._trained(agenda, request, number)
+            if last is None:
+                return
+            reply = last.reply
+            used = self._patiently(lambda: self._server.reply(number, reply))
         except Refused as error:
             self._tell(f"Round {number}: left out. {error}")
             return
         if used is not None:
-            said = f"answered with {len(last.reply):,} bytes" if used else "nothing new to answer"
+            said = f"answered with {len(reply):,} bytes" if used else "nothing new to answer"
             self._tell(f"Round {number} of {agenda.rounds}: {said}.")
 
-    def _trained(self, agenda: Agenda, request: bytes, number: int) -> Answer:
-        client = self._known(agenda, request)
-        reply = client.train(request, number)
+    def _trained(self, agenda: Agenda, request: bytes, number: int) -> Answer | None:
+        """Trains, and keeps the answer; None if that failed, which the server is told."""
+        try:
+            client = self._known(agenda, request)
+            reply = client.train(request, number)
+        except Exception as error:  # whatever it is, nobody is to wait for this client
+            why = reason(error)
+            self._patiently(lambda: self._server.reply(number, b"", failed=why))
+            if self._client is None:  # it could not even be made: nor will it be in another round
+                raise
+            self._tell(f"Round {number}: left out. {why}")
+            return None
         self._last = Answer(number, reply, client.memory)
         if self._kept is not None:
             save(self._kept, self._last)
@@ -144,7 +159,7 @@ class Participant:
         if request is None or gift is None or model is None:
             return None
         loss = self._known(agenda, request).receive(request, gift, agenda.rounds)
-        return Outcome(Merged.from_bytes(model), loss)
+        return Outcome(Merged.from_bytes(model), loss, len(request) + len(gift))
 
     def _patiently(self, ask: Callable[[], T]) -> T | None:
         """Asks until there is an answer; None if that was stopped."""

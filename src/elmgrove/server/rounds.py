@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError, Mismatch, NotAdmissible
+from elmgrove.exchange import plain
 from elmgrove.federation import UNKNOWN
 from elmgrove.rounds import NOTHING_NEW, Opening, reason
 from elmgrove.server.auth import Caller, caller_of, require_admin
@@ -98,19 +99,15 @@ async def give_request(request: Request) -> Response:
 
 
 async def take_reply(request: Request) -> Response:
-    """Stores a client's reply to a round. Repeating it changes nothing."""
+    """Stores a client's reply to a round, or why it ``failed``. Repeating it changes nothing."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
     number = _number(caller, request)
     blob = await body_of(request, caller.service.max_body)
-    refusal: ElmgroveError | None = None
-    try:
-        rounds = caller.service.live_rounds
-        usable = await rounds.is_usable(caller.federation, caller.agenda, name, blob)
-        unusable = "" if usable else NOTHING_NEW
-    except (BadFile, BadInput, Mismatch, NotAdmissible) as error:
-        refusal, unusable = error, reason(error)
+    unusable, refusal = plain(request.query_params.get("failed", "")), None
+    if not unusable:
+        unusable, refusal = await _examined(caller, name, blob)
     reply = StoredReply.of(number, name, blob, unusable)
     if (why := await caller.store.put_reply(caller.federation, reply, time.time())) is not None:
         raise Problem("in-vain", why)
@@ -118,6 +115,16 @@ async def take_reply(request: Request) -> Response:
     if refusal is not None:
         raise refusal
     return JSONResponse({"number": number, "digest": reply.digest, "used": not unusable})
+
+
+async def _examined(caller: Caller, name: str, blob: bytes) -> tuple[str, ElmgroveError | None]:
+    """Says why a reply is of no use, if it is of none, and what to refuse it with."""
+    rounds = caller.service.live_rounds
+    try:
+        usable = await rounds.is_usable(caller.federation, caller.agenda, name, blob)
+    except (BadFile, BadInput, Mismatch, NotAdmissible) as error:
+        return plain(reason(error)), error
+    return "" if usable else NOTHING_NEW, None
 
 
 async def gift(request: Request) -> Response:

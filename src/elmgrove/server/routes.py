@@ -198,6 +198,7 @@ OFFERS = (
         (KEY,),
         200,
         JSON,
+        query=("failed",),
         body=BLOB,
     ),
     Offer(
