@@ -46,7 +46,6 @@ def close_round(
     at all, or the rule can't combine them, the model stays.
     """
     rule = held.rule(agenda)
-    request = rule.request()
     read, left_out = _read(rule, replies)
     try:
         if read:
@@ -60,7 +59,7 @@ def close_round(
     happened = Round(
         number, tuple(sorted(asked)), tuple(sorted(read)), dict(sorted(left_out.items()))
     )
-    down, up = len(request) * len(asked), sum(map(len, replies.came.values()))
+    down, up = len(held.request) * len(asked), sum(map(len, replies.came.values()))
     found = None if exam is None else rule.evaluate(exam)
     report = RoundReport.of(happened, down, up, seconds, found)
     return Closing(rule.request(), rule.progress, kept, report)
