@@ -27,7 +27,7 @@ def recovered(model: OSELM, ridge: float | None = None) -> Evidence:
     rows=st.integers(0, 60),
     others=st.integers(1, 60),
     seed=st.integers(0, 20),
-    ridge=st.floats(1e-3, 10.0),
+    ridge=st.floats(1e-3, 1e3),
     activation=st.sampled_from(["sigmoid", "relu", "tanh"]),
 )
 def test_u_and_v_of_a_model_come_back_from_its_p_and_beta(

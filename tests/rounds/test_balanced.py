@@ -17,7 +17,6 @@ from elmgrove.rounds import (
     BalancedSumRule,
     ClassReply,
     Plan,
-    Predictor,
     Target,
     run_plan,
 )
@@ -215,7 +214,7 @@ def test_a_plan_with_classes_is_balanced_also_from_a_folder(tmp_path: Path) -> N
         np.testing.assert_allclose(
             merged.evidence.solve(plan.ridge), balanced_beta(X, T, plan.ridge), rtol=1e-6, atol=1e-8
         )
-        predicted = Predictor.of(merged, one.solving_ridge, Target("doing", NAMES), {}).predict(X)
+        predicted = one.predictor(merged, Target("doing", NAMES), {}).predict(X)
         assert set(predicted) <= set(NAMES)
     with pytest.raises(BadInput, match="2 classes, where the basis has 3 outputs"):
         replace(plan, classes=NAMES[:2]).require_possible()

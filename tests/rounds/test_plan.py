@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from elmgrove import BadInput, ElmgroveError
-from elmgrove.rounds import Plan, RuleName
+from elmgrove.rounds import Plan, RoundReport, RuleName, Target, run_plan
 from support.patterns import rows_of
-from support.rounds import BASIS, run
+from support.rounds import BASIS, plan_with_targets, run
 
 
 @pytest.mark.parametrize("name_of_rule", [one for one in RuleName if one != RuleName.balanced])
@@ -23,6 +23,29 @@ def test_a_plan_from_a_folder_is_the_same_plan(tmp_path: Path, name_of_rule: str
         member = one.member(rule.merged())
         results.append((rule.merged().to_bytes(), delivery.losses, member.to_bytes()))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name_of_rule", list(RuleName))
+def test_a_plan_with_targets_and_an_exam_comes_back_from_a_folder(
+    tmp_path: Path, name_of_rule: str
+) -> None:
+    plan = plan_with_targets(name_of_rule)
+    plan.save(tmp_path)
+    results = []
+    for one in (plan, Plan.load(tmp_path)):
+        reports = list[RoundReport]()
+        merged, delivery = run_plan(one, reports.append)
+        made = one.predictor(merged, Target("kind", one.classes), {})
+        tests = [report.evaluation for report in reports]
+        results.append((merged.to_bytes(), delivery.losses, made.to_bytes(), tests))
+    assert results[0] == results[1]
+    assert len(tests) == plan.rounds
+    # Two classes that lie apart: each rule tells them better than chance.
+    assert tests[-1].value > 0.7
+    exam = plan.exam
+    assert exam is not None
+    # What is saved does in the exam what the last round said.
+    assert exam.evaluate(made.basis, made.models) == tests[-1]
 
 
 def test_an_unknown_rule_is_an_error() -> None:

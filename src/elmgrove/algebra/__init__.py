@@ -5,7 +5,7 @@ from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.bulk import Bulk
 from elmgrove.algebra.categories import Categories, columns_of, features_of, word_of
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
-from elmgrove.algebra.classes import ClassEvidence, balance, require_one_class
+from elmgrove.algebra.classes import ClassEvidence, balance
 from elmgrove.algebra.covariance import rows_lent
 from elmgrove.algebra.crossval import expected_error, typical_loss
 from elmgrove.algebra.distance import Distance
@@ -124,7 +124,6 @@ __all__ = [
     "pack_part",
     "pack_parts",
     "require_forgetting",
-    "require_one_class",
     "require_ridge",
     "rows_at",
     "rows_lent",

@@ -59,7 +59,7 @@ class ClassEvidence:
         X, T = np.asarray(X), np.asarray(T)
         if len(X) != len(T):
             raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
-        require_one_class(T)
+        _require_one_class(T)
         return cls(tuple(_learned(basis, X[rows], T[rows]) for rows in (T == 1).T))
 
     def __add__(self, other: "ClassEvidence") -> "ClassEvidence":
@@ -103,8 +103,7 @@ def balance(counts: Sequence[float] | Array) -> Array:
     return weights
 
 
-def require_one_class(T: Array) -> None:
-    """Raises ``BadInput`` unless each row of targets has one 1, in its class, and else 0."""
+def _require_one_class(T: Array) -> None:
     if T.ndim != 2 or not ((T == 0) | (T == 1)).all() or not (T.sum(axis=1) == 1).all():
         raise BadInput("targets of classes have one 1 in each row, and 0 elsewhere")
 

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, regularized, require_ridge
+from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 
 #: The share of U that P's rounding may take with it.
 _LOST = 1e-6
-# Any ridge above 0: it is raised to what shows in the sums.
-_LEAST = float(np.finfo(np.float64).tiny)
+# How many times what rounding makes of one number it may make of a square.
+_ROUNDED = 64.0
 
 
 class Recovered(NamedTuple):
@@ -41,13 +41,16 @@ def recovered(P: Array, beta: Array, ridge: float) -> Recovered:
     inverse = mirrored(factor.inverse())
     # (13)
     U, V = inverse - ridge * np.eye(len(P)), inverse @ beta
-    _require_precise(U, inverse, epsilon(P.dtype) / factor.reciprocal, ridge)
-    try:
-        # V = Hᵀt with U = HᵀH: what H explains of the targets is part of their energy.
-        explained = float(np.vdot(V, regularized(U, _LEAST, epsilon(np.float64)).solve(V)))
-    except SingularSystem as error:
-        raise NotAdmissible(_too_little(ridge)) from error
-    return Recovered(U, V, explained)
+    squares, Q = np.linalg.eigh(U)
+    rounding = epsilon(P.dtype) / factor.reciprocal * float(inverse.diagonal().max())
+    _require_sums(float(squares[0]), float(squares[-1]), rounding, ridge)
+    # Directions that no row has have no squares: what is left there is the ridge's rounding.
+    seen = squares > _ROUNDED * epsilon(P.dtype) * ridge
+    squares, Q = squares[seen], Q[:, seen]
+    W = Q.T @ V
+    # V = Hᵀt with U = HᵀH: what H explains of the targets is part of their energy.
+    explained = float((W * W / squares[:, np.newaxis]).sum())
+    return Recovered(_symmetric((Q * squares) @ Q.T), Q @ W, explained)
 
 
 def _factor(P: Array) -> Factor:
@@ -57,23 +60,21 @@ def _factor(P: Array) -> Factor:
         raise SingularSystem(f"P has no inverse, so there are no sums in it: {error}") from error
 
 
-def _require_precise(U: Array, inverse: Array, share: float, ridge: float) -> None:
-    """Raises unless U is there at all, and what rounding leaves of it is precise."""
-    largest = float(U.diagonal().max())
-    if not largest > 0.0:
-        raise NotAdmissible(_too_little(ridge))
-    # The ridge is rounded with U, and may be the larger of the two.
-    lost = share * float(inverse.diagonal().max()) / largest
-    if lost > _LOST:
+def _require_sums(least: float, largest: float, rounding: float, ridge: float) -> None:
+    """Raises unless squares are those of rows but for rounding, which takes little of them."""
+    if least < -_ROUNDED * rounding or largest <= 0.0:
+        raise NotAdmissible(
+            f"P⁻¹ less a ridge of {ridge:g} has negative squares: no rows have this P; was it "
+            "learned with a smaller ridge?"
+        )
+    if rounding > _LOST * largest:
         raise SingularSystem(
-            f"P is too ill-conditioned to be turned back into sums: rounding would take {lost:.0e} "
-            f"of them, and at most {_LOST:g} may be lost. Learn with another ridge, scale the "
-            "columns, or send U and V"
+            "P is too ill-conditioned to be turned back into sums: rounding would take "
+            f"{rounding / largest:.0e} of them, and at most {_LOST:g} may be lost. Learn with "
+            "another ridge, scale the columns, or send U and V"
         )
 
 
-def _too_little(ridge: float) -> str:
-    return (
-        f"P⁻¹ less a ridge of {ridge:g} is not positive semidefinite: no rows have this P; "
-        "was it learned with a smaller ridge?"
-    )
+def _symmetric(U: Array) -> Array:
+    made: Array = (U + U.T) / 2.0
+    return made

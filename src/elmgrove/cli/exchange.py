@@ -71,7 +71,8 @@ def merge(
 
     A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging
     a file twice changes nothing; a newer file of the same origin replaces the older. First it says
-    which devices are alike: at the same levels and scales, as far as sums tell.
+    which devices are alike: at the same levels and scales, as far as sums tell. A file with P and β
+    of a node that has no sums (an update that states its ridge) is merged as the sums they hold.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS
-from elmgrove.cli.fleet_rows import FleetRows, Pairs, Source
+from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_report import Marks, draw_rounds, show_rounds
@@ -44,7 +44,10 @@ def federate(
     ] = EngineName.local,
     rule: Annotated[
         RuleName,
-        typer.Option(help="The sum (E²LM), averages (Fed-ELMS), or a sum for each group (MLMG)."),
+        typer.Option(
+            help="The sum (E²LM), averages (Fed-ELMS), a sum for each group (MLMG), or one in "
+            "which all classes of a target count alike (balanced)."
+        ),
     ] = RuleName.e2lm,
     data: Annotated[
         Path | None,
@@ -155,19 +158,19 @@ def federate(
     """
     run = _simulate() if engine is EngineName.flower else run_plan
     test_share = _share(target, predict, test, test_share, plot)
-    source = Source(layout, target, skip_bad)
-    fleet = FleetRows.read(data, clients, seed, source)
+    files = FleetFiles(layout, target, skip_bad)
+    fleet = FleetRows.read(data, clients, seed, files)
     aim = None
     if target is not None:
         aim = choose_target(target, fleet.written(), layout.decimal, predict)
-        fleet = coded(fleet, aim, source)
+        fleet = coded(fleet, aim, files)
     held: Pairs | None = None
     if test_share is not None:
         fleet, held = hold_out(fleet, test_share, seed)
     activation = activation or ("identity" if target is None else "relu")
     basis = fleet.basis(units, seed, activation=activation, weights=weights)
     if test is not None:
-        held = read_test(test, basis, aim, source)
+        held = read_test(test, basis, aim, files)
     aim, fleet, exam = fitted(aim, fleet, held)
     fleet, batch = fleet.with_batch(rule.batch_rows(basis), seed)
     plan = Plan(
@@ -183,6 +186,7 @@ def federate(
         distance=distance,
         timeout=timeout,
         targets=fleet.targets,
+        classes=() if aim is None else aim.classes,
         batch_targets=batch.T,
         exam=exam,
     )

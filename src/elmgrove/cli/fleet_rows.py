@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Source:
+class FleetFiles:
     """How to read files of rows: their layout, the column to predict, and what of bad rows."""
 
     layout: Layout = field(default_factory=Layout)
@@ -40,7 +40,11 @@ class Source:
         names, words = (None, None) if like is None else (like.names, like.categories)
         # An empty file has no columns, and so none to leave out.
         layout = self.inputs if path.stat().st_size else self.layout
-        return read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
+        table = read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
+        if like is not None and table.left_out:
+            first = f"The first: {table.skipped[0]}"
+            notes.print(f"{path}: left out {table.left_out} bad rows. {first}")
+        return table
 
     @property
     def inputs(self) -> Layout:
@@ -88,19 +92,19 @@ class FleetRows:
 
     @classmethod
     def read(
-        cls, data: Path | None, clients: int | None, seed: int, source: Source | None = None
+        cls, data: Path | None, clients: int | None, seed: int, files: FleetFiles | None = None
     ) -> "FleetRows":
         """Reads a file, a folder with a file for each client, or scikit-learn's digits."""
-        source = source or Source()
+        files = files or FleetFiles()
         if data is None:
-            if source.target is not None:
+            if files.target is not None:
                 raise BadInput("--target needs --data: a file, or a folder with one a client")
             return cls._digits(clients or CLIENTS, seed)
         if data.is_dir():
             if clients is not None:
                 raise BadInput(f"--clients: {data} has a file for each client")
-            return cls._folder(data, source)
-        return cls._file(data, clients or CLIENTS, source)
+            return cls._folder(data, files)
+        return cls._file(data, clients or CLIENTS, files)
 
     @classmethod
     def _digits(cls, clients: int, seed: int) -> "FleetRows":
@@ -114,22 +118,22 @@ class FleetRows:
         return cls(_named(shuffled), tuple(f"pixel {i}" for i in range(PIXELS)), "none")
 
     @classmethod
-    def _file(cls, path: Path, clients: int, source: Source) -> "FleetRows":
-        table = read(path, None, source.inputs, source.skip_bad)
-        rows, column = source.paired(path, table)
+    def _file(cls, path: Path, clients: int, files: FleetFiles) -> "FleetRows":
+        table = read(path, None, files.inputs, files.skip_bad)
+        rows, column = files.paired(path, table)
         pieces = np.array_split(np.arange(len(rows)), clients)
         cells = {} if column is None else _named([column.at(piece) for piece in pieces])
         mine = _named([rows[piece] for piece in pieces])
         return cls(mine, table.names, "standard", table.categories, cells)
 
     @classmethod
-    def _folder(cls, folder: Path, source: Source) -> "FleetRows":
+    def _folder(cls, folder: Path, files: FleetFiles) -> "FleetRows":
         paths = sorted(folder.glob("*.csv"))
         if not paths:
             raise BadInput(f"{folder}: no .csv files; there should be one for each client")
         # An empty file has none; without names, columns in another order would be mixed up.
-        first = next((table for table in map(source.table, paths) if table.names), None)
-        pairs = {path.stem: source.paired(path, source.table(path, first)) for path in paths}
+        first = next((table for table in map(files.table, paths) if table.names), None)
+        pairs = {path.stem: files.paired(path, files.table(path, first)) for path in paths}
         rows = {name: mine for name, (mine, _) in pairs.items()}
         columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
         if len(set(columns.values())) > 1:

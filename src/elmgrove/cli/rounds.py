@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS
-from elmgrove.cli.fleet_rows import FleetRows, Pairs, Source
+from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import Ca, Certificate, PrivateKey, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_show import show
@@ -147,13 +147,13 @@ def create(
     --rounds 5[/]
     """
     server, name = split_url(url)
-    source = Source(layout, target, skip_bad)
+    files = FleetFiles(layout, target, skip_bad)
     share = chosen_share(target, predict, test, test_share)
-    fleet, aim, held = _read(data, source, predict, seed, share)
+    fleet, aim, held = _read(data, files, predict, seed, share)
     activation = activation or ("identity" if target is None else "relu")
     basis = fleet.basis(units, seed, activation=activation, weights=weights)
     if test is not None:
-        held = read_test(test, basis, aim, source)
+        held = read_test(test, basis, aim, files)
     aim, fleet, exam = fitted(aim, fleet, held)
     agenda = Agenda(
         name,
@@ -190,13 +190,13 @@ def create(
 
 
 def _read(
-    data: Path, source: Source, predict: Predict | None, seed: int, share: float | None
+    data: Path, files: FleetFiles, predict: Predict | None, seed: int, share: float | None
 ) -> tuple[FleetRows, Target | None, Pairs | None]:
     """Reads the rows, what is predicted of them, and the share of them that is for the test."""
-    fleet, aim = FleetRows.read(data, None if data.is_dir() else 1, seed, source), None
-    if source.target is not None:
-        aim = choose_target(source.target, fleet.written(), source.layout.decimal, predict)
-        fleet = coded(fleet, aim, source)
+    fleet, aim = FleetRows.read(data, None if data.is_dir() else 1, seed, files), None
+    if files.target is not None:
+        aim = choose_target(files.target, fleet.written(), files.layout.decimal, predict)
+        fleet = coded(fleet, aim, files)
     if share is None:
         return fleet, aim, None
     fleet, held = hold_out(fleet, share, seed)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from elmgrove.cli.fleet_rows import Source
+from elmgrove.cli.fleet_rows import FleetFiles
 from elmgrove.cli.options import Ca, Certificate, PrivateKey, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_url import FederationUrl, plan_of, result_of
@@ -91,9 +91,9 @@ class _Part:
     def client(self, agenda: Agenda, request: bytes, memory: bytes) -> Client:
         """Makes the client of an agenda; one that is a detector has its state in the file."""
         target = agenda.target
-        source = Source(self.layout, None if target is None else target.column, self.skip_bad)
+        files = FleetFiles(self.layout, None if target is None else target.column, self.skip_bad)
         basis = agenda.round_rule(request).basis
-        X, T = read_pairs(self.data, basis, target, source)
+        X, T = read_pairs(self.data, basis, target, files)
         plan = plan_of(agenda, request, self.name, X, T if target is None else target.scaled(T))
         made = plan.client(self.name, memory, state=self.path)
         self._made = (agenda, plan, made)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Basis, word_of
-from elmgrove.cli.fleet_rows import FleetRows, Pairs, Source
+from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import notes
 from elmgrove.cli.reading_options import read
 from elmgrove.errors import BadInput
@@ -81,10 +81,10 @@ def _note_choice(target: Target, said: Predict | None, worded: bool, different: 
     notes.print(f"{target.column} is predicted as {what}, {reason}.")
 
 
-def coded(fleet: FleetRows, target: Target, source: Source) -> FleetRows:
+def coded(fleet: FleetRows, target: Target, files: FleetFiles) -> FleetRows:
     """Gives the fleet with its targets as outputs of a model; bad ones are errors or left out."""
-    decimal = source.layout.decimal
-    if source.skip_bad:
+    decimal = files.layout.decimal
+    if files.skip_bad:
         each = [target.fits(fleet.cells[name].cells, decimal) for name in sorted(fleet.cells)]
         mask = np.concatenate(each)
         if not mask.all():
@@ -94,25 +94,25 @@ def coded(fleet: FleetRows, target: Target, source: Source) -> FleetRows:
     return replace(fleet, targets=targets)
 
 
-def read_test(path: Path, basis: Basis, target: Target | None, source: Source) -> Pairs:
+def read_test(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
     """Reads the rows of a test file in the columns of a basis, and their targets."""
-    found = read_pairs(path, basis, target, source)
+    found = read_pairs(path, basis, target, files)
     if not len(found.X):
         raise BadInput(f"{path}: no rows to test with")
     return found
 
 
-def read_pairs(path: Path, basis: Basis, target: Target | None, source: Source) -> Pairs:
+def read_pairs(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
     """Reads rows in the columns of a basis, and their targets, numbers as they are written."""
-    table = read(path, basis, source.inputs, source.skip_bad)
-    X, column = source.paired(path, table)
+    table = read(path, basis, files.inputs, files.skip_bad)
+    X, column = files.paired(path, table)
     if target is None or column is None:
         return Pairs(X, np.empty((0, 0)))
-    fits = target.fits(column.cells, source.layout.decimal)
-    if source.skip_bad and not fits.all():
+    fits = target.fits(column.cells, files.layout.decimal)
+    if files.skip_bad and not fits.all():
         notes.print(f"{path}: left out {int((~fits).sum())} rows whose {target.column} is unknown.")
         X, column = X[fits], column.at(fits)
-    return Pairs(X, target.coded(column, source.layout.decimal))
+    return Pairs(X, target.coded(column, files.layout.decimal))
 
 
 def hold_out(fleet: FleetRows, share: float, seed: int) -> tuple[FleetRows, Pairs]:

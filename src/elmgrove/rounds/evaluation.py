@@ -8,6 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, Packed
 from elmgrove.errors import BadInput
+from elmgrove.federation import Merged
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 #: The format of an exam's bytes.
@@ -21,6 +22,11 @@ class GlobalModel(NamedTuple):
 
     beta: Array
     rows: float
+
+
+def models_of(merged: Merged, ridge: float) -> tuple[GlobalModel, ...]:
+    """Solves for the global model, or that of each group, by (6) with a ridge."""
+    return tuple(GlobalModel(part.solve(ridge), part.count) for part in merged.parts)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from elmgrove.federation import EVIDENCE, MERGED, Charter, Member, Merged, requi
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import BalancedSumClient, BalancedSumRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, SumClient
-from elmgrove.rounds.evaluation import Exam, GlobalModel
+from elmgrove.rounds.evaluation import Exam, models_of
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.messages import PLAIN, require_bits
 from elmgrove.rounds.predictor import Predictor
@@ -161,9 +161,7 @@ class Plan:
 
     def predictor(self, merged: Merged, target: Target, layout: Mapping[str, Any]) -> Predictor:
         """Makes a predictor that knows what all clients know, for rows of this layout."""
-        parts, ridge = merged.parts, self.solving_ridge
-        models = tuple(GlobalModel(part.solve(ridge), part.count) for part in parts)
-        return Predictor(self.basis, target, models, layout)
+        return Predictor(self.basis, target, models_of(merged, self.solving_ridge), layout)
 
     def save(self, folder: Path) -> None:
         """Writes the plan into a folder: numbers as JSON, rows as .npy files."""

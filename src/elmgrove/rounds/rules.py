@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.errors import BadInput
 from elmgrove.federation import Contribution, Entry, Ledger, Merged, RunningSum, require_addable
-from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel
+from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel, models_of
 from elmgrove.rounds.messages import Task, contribution_from_bytes
 
 R = TypeVar("R")
@@ -80,8 +80,7 @@ class RoundRule(ABC, Generic[R]):
         """Gives the global model, or one for each group; none before the first answer."""
         if not self.rounds:
             return ()
-        parts = self.merged().parts
-        return tuple(GlobalModel(part.solve(self.task.ridge), part.count) for part in parts)
+        return models_of(self.merged(), self.task.ridge)
 
     def evaluate(self, exam: Exam) -> Evaluation | None:
         """Tests the global model on the server's rows; None before the first answer."""
