@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.rounds import Agenda, Exam, Held, Opening, RoundRule, SumRule, Target
+from elmgrove.rounds import Agenda, BetweenRounds, Exam, Opening, RoundRule, SumRule, Target
 from elmgrove.storage import seal, unseal
 from support.held_rounds import BASIS, NAMES, agenda_of, plan_of, rows_of
 
@@ -110,7 +110,7 @@ def test_a_rule_that_goes_on_elsewhere_ends_as_if_it_had_not_moved(
     after(whole, range(1, 5), clients)
     clients = {name: plan.client(name) for name in NAMES}
     kept = after(moved, range(1, cut + 1), clients)
-    again = Held(moved.request(), moved.progress, kept).rule(agenda)
+    again = BetweenRounds(moved.request(), moved.progress, kept).rule(agenda)
     after(again, range(cut + 1, 5), clients)
     assert again.progress == whole.progress
     for mine, theirs in zip(again.merged().parts, whole.merged().parts, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove.errors import SingularSystem
-from elmgrove.rounds import AverageRule, Exam, Held, Replies, close_round
+from elmgrove.rounds import AverageRule, BetweenRounds, Exam, Replies, close_round
 from support.held_rounds import NAMES, agenda_of, plan_of, rows_of
 
 
@@ -14,7 +14,7 @@ def first(rule: str) -> tuple[Any, Any, dict[str, bytes]]:
     """An agenda, what is held before the first round, and all replies to it."""
     plan = plan_of(rule, rounds=2)
     made = plan.round_rule()
-    held = Held(made.request(), made.progress, {})
+    held = BetweenRounds(made.request(), made.progress, {})
     replies = {name: plan.client(name).train(made.request(), 1) for name in NAMES}
     return agenda_of(plan, "fans"), held, replies
 
@@ -56,7 +56,7 @@ def test_a_rule_that_can_not_combine_them_leaves_the_model_as_it_is(
 
     monkeypatch.setattr(AverageRule, "combine", combine)
     closing = close_round(agenda, held, 1, NAMES, Replies(came, {}))
-    assert closing.request == Held(held.request, held.progress, {}).rule(agenda).request()
+    assert closing.request == BetweenRounds(held.request, held.progress, {}).rule(agenda).request()
     assert closing.progress["rounds"] == 0
     assert set(closing.report.left_out.values()) == {"SingularSystem: no inverse"}
 
@@ -66,9 +66,9 @@ def test_an_older_reply_does_not_take_the_place_of_a_newer_one() -> None:
     agenda, rule = agenda_of(plan, "fans"), plan.round_rule()
     newer = plan.client("a").train(rule.request(), 2)
     older = plan.client("a").train(rule.request(), 1)
-    held = Held(rule.request(), {"rounds": 1}, {"a": newer})
+    held = BetweenRounds(rule.request(), {"rounds": 1}, {"a": newer})
     closing = close_round(agenda, held, 2, ("a",), Replies({"a": older}, {}))
     assert closing.kept == (), "the newer one stays"
-    left = Held(closing.request, closing.progress, held.kept).rule(agenda).merged()
+    left = BetweenRounds(closing.request, closing.progress, held.kept).rule(agenda).merged()
     assert left.evidence.count == len(plan.rows["a"])
     assert np.isfinite(left.evidence.U).all()

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elmgrove.device import Ending
 from elmgrove.federation import Merged
 from elmgrove.rounds import (
     AverageRule,
     Client,
     Exam,
     Loss,
-    Outcome,
     Plan,
     RoundReport,
     SumRule,
@@ -57,7 +57,7 @@ def here(plan: Plan, made: Any = lambda client: client) -> tuple[Merged, list[Ro
     return rule.merged(), reports, delivery
 
 
-def check(fans: HeldFederation, plan: Plan, outcomes: Mapping[str, Outcome | None]) -> None:
+def check(fans: HeldFederation, plan: Plan, outcomes: Mapping[str, Ending | None]) -> None:
     """All is as in this process, to 1e-9."""
     merged, reports, delivery = here(plan)
     for name, outcome in outcomes.items():

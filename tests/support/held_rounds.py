@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from elmgrove import Basis, HiddenLayer
+from elmgrove.device import Ending, Participant
 from elmgrove.exchange import HttpRounds
-from elmgrove.rounds import Agenda, Client, Exam, Opening, Outcome, Participant, Plan, RoundRule
+from elmgrove.rounds import Agenda, Client, Exam, Opening, Plan, RoundRule
 from support.serving import ADMIN, Server
 
 INPUTS, UNITS = 5, 4
@@ -77,13 +78,13 @@ def found_rounds(
 class Fleet:
     """Clients that take part, each in a thread."""
 
-    outcomes: dict[str, Outcome | None] = field(default_factory=dict)
+    outcomes: dict[str, Ending | None] = field(default_factory=dict)
     told: dict[str, list[str]] = field(default_factory=dict)
     errors: dict[str, Exception] = field(default_factory=dict)
     threads: list[threading.Thread] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def wait(self, seconds: float = 120.0) -> dict[str, Outcome | None]:
+    def wait(self, seconds: float = 120.0) -> dict[str, Ending | None]:
         for thread in self.threads:
             thread.join(seconds)
             assert not thread.is_alive(), (self.told, self.errors)

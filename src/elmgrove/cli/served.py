@@ -8,7 +8,8 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
+from elmgrove.cli.demo import DemoProcesses, DemoServer
+from elmgrove.device import Ending, Participant
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import HttpRounds, client, request
 from elmgrove.federation import Merged
@@ -16,8 +17,6 @@ from elmgrove.rounds import (
     Agenda,
     Delivery,
     Opening,
-    Outcome,
-    Participant,
     Plan,
     RoundReport,
     reason,
@@ -87,7 +86,7 @@ class _Fleet:
     def __init__(self, plan: Plan, url: str, token: str) -> None:
         self._plan, self._url, self._token = plan, url, token
         self._stop = threading.Event()
-        self._outcomes = dict[str, Outcome]()
+        self._outcomes = dict[str, Ending]()
         self._left_out = dict[str, str]()
         self._threads = [threading.Thread(target=self._run, args=(name,)) for name in plan.rows]
 

@@ -14,9 +14,10 @@ from elmgrove.cli.options import Ca, Certificate, PrivateKey, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_url import FederationUrl, plan_of, result_of
 from elmgrove.cli.target_choice import read_pairs
+from elmgrove.device import Ending, Participant
 from elmgrove.exchange import HttpRounds, Tls, keyfile
 from elmgrove.reading import Layout
-from elmgrove.rounds import Agenda, Client, DeviceClient, Outcome, Participant, Plan
+from elmgrove.rounds import Agenda, Client, DeviceClient, Plan
 from elmgrove.storage import save
 
 
@@ -99,7 +100,7 @@ class _Part:
         self._made = (agenda, plan, made)
         return made
 
-    def save(self, outcome: Outcome) -> None:
+    def save(self, outcome: Ending) -> None:
         """Saves what the client ended with; a detector's state is in its file already."""
         assert self._made is not None, "an outcome comes of a client"
         agenda, plan, client = self._made

@@ -8,7 +8,7 @@ from typing import Any, Self
 from elmgrove.errors import BadInput
 from elmgrove.exchange.asking import SECONDS
 from elmgrove.exchange.base import TLS, Listing, Tls
-from elmgrove.exchange.joined import Joined
+from elmgrove.exchange.joining import HttpDevice
 from elmgrove.exchange.responses import Response
 from elmgrove.federation import (
     MOST_BYTES,
@@ -36,9 +36,9 @@ _LARGEST = 200_000_000
 class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
-    A device joins by a key of its own (``Joined``). Nothing is sent before it is needed. An answer
-    is believed if it is what was asked for, no longer than the charter explains, and complete
-    within ``timeout`` seconds.
+    A device joins by a key of its own (``HttpDevice``). Nothing is sent before it is needed. An
+    answer is believed if it is what was asked for, no longer than the charter explains, and
+    complete within ``timeout`` seconds.
     """
 
     #: A server keeps groups ready.
@@ -56,7 +56,7 @@ class HttpExchange:
         timeout: float = SECONDS,
     ) -> None:
         how: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile}
-        self._joined = Joined(url, device, **how, tls=tls, timeout=timeout)
+        self._joined = HttpDevice(url, device, **how, tls=tls, timeout=timeout)
         self._charter: Charter | None = None
         # What the last listing said.
         self._sizes = dict[str, int]()

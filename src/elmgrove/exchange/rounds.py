@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from elmgrove.exchange.base import TLS, Tls
-from elmgrove.exchange.joined import Joined
+from elmgrove.exchange.joining import HttpDevice
 from elmgrove.exchange.responses import Fields, plain
 from elmgrove.federation import address_of
 
@@ -29,7 +29,7 @@ class Turn(NamedTuple):
 class HttpRounds:
     """Speaks with ``elmgrove serve`` about the rounds of one federation, for one client.
 
-    ``url`` ends in the federation's name; the client joins by a key of its own (``Joined``).
+    ``url`` ends in the federation's name; the client joins by a key of its own (``HttpDevice``).
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class HttpRounds:
         tls: Tls = TLS,
     ) -> None:
         self._device = device
-        self._joined = Joined(url, device, key=key, token=token, keyfile=keyfile, tls=tls)
+        self._joined = HttpDevice(url, device, key=key, token=token, keyfile=keyfile, tls=tls)
 
     def show(self) -> Fields:
         """Asks for the agenda, where the federation stands, and the reports of its rounds."""

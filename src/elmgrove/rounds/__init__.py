@@ -1,6 +1,6 @@
 """Federations in rounds: rules, clients and messages; in this process, on a server, on Flower."""
 
-from elmgrove.rounds.agenda import OPENING_FORMAT, Agenda, Held, Opening
+from elmgrove.rounds.agenda import OPENING_FORMAT, Agenda, BetweenRounds, Opening
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import (
     CLASSES_FORMAT,
@@ -22,12 +22,10 @@ from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule, SumRule
-from elmgrove.rounds.taking_part import ANSWER_FORMAT, Answer, Outcome, Participant
 from elmgrove.rounds.target import Target
 
 __all__ = [
     "ACCURACY",
-    "ANSWER_FORMAT",
     "CLASSES_FORMAT",
     "CLASSIFIER_FORMAT",
     "COMPACT_FORMAT",
@@ -38,12 +36,12 @@ __all__ = [
     "OPENING_FORMAT",
     "PREDICTOR_FORMAT",
     "Agenda",
-    "Answer",
     "Ask",
     "AverageClient",
     "AverageRule",
     "BalancedSumClient",
     "BalancedSumRule",
+    "BetweenRounds",
     "ClassReply",
     "Client",
     "Closing",
@@ -55,12 +53,9 @@ __all__ = [
     "Exam",
     "GlobalModel",
     "GroupRule",
-    "Held",
     "Loss",
     "NodeClient",
     "Opening",
-    "Outcome",
-    "Participant",
     "Plan",
     "Predictor",
     "Quantized",

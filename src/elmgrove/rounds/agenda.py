@@ -116,7 +116,7 @@ def _require_number(name: str, value: Any, least: float, most: float) -> None:
         raise BadInput(f"{name} must be a number from {least:g} to {most:g}, not {value!r:.40}")
 
 
-class Held(NamedTuple):
+class BetweenRounds(NamedTuple):
     """What a server holds of a federation between two rounds: with an agenda it makes the rule.
 
     ``kept`` are replies of earlier rounds that the rule needs, by the clients' names.
@@ -157,13 +157,13 @@ class Opening:
     def of(cls, agenda: Agenda, rule: RoundRule[Any], exam: Exam | None = None) -> "Opening":
         """Makes the opening of a federation that begins with this rule as it is."""
         # Asked in the name of this federation from the first round on.
-        named = Held(rule.request(), rule.progress, {}).rule(agenda)
+        named = BetweenRounds(rule.request(), rule.progress, {}).rule(agenda)
         return cls(agenda, named.request(), named.progress, exam)
 
     @property
     def task(self) -> Task:
         """The first task, with the basis and the ridge that all clients learn with."""
-        return Held(self.request, self.progress, {}).rule(self.agenda).task
+        return BetweenRounds(self.request, self.progress, {}).rule(self.agenda).task
 
     def to_bytes(self) -> bytes:
         """Gives the message as it is sent: sealed, with a checksum."""

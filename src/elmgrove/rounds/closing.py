@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.rounds.agenda import Agenda, Held
+from elmgrove.rounds.agenda import Agenda, BetweenRounds
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.loop import NOTHING_NEW, Round, reason
 from elmgrove.rounds.report import RoundReport
@@ -32,7 +32,7 @@ class Replies(NamedTuple):
 
 def close_round(
     agenda: Agenda,
-    held: Held,
+    held: BetweenRounds,
     number: int,
     asked: Collection[str],
     replies: Replies,

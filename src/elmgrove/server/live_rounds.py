@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from elmgrove.rounds import Agenda, Closing, Exam, Held, Replies, RoundRule, close_round, drawn
+from elmgrove.rounds import (
+    Agenda,
+    BetweenRounds,
+    Closing,
+    Exam,
+    Replies,
+    RoundRule,
+    close_round,
+    drawn,
+)
 from elmgrove.server.live import SECONDS_BETWEEN_LOOKS
 from elmgrove.server.store import (
     FederationRow,
@@ -232,11 +241,11 @@ def _rule(agenda: Agenda, held: HeldRounds) -> RoundRule[Any]:
     return _held(held).rule(agenda)
 
 
-def _held(held: HeldRounds) -> Held:
+def _held(held: HeldRounds) -> BetweenRounds:
     state = held.state
     earlier = (reply for reply in held.replies if reply.number < state.number)
     kept = {reply.origin: reply.blob for reply in earlier if _intact(state, reply)}
-    return Held(held.request, held.progress, kept)
+    return BetweenRounds(held.request, held.progress, kept)
 
 
 def _intact(state: RoundsRow, reply: StoredReply) -> bool:

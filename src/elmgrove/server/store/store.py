@@ -16,7 +16,7 @@ from elmgrove.server.store.database import Operation
 from elmgrove.server.store.enrolment import revoked
 from elmgrove.server.store.entries import newest, newest_revision
 from elmgrove.server.store.records import StoredEntry
-from elmgrove.server.store.rounds import RoundsKept
+from elmgrove.server.store.rounds_kept import RoundsKept
 from elmgrove.server.store.sqlite import open_sqlite
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."

@@ -91,7 +91,7 @@ class RoundsKept(Entries):
     ) -> Operation[bool]:
         """Begins the first round, if so many devices have joined; says whether it did.
 
-        MUST begin it once, whoever asks at the same time.
+        MUST begin it once, also if several ask at the same time.
         """
         state = yield from _standing(federation)
         names = yield from valid_devices(federation, now)

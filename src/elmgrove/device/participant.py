@@ -10,9 +10,7 @@ import numpy as np
 
 from elmgrove.exchange import HttpRounds, Unreachable
 from elmgrove.federation import Merged, Refused
-from elmgrove.rounds.agenda import Agenda
-from elmgrove.rounds.clients import Client, Loss
-from elmgrove.rounds.loop import reason
+from elmgrove.rounds import Agenda, Client, Loss, reason
 from elmgrove.storage import load, save, seal, unpacking, unseal
 
 T = TypeVar("T")
@@ -29,7 +27,7 @@ Make = Callable[[Agenda, bytes, bytes], Client]
 
 
 @dataclass(frozen=True)
-class Answer:
+class SavedAnswer:
     """What a client answered last, and what it remembers after that: written before it is sent.
 
     So a client that is ended and started again sends the same again, and learns no row twice.
@@ -49,14 +47,14 @@ class Answer:
         return seal(ANSWER_FORMAT, {"number": self.number}, arrays)
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> "Answer":
+    def from_bytes(cls, blob: bytes) -> "SavedAnswer":
         """Makes an answer of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(ANSWER_FORMAT, blob)
         with unpacking("an answer"):
             return cls(int(fields["number"]), arrays["reply"].tobytes(), arrays["memory"].tobytes())
 
 
-class Outcome(NamedTuple):
+class Ending(NamedTuple):
     """What a client has at the end: what all know together, and how well its gift does on its rows.
 
     ``down`` are the bytes that it got for that.
@@ -88,12 +86,12 @@ class Participant:
         self._kept = kept
         self._tell = tell
         self._stop = stop or threading.Event()
-        self._last: Answer | None = None
+        self._last: SavedAnswer | None = None
         self._client: Client | None = None
         if kept is not None and kept.exists():
-            self._last = load(kept, Answer.from_bytes)
+            self._last = load(kept, SavedAnswer.from_bytes)
 
-    def run(self) -> Outcome | None:
+    def run(self) -> Ending | None:
         """Takes part to the end; None if it was stopped before."""
         agenda = self._patiently(lambda: Agenda.from_fields(self._server.show()["agenda"]))
         told = -1
@@ -129,7 +127,7 @@ class Participant:
             said = f"answered with {len(reply):,} bytes" if used else "nothing new to answer"
             self._tell(f"Round {number} of {agenda.rounds}: {said}.")
 
-    def _trained(self, agenda: Agenda, request: bytes, number: int) -> Answer | None:
+    def _trained(self, agenda: Agenda, request: bytes, number: int) -> SavedAnswer | None:
         """Trains, and keeps the answer; None if that failed, which the server is told."""
         try:
             client = self._known(agenda, request)
@@ -141,7 +139,7 @@ class Participant:
                 raise
             self._tell(f"Round {number}: left out. {why}")
             return None
-        self._last = Answer(number, reply, client.memory)
+        self._last = SavedAnswer(number, reply, client.memory)
         if self._kept is not None:
             save(self._kept, self._last)
         return self._last
@@ -152,14 +150,14 @@ class Participant:
             self._client = self._make(agenda, request, memory)
         return self._client
 
-    def _end(self, agenda: Agenda) -> Outcome | None:
+    def _end(self, agenda: Agenda) -> Ending | None:
         request = self._patiently(lambda: self._server.request(agenda.rounds + 1))
         gift = None if request is None else self._patiently(self._server.gift)
         model = None if gift is None else self._patiently(self._server.model)
         if request is None or gift is None or model is None:
             return None
         loss = self._known(agenda, request).receive(request, gift, agenda.rounds)
-        return Outcome(Merged.from_bytes(model), loss, len(request) + len(gift))
+        return Ending(Merged.from_bytes(model), loss, len(request) + len(gift))
 
     def _patiently(self, ask: Callable[[], T]) -> T | None:
         """Asks until there is an answer; None if that was stopped."""

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.device import Participant, SavedAnswer
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.exchange import HttpRounds
 from elmgrove.federation import Refused
-from elmgrove.rounds import Agenda, Answer, Client, Participant
+from elmgrove.rounds import Agenda, Client
 from elmgrove.storage import load, seal
 from support.held_rounds import NAMES, agenda_of, found_rounds, plan_of, taking_part
 from support.serving import Server, answers, charter, free_port, process, serving, wait_until
@@ -23,11 +24,11 @@ def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 
 def test_the_golden_answer_is_read() -> None:
-    made = Answer.from_bytes(GOLDEN.read_bytes())
-    assert made == Answer(3, b"reply", b"memory")
+    made = SavedAnswer.from_bytes(GOLDEN.read_bytes())
+    assert made == SavedAnswer(3, b"reply", b"memory")
     assert made.to_bytes() == GOLDEN.read_bytes()
     with pytest.raises(BadFile):
-        Answer.from_bytes(seal("elmgrove.answer", {}, {}))
+        SavedAnswer.from_bytes(seal("elmgrove.answer", {}, {}))
 
 
 def test_a_client_that_was_ended_sends_the_same_again_and_learns_nothing_twice(
@@ -39,11 +40,11 @@ def test_a_client_that_was_ended_sends_the_same_again_and_learns_nothing_twice(
         with taking_part(fans.url, fans.token, plan, folder=tmp_path, names=("d",)) as one:
             wait_until(lambda: (tmp_path / "d.answer").exists())
             one.stop.set()
-        first = load(tmp_path / "d.answer", Answer.from_bytes)
+        first = load(tmp_path / "d.answer", SavedAnswer.from_bytes)
         with taking_part(fans.url, fans.token, plan, folder=tmp_path, names=("d",)) as one:
             one.wait()
         others.wait()
-    last = load(tmp_path / "d.answer", Answer.from_bytes)
+    last = load(tmp_path / "d.answer", SavedAnswer.from_bytes)
     assert first.number in (1, 2)
     assert last.number == 2
     assert int.from_bytes(last.memory, "little") == len(plan.rows["d"]), "each row once"

@@ -21,7 +21,7 @@ _KEY = "elm-key-"
 _CREATED = 201
 
 
-class Joined:
+class HttpDevice:
     """Asks a federation on a server in a device's name; ``url`` ends in the federation's name.
 
     A device has a key of its own. The first time it makes one, keeps it in ``keyfile``, and joins
