@@ -14,7 +14,7 @@ from elmgrove.rounds import Predictor
 from elmgrove.storage import load
 from support.agents import write_rows
 from support.commands import Elmgrove, one_clear_line
-from support.serving import ADMIN, Server
+from support.serving import ADMIN, Server, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -119,8 +119,8 @@ def test_a_rows_file_that_does_not_fit_ends_with_the_reason(
     ran = elmgrove("rounds", "take-part", url, *joined)
     assert ran.code == 1
     assert "wrong.csv" in ran.err
-    shown = elmgrove("rounds", "show", url)
-    assert "Left out wrong" in shown.err
+    wait_until(lambda: "all over" in elmgrove("rounds", "show", url).out)
+    assert "Left out wrong" in elmgrove("rounds", "show", url).err
 
 
 def test_mistakes_are_one_clear_line(elmgrove: Elmgrove, running_server: Server) -> None:

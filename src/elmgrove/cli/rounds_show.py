@@ -7,7 +7,6 @@ import typer
 from rich.console import Console
 
 from elmgrove.cli.options import Ca, Certificate, PrivateKey, notes
-from elmgrove.cli.reading_options import with_layout
 from elmgrove.cli.rounds_report import Measure, show_reports
 from elmgrove.cli.rounds_url import (
     TOKEN_FILE,
@@ -25,7 +24,6 @@ from elmgrove.rounds import Agenda, RoundReport
 from elmgrove.storage import save
 
 
-@with_layout
 def show(
     url: FederationUrl,
     output: Annotated[
@@ -42,8 +40,6 @@ def show(
     ca: Ca = None,
     certificate: Certificate = None,
     private_key: PrivateKey = None,
-    *,
-    layout: Layout,
 ) -> None:
     """Show where a federation in rounds stands, and what happened in each round.
 
@@ -62,7 +58,7 @@ def show(
             with model.reading():
                 merged = Merged.from_bytes(model.content)
             plan = plan_of(agenda, last, agenda.name)
-            save(output, result_of(agenda, plan, merged, layout))
+            save(output, result_of(agenda, plan, merged, Layout()))
     out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     out.print(_stands(agenda, shown))
     if reports:

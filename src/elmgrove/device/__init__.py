@@ -5,14 +5,13 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
 from elmgrove.device.listening import MEANT, hash_of, socket_places
 from elmgrove.device.output import NobodyReads
-from elmgrove.device.participant import ANSWER_FORMAT, Ending, Participant, SavedAnswer
+from elmgrove.device.participant import Ending, Participant, SavedAnswer
 from elmgrove.device.settings import PREFIX, Settings
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
 from elmgrove.device.status import mark_state, status_of
 
 __all__ = [
     "ACTIONS",
-    "ANSWER_FORMAT",
     "CONTROL_ROOT",
     "DRY_RUN",
     "FROM",

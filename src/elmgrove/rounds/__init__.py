@@ -1,6 +1,6 @@
 """Federations in rounds: rules, clients and messages; in this process, on a server, on Flower."""
 
-from elmgrove.rounds.agenda import OPENING_FORMAT, Agenda, BetweenRounds, Opening
+from elmgrove.rounds.agenda import Agenda, BetweenRounds, Opening
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import (
     CLASSES_FORMAT,
@@ -33,7 +33,6 @@ __all__ = [
     "EXAM_FORMAT",
     "LARGEST",
     "NOTHING_NEW",
-    "OPENING_FORMAT",
     "PREDICTOR_FORMAT",
     "Agenda",
     "Ask",
