@@ -10,7 +10,7 @@ from elmgrove.errors import BadFile, BadInput
 from elmgrove.exchange import HttpRounds
 from elmgrove.federation import Refused
 from elmgrove.rounds import Agenda, Client
-from elmgrove.storage import load, seal
+from elmgrove.storage import load, save, seal
 from support.held_rounds import NAMES, agenda_of, found_rounds, plan_of, taking_part
 from support.serving import Server, answers, charter, free_port, process, serving, wait_until
 
@@ -57,6 +57,25 @@ class Failing(Client):
 
     def train(self, request: bytes, number: int) -> bytes:
         raise BadInput("the sensor is\x00 gone")
+
+
+def test_an_answer_that_was_kept_is_sent_and_nothing_is_learned_again(
+    server: Server, tmp_path: Path
+) -> None:
+    plan = plan_of("fedavg", rounds=1, fraction=1.0)
+    fans = found_rounds(server, agenda_of(plan, "kept", clients=1), plan.round_rule())
+    trained = plan.client("a")
+    reply = trained.train(fans.ask("GET", "/rounds/0/request").content, 1)
+    save(tmp_path / "a.answer", SavedAnswer(1, reply, trained.memory))
+
+    def make(agenda: Agenda, request: bytes, memory: bytes) -> Client:
+        assert memory == trained.memory
+        return type("Made", (Failing,), {"receive": trained.receive})("a")
+
+    with HttpRounds(fans.url, "a", token=fans.token) as rounds:
+        ending = Participant(rounds, make, kept=tmp_path / "a.answer").run()
+    assert ending is not None
+    assert fans.shown()["reports"][0]["answered"] == ["a"]
 
 
 def test_nobody_waits_for_a_client_that_fails(server: Server) -> None:
