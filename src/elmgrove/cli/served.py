@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.cli.demo import DemoProcesses, DemoServer
 from elmgrove.device import Ending, Participant
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, require_extra
 from elmgrove.exchange import HttpRounds, client, request
 from elmgrove.federation import Merged
 from elmgrove.rounds import (
@@ -35,6 +35,7 @@ def serve_plan(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Mer
 
     Messages, rules and draw are those of the other engines, and so is the model.
     """
+    require_extra("uvicorn", "server")
     plan.require_possible()
     with (
         tempfile.TemporaryDirectory() as folder,
