@@ -3,8 +3,6 @@
 import os
 import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +10,14 @@ import httpx
 
 from elmgrove import Evidence
 from elmgrove.federation import Contribution, Merged
-from elmgrove.server import listen
-from support.forked import CONTEXT
 from support.serving import (
     ADMIN,
     Federation,
     Server,
-    answers,
     charter,
     evidence,
     free_port,
+    killed_at_the_end,
     rows,
     wait_until,
 )
@@ -59,19 +55,6 @@ class Publisher:
                 assert answer.status_code == 200, answer.text
                 self.acknowledged = self.sent
                 self.answers += 1
-
-
-@contextmanager
-def killed_at_the_end(store: str, port: int) -> Iterator[None]:
-    options = {"port": port, "log_level": "error"}
-    server = CONTEXT.Process(target=listen, args=(store, ADMIN), kwargs=options)
-    server.start()
-    try:
-        wait_until(lambda: answers(port))
-        yield
-    finally:
-        server.kill()
-        server.join()
 
 
 def test_what_was_acknowledged_survives_any_number_of_kills(tmp_path: Path) -> None:

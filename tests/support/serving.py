@@ -32,15 +32,19 @@ from elmgrove.federation import (
     Terms,
     address_of,
 )
-from elmgrove.server import MAX_BODY, Limits, make_app
+from elmgrove.server import MAX_BODY, Limits, listen, make_app
 from elmgrove.server.problems import KINDS
 from elmgrove.server.sockets import Server as Uvicorn
+from support.forked import CONTEXT
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
 LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 #: All that hold what was asked for; the audit tells of refusals as well.
-TABLES = ("elmgrove_schema", "federation", "device", "entry", "content", "administrator")
+TABLES = (
+    *("elmgrove_schema", "federation", "device", "entry", "content", "administrator"),
+    *("rounds", "rounds_held", "reply", "report"),
+)
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
 #: By these, a device's key reads what each device contributed.
@@ -226,6 +230,20 @@ def process(
     finally:
         started.send_signal(signal.SIGTERM)
         started.wait(180)
+
+
+@contextmanager
+def killed_at_the_end(store: str, port: int) -> Iterator[None]:
+    """A server as a process of its own that is killed, as a power cut would."""
+    options = {"port": port, "log_level": "error"}
+    server = CONTEXT.Process(target=listen, args=(store, ADMIN), kwargs=options)
+    server.start()
+    try:
+        wait_until(lambda: answers(port))
+        yield
+    finally:
+        server.kill()
+        server.join()
 
 
 _reserved: list[socket.socket] = []

@@ -36,6 +36,7 @@ COMMANDS = {
     "backup": "elmgrove.cli.backup:backup",
     "restore": "elmgrove.cli.backup:restore",
     "federation": "elmgrove.cli.federation:federation",
+    "rounds": "elmgrove.cli.rounds:rounds",
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",
 }

@@ -1,4 +1,4 @@
-"""``elmgrove federate``: a federation in rounds, in this process or on Flower's simulation."""
+"""``elmgrove federate``: a federation in rounds, in this process, on a server or on Flower."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,10 +12,12 @@ from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_report import Marks, draw_rounds, show_rounds
+from elmgrove.cli.served import serve_plan
 from elmgrove.cli.target_choice import (
     SHARE,
     Predict,
     choose_target,
+    chosen_share,
     coded,
     fitted,
     hold_out,
@@ -33,13 +35,17 @@ class EngineName(StrEnum):
 
     local = "local"
     flower = "flower"
+    server = "server"
 
 
 @with_layout
 def federate(
     engine: Annotated[
         EngineName,
-        typer.Option(help="In this process, or Flower's simulation (elmgrove\\[flower])."),
+        typer.Option(
+            help="In this process, on Flower's simulation (elmgrove\\[flower]), or on a server of "
+            "our own, started for it (elmgrove\\[server])."
+        ),
     ] = EngineName.local,
     rule: Annotated[
         RuleName,
@@ -149,13 +155,13 @@ def federate(
 ) -> None:
     """Run a federation of clients on this machine, and save the model they end with.
 
-    That is a state for elmgrove score, or with --target a model for elmgrove predict. Both engines
+    That is a state for elmgrove score, or with --target a model for elmgrove predict. All engines
     send the same messages and end with the same model. All rows are on this machine, so the upload
     guard is off, and scaling is fitted to all of them.
 
     Example: [bold]elmgrove federate --data fleet --target mode --rounds 5 --test test.csv[/]
     """
-    run = _simulate() if engine is EngineName.flower else run_plan
+    run = _engine(engine)
     test_share = _share(target, predict, test, test_share, plot)
     files = FleetFiles(layout, target, skip_bad)
     fleet = FleetRows.read(data, clients, seed, files)
@@ -189,7 +195,7 @@ def federate(
         batch_targets=batch.T,
         exam=exam,
     )
-    marks = None if exam is None else Marks(exam, aim, basis)
+    marks = None if exam is None else Marks(aim, exam, basis)
     reports = list[RoundReport]()
     merged, delivery = _with_progress(run, plan, reports, marks)
     made = plan.member(merged) if aim is None else plan.predictor(merged, aim, layout.fields)
@@ -209,12 +215,7 @@ def _share(
     plot: Path | None,
 ) -> float | None:
     """Gives the share of rows to test on, None if there is none; ``BadInput`` if options clash."""
-    if predict is not None and target is None:
-        raise BadInput("--predict says what --target is predicted as, and there is none")
-    if test is not None and share is not None:
-        raise BadInput("--test has the rows of the test: leave --test-share out")
-    if test is None and share is None and target is not None:
-        share = SHARE
+    share = chosen_share(target, predict, test, share)
     if plot is not None:
         if test is None and share is None:
             raise BadInput("--plot draws the test after each round: give --test or --test-share")
@@ -223,6 +224,12 @@ def _share(
 
 
 Run = Callable[[Plan, Callable[[RoundReport], None]], tuple[Merged, Delivery]]
+
+
+def _engine(name: EngineName) -> Run:
+    if name is EngineName.flower:
+        return _simulate()
+    return serve_plan if name is EngineName.server else run_plan
 
 
 def _simulate() -> Run:

@@ -70,8 +70,8 @@ class Administrator:
         if token is None:
             if not self.token_file.exists():
                 raise BadInput(
-                    f"{self.token_file} is not there: give 'federation --admin-token', or "
-                    "'federation --admin-token-file' with the file that 'elmgrove serve' made"
+                    f"{self.token_file} is not there: give --admin-token, or "
+                    "--admin-token-file with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
         return client(self.server, token, tls=self.tls, root=root)

@@ -134,7 +134,7 @@ def _note_marks(
     exam = Exam(table.array[rows], T, target.classes)
     found = exam.evaluate(predictor.basis, [predictor.models[place]])
     assert found is not None
-    notes.print(Marks(exam, target, predictor.basis).sentence(found.value))
+    notes.print(Marks(target, exam, predictor.basis).sentence(found.value))
 
 
 def _write_csv(rows: Iterable[Predicted], out: TextIO, *, known: bool) -> None:

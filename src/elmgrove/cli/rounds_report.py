@@ -1,6 +1,6 @@
 """What a federation in rounds is reported as: a table, sentences, and a picture of the tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,26 +22,29 @@ _MODEL, _BASELINE = "#0072B2", "#D55E00"
 
 
 @dataclass(frozen=True)
-class Marks:
-    """How the results of an exam are told: by what, in whose units, and beside which baseline.
+class Measure:
+    """How the results of tests are told: by what, and in whose units.
 
     Classes are told by the share that is right, numbers by the root of the mean squared error in
     their own units, and a detector's rows by the mean squared error of scaled columns.
     """
 
-    exam: Exam
     target: Target | None
-    basis: Basis
+
+    @property
+    def by_class(self) -> bool:
+        """Says whether classes are told."""
+        return self.target is not None and bool(self.target.classes)
 
     @property
     def heading(self) -> str:
         """The name of what is measured, for a table."""
-        return "accuracy" if self.exam.classes else "test error"
+        return "accuracy" if self.by_class else "test error"
 
     @property
     def axis(self) -> str:
         """The name of what is measured, for a picture."""
-        if self.exam.classes:
+        if self.by_class:
             return "accuracy on the test rows (%)"
         if self.target is not None:
             return f"root mean square error of {self.target.column}, test rows"
@@ -49,13 +52,21 @@ class Marks:
 
     def number(self, value: float) -> float:
         """Gives a result as it is drawn: in per cent, or in the target's own units."""
-        if self.exam.classes:
+        if self.by_class:
             return 100.0 * value
         return value if self.target is None else float(np.sqrt(value)) * self.target.unit
 
     def told(self, value: float) -> str:
         """Writes a result for people."""
-        return f"{self.number(value):.1f} %" if self.exam.classes else f"{self.number(value):.4g}"
+        return f"{self.number(value):.1f} %" if self.by_class else f"{self.number(value):.4g}"
+
+
+@dataclass(frozen=True)
+class Marks(Measure):
+    """How the results of an exam are told, beside which baseline."""
+
+    exam: Exam
+    basis: Basis
 
     @property
     def baseline(self) -> float:
@@ -88,10 +99,7 @@ def show_rounds(
     marks: Marks | None,
 ) -> None:
     """Prints what happened in each round, who was left out and why, and what came of it."""
-    Console().print(_grid(reports, marks))
-    for reason, names in _left_out(reports, delivery).items():
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        notes.print(f"Left out {', '.join(names[:_NAMED])}{rest}: {reason}")
+    show_reports(reports, marks, delivery.left_out)
     of = "clients" if plan.targets else "patterns"
     found = f" {len(merged.parts)} groups of {of} were found." if merged.apart else ""
     out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -109,7 +117,17 @@ def show_rounds(
         out.print(f"Test of the {mean}: {marks.sentence(last.value)}")
 
 
-def _grid(reports: Sequence[RoundReport], marks: Marks | None) -> Grid:
+def show_reports(
+    reports: Sequence[RoundReport], marks: Measure | None, at_the_end: Mapping[str, str]
+) -> None:
+    """Prints what happened in each round, and who was left out and why."""
+    Console().print(_grid(reports, marks))
+    for reason, names in _left_out(reports, at_the_end).items():
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        notes.print(f"Left out {', '.join(names[:_NAMED])}{rest}: {reason}")
+
+
+def _grid(reports: Sequence[RoundReport], marks: Measure | None) -> Grid:
     """Makes a table with one line for each round."""
     headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
     # Without frames between them, all columns have room on a narrow screen.
@@ -126,13 +144,15 @@ def _grid(reports: Sequence[RoundReport], marks: Marks | None) -> Grid:
     return grid
 
 
-def _left_out(reports: Sequence[RoundReport], delivery: Delivery) -> dict[str, list[str]]:
+def _left_out(
+    reports: Sequence[RoundReport], at_the_end: Mapping[str, str]
+) -> dict[str, list[str]]:
     """Names by when and why they were left out; of each client the last time only."""
     last: dict[str, str] = {}
     for report in reports:
         at = f"in round {report.number}"
         last |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
-    last |= {name: f"at the end, {reason}" for name, reason in delivery.left_out.items()}
+    last |= {name: f"at the end, {reason}" for name, reason in at_the_end.items()}
     found: dict[str, list[str]] = {}
     for name in sorted(last):
         found.setdefault(last[name], []).append(name)

@@ -30,6 +30,17 @@ class Predict(StrEnum):
     number = "number"
 
 
+def chosen_share(
+    target: str | None, predict: Predict | None, test: Path | None, share: float | None
+) -> float | None:
+    """Gives the share of rows to test on, None if there is none; ``BadInput`` if options clash."""
+    if predict is not None and target is None:
+        raise BadInput("--predict says what --target is predicted as, and there is none")
+    if test is not None and share is not None:
+        raise BadInput("--test has the rows of the test: leave --test-share out")
+    return SHARE if test is None and share is None and target is not None else share
+
+
 def choose_target(column: str, cells: Sequence[Any], decimal: str, said: Predict | None) -> Target:
     """Decides whether a column holds classes or numbers, and notes why and what else it could be.
 
@@ -85,10 +96,16 @@ def coded(fleet: FleetRows, target: Target, files: FleetFiles) -> FleetRows:
 
 def read_test(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
     """Reads the rows of a test file in the columns of a basis, and their targets."""
+    found = read_pairs(path, basis, target, files)
+    if not len(found.X):
+        raise BadInput(f"{path}: no rows to test with")
+    return found
+
+
+def read_pairs(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
+    """Reads rows in the columns of a basis, and their targets, numbers as they are written."""
     table = read(path, basis, files.inputs, files.skip_bad)
     X, column = files.paired(path, table)
-    if not len(X):
-        raise BadInput(f"{path}: no rows to test with")
     if target is None or column is None:
         return Pairs(X, np.empty((0, 0)))
     fits = target.fits(column.cells, files.layout.decimal)

@@ -5,6 +5,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
 from elmgrove.device.listening import MEANT, hash_of, socket_places
 from elmgrove.device.output import NobodyReads
+from elmgrove.device.participant import Ending, Participant, SavedAnswer
 from elmgrove.device.settings import PREFIX, Settings
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
 from elmgrove.device.status import mark_state, status_of
@@ -19,7 +20,10 @@ __all__ = [
     "TO",
     "Action",
     "Agent",
+    "Ending",
     "NobodyReads",
+    "Participant",
+    "SavedAnswer",
     "Settings",
     "group_of",
     "hash_of",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from elmgrove.exchange.asking import client, post, request
     from elmgrove.exchange.http import HttpExchange
     from elmgrove.exchange.peers import PeerSession, pull
+    from elmgrove.exchange.rounds import HttpRounds, Turn
 
 __all__ = [
     "PATH",
@@ -30,6 +31,7 @@ __all__ = [
     "Fields",
     "FolderExchange",
     "HttpExchange",
+    "HttpRounds",
     "Incoming",
     "Listing",
     "MemoryExchange",
@@ -38,6 +40,7 @@ __all__ = [
     "Session",
     "SyncReport",
     "Tls",
+    "Turn",
     "Unauthorized",
     "Unreachable",
     "client",
@@ -59,6 +62,8 @@ _OVER_HTTP = {
     "request": "asking",
     "PeerSession": "peers",
     "pull": "peers",
+    "HttpRounds": "rounds",
+    "Turn": "rounds",
 }
 
 

@@ -20,6 +20,8 @@ SECONDS = 30.0
 # The status of what was done, by what was asked.
 _DONE = {"GET": (200,), "POST": (200, 201), "PUT": (200,), "DELETE": (204,)}
 _TOO_MANY = 429
+#: The bytes of an answer that says what was done, or why it was not.
+SHORT = 1 << 16
 _LONGEST_SECRET = 1000
 
 

@@ -1,18 +1,14 @@
 """The exchange server, as a device sees it."""
 
-import secrets
 import time
 from collections.abc import Collection, Iterator
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
-
 from elmgrove.errors import BadInput
-from elmgrove.exchange.asking import SECONDS, client, is_secret, request
-from elmgrove.exchange.base import TLS, Listing, Tls, Unauthorized, Unreachable
+from elmgrove.exchange.asking import SECONDS, SHORT
+from elmgrove.exchange.base import TLS, Listing, Tls
+from elmgrove.exchange.joining import HttpDevice
 from elmgrove.exchange.responses import Response
 from elmgrove.federation import (
     MOST_BYTES,
@@ -26,20 +22,13 @@ from elmgrove.federation import (
     content_limit,
     entry_from_bytes,
     others_limit,
-    require_address,
     require_origin,
     unbundle,
 )
-from elmgrove.storage import write
 
-# What stands before a key as long as it is not known whether the device has joined by it.
-_JOINING = "joining "
-_KEY = "elm-key-"
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
-_OK, _CREATED, _NOT_MODIFIED = 200, 201, 304
-# The bytes of an answer that says what was done, or why it was not.
-_SHORT = 1 << 16
+_OK, _NOT_MODIFIED = 200, 304
 # The most bytes of a layer that a device would make for an exchange: 5,000 units at 5,000 inputs.
 _LARGEST = 200_000_000
 
@@ -47,10 +36,9 @@ _LARGEST = 200_000_000
 class HttpExchange:
     """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
-    A device has a key of its own. The first time it makes one, keeps it in ``keyfile``, and joins
-    by it with the federation's ``token``. Nothing is sent before it is needed. An answer is
-    believed if it is what was asked for, no longer than the charter explains, and complete within
-    ``timeout`` seconds.
+    A device joins by a key of its own (``HttpDevice``). Nothing is sent before it is needed. An
+    answer is believed if it is what was asked for, no longer than the charter explains, and
+    complete within ``timeout`` seconds.
     """
 
     #: A server keeps groups ready.
@@ -67,15 +55,8 @@ class HttpExchange:
         tls: Tls = TLS,
         timeout: float = SECONDS,
     ) -> None:
-        self._open = partial(client, url, tls=tls, timeout=timeout)
-        require_address(device)
-        self._device = device
-        self._key = key
-        self._token = token
-        self._keyfile = keyfile
-        # The key by which the device joins, once it is kept.
-        self._made: str | None = None
-        self._opened: httpx.Client | None = None
+        how: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile}
+        self._joined = HttpDevice(url, device, **how, tls=tls, timeout=timeout)
         self._charter: Charter | None = None
         # What the last listing said.
         self._sizes = dict[str, int]()
@@ -101,9 +82,9 @@ class HttpExchange:
         """Puts a device's entry in the place of its former one; see ``Exchange``."""
         where = f"/contributions/{address_of(entry.origin)}"
         if not isinstance(entry, Contribution):
-            self._request("DELETE", where, params={"epoch": entry.epoch}, most=_SHORT)
+            self._request("DELETE", where, params={"epoch": entry.epoch}, most=SHORT)
             return
-        answer = self._request("PUT", where, content=entry.to_bytes(), most=_SHORT)
+        answer = self._request("PUT", where, content=entry.to_bytes(), most=SHORT)
         told = answer.json()
         stored = (told.text("origin"), told.whole("epoch"))
         if stored != (entry.origin, entry.epoch) or not told.whole("revision"):
@@ -184,23 +165,11 @@ class HttpExchange:
 
     def rotate_key(self) -> bool:
         """Changes this device's key for a new one that the server gives; see ``Exchange``."""
-        if self._keyfile is None:
-            raise BadInput(f"{self._device!r} has no file in which a new key could be kept")
-        answer = self._request("POST", f"/devices/{address_of(self._device)}/key", most=_SHORT)
-        told = answer.json()
-        key = told.text("key")
-        if told.text("name") != self._device or not is_secret(key):
-            raise answer.unlike("it gave no new key")
-        # Before it is used: whatever happens, the file holds a key that is valid.
-        write(self._keyfile, key.encode(), private=True)
-        self.close()
-        self._key, self._opened = key, None
-        return True
+        return self._joined.rotate_key()
 
     def close(self) -> None:
         """Closes the connection, if there is one."""
-        if self._opened is not None:
-            self._opened.close()
+        self._joined.close()
 
     def __enter__(self) -> Self:
         return self
@@ -209,63 +178,7 @@ class HttpExchange:
         self.close()
 
     def _request(self, method: str, path: str, **options: Any) -> Response:
-        if self._opened is None:
-            self._opened = self._open(self._known_key() or self._enrolled())
-        return request(self._opened, method, path, **options)
-
-    def _known_key(self) -> str | None:
-        if self._key is None and self._keyfile is not None and self._keyfile.exists():
-            text = self._keyfile.read_text(encoding="utf-8").strip()
-            key = text.removeprefix(_JOINING)
-            if key != text and self._token is not None:
-                self._made = key
-            else:
-                self._key = key
-        return self._key
-
-    def _enrolled(self) -> str:
-        """Joins the federation, by a key of its own that is kept before it is told.
-
-        Whatever happens then, asking again with this key is the same as having asked once.
-        """
-        if self._token is None:
-            raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
-        is_first = self._made is None
-        if self._made is None:
-            made = _KEY + secrets.token_urlsafe(32)
-            self._keep_key(_JOINING + made)
-            self._made = made
-        asked = {"name": self._device, "key": self._made}
-        try:
-            with self._open(self._token) as opened:
-                answer = request(
-                    opened, "POST", "/devices", json=asked, expected=(_CREATED,), most=_SHORT
-                )
-        except (Refused, Unauthorized):
-            # Asked before without an answer, the device may have joined by that key.
-            if is_first:
-                self._made = None
-                if self._keyfile is not None:
-                    self._keyfile.unlink(missing_ok=True)
-            raise
-        if answer.json().text("key") != self._made:
-            raise answer.unlike(f"it did not take the key of {self._device!r}")
-        # Where the disk is full by now, the next start asks again.
-        with suppress(Unreachable):
-            self._keep_key(self._made)
-        self._key = self._made
-        return self._key
-
-    def _keep_key(self, key: str) -> None:
-        if self._keyfile is None:
-            return
-        try:
-            write(self._keyfile, key.encode(), private=True)
-        except OSError as error:
-            raise Unreachable(
-                f"{self._keyfile} can't be written: {error.strerror}; without a place for its key "
-                f"{self._device!r} can't join"
-            ) from error
+        return self._joined.request(method, path, **options)
 
 
 def _require_makeable(charter: Charter) -> None:

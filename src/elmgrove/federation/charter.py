@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -97,7 +98,7 @@ class Charter:
 
     def admits(self, device: str) -> bool:
         """Says whether a device of this name may join."""
-        return self.members is None or any(fnmatchcase(device, pattern) for pattern in self.members)
+        return is_admitted(self.members, device)
 
     def require(self, entry: Entry) -> None:
         """Raises, with the reason, unless the entry can be one of this federation's.
@@ -129,6 +130,11 @@ class Charter:
         basis = self.basis if units_from is None else self.basis.in_units_of(units_from)
         detector = Detector.for_basis(basis, patterns=patterns, ridge=self.ridge, **settings)
         return Member(device, detector, policy=policy or self.alarm)
+
+
+def is_admitted(members: Iterable[str] | None, device: str) -> bool:
+    """Says whether a name is like one of these patterns, as ``fan-*``; None lets any name in."""
+    return members is None or any(fnmatchcase(device, pattern) for pattern in members)
 
 
 def require_addable(basis: Basis, evidence: Evidence, what: str) -> None:

@@ -12,12 +12,12 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, Evidence, RoundModel, trained
+from elmgrove.algebra import OSELM, Array, Basis, Evidence, trained
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import MERGED, Charter, Contribution, Member, Merged
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
-from elmgrove.rounds.messages import Reply, Task
+from elmgrove.rounds.messages import Reply, Task, model_of
 from elmgrove.storage import format_of, load, locked, save
 
 #: Gives all rows that a client has by a round (from 1), in the order in which they came.
@@ -260,7 +260,7 @@ class AverageClient(Client):
 
     def train(self, request: bytes, number: int) -> bytes:
         """Answers with βᵏ and Pᵏ after the new rows; with no bytes if there are none."""
-        basis, model = _model(request)
+        basis, model = model_of(request)
         X, T = self._pairs(number)
         if len(X) <= self._learned:
             return b""
@@ -274,16 +274,6 @@ class AverageClient(Client):
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
         """Measures the averaged model, which is in the request, on the client's own rows."""
-        basis, model = _model(request)
+        basis, model = model_of(request)
         X, T = self._pairs(number)
         return Loss.of(basis, model.beta, X, T)
-
-
-def _model(request: bytes) -> tuple[Basis, RoundModel]:
-    if format_of(request) == COMPACT_FORMAT:
-        small = CompactModel.from_bytes(request)
-        return small.basis, small.state
-    task = Task.from_bytes(request)
-    if task.model is None:
-        raise BadInput("a task without β and P is not one of Fed-ELMS")
-    return task.basis, task.model

@@ -18,6 +18,7 @@ R = TypeVar("R")
 #: Asks a client, with the state and the number of the round (from 1); None if nothing is new.
 Ask = Callable[[S, int], R | None]
 
+#: Why a client is left out that has no new rows.
 NOTHING_NEW = "nothing new"
 
 

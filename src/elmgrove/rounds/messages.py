@@ -23,6 +23,7 @@ from elmgrove.algebra import (
 )
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation import Contribution, require_epoch, require_origin
+from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.storage import format_of, require_written_as, seal, unpacking, unseal
 
 TASK_FORMAT = "elmgrove.task"
@@ -196,3 +197,14 @@ def require_bits(bits: int) -> None:
     """Raises ``BadInput`` unless messages can be of that width."""
     if bits not in (PLAIN, COMPACT):
         raise BadInput(f"bits must be {COMPACT} or {PLAIN}, not {bits}")
+
+
+def model_of(request: bytes) -> tuple[Basis, RoundModel]:
+    """Gives what a client of Fed-ELMS learns with and from: the basis, β and P of its request."""
+    if format_of(request) == COMPACT_FORMAT:
+        small = CompactModel.from_bytes(request)
+        return small.basis, small.state
+    task = Task.from_bytes(request)
+    if task.model is None:
+        raise BadInput("a task without β and P is not one of Fed-ELMS")
+    return task.basis, task.model

@@ -19,9 +19,10 @@ from threadpoolctl import threadpool_limits
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.audit import keep_pruned
 from elmgrove.server.limits import RECENT, Limiter, Limits, buckets_by_key
+from elmgrove.server.openapi import openapi_document
 from elmgrove.server.problems import Problem
 from elmgrove.server.refusals import Refusals
-from elmgrove.server.routes import OFFERS, Handler, openapi_document
+from elmgrove.server.routes import OFFERS, Handler
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
 from elmgrove.server.sockets import Server
@@ -56,8 +57,13 @@ def make_app(
         # these from being let in for the first time.
         for known in (*await store.secret_hashes(RECENT - 1), hashed(admin_token)):
             keys.of(known)
-        service = app.state.service = Service(store, hashed(admin_token), max_body)
-        kept = (service.live_sums, service.live_groups, service.live_others)
+        service = app.state.service = Service(store, hashed(admin_token), max_body, limits)
+        kept = (
+            service.live_sums,
+            service.live_groups,
+            service.live_others,
+            service.live_rounds,
+        )
         live = asyncio.gather(*(each.run() for each in kept), keep_pruned(store, audit_days))
         try:
             # Many requests on one thread each, rather than one on many.
@@ -112,8 +118,9 @@ def listen(
     With ``client_ca`` only those are heard that present a certificate which it signed.
     """
     require_certificate_with_key(certificate, private_key, client_ca)
+    app = make_app(store_url, admin_token, max_body=max_body, audit_days=audit_days, limits=limits)
     config = uvicorn.Config(
-        make_app(store_url, admin_token, max_body=max_body, audit_days=audit_days, limits=limits),
+        app,
         host=host,
         port=port,
         # The parser with limits on headers.
@@ -129,7 +136,7 @@ def listen(
         server_header=False,
     )
     with suppress(KeyboardInterrupt):  # which has ended it in good order
-        Server(config, limits).run()
+        Server(config, limits, lambda: app.state.service.live_rounds.release()).run()
 
 
 def require_certificate_with_key(

@@ -7,6 +7,7 @@ from enum import Enum
 from starlette.requests import Request
 
 from elmgrove.federation import SUMS, Charter
+from elmgrove.rounds import Agenda
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
@@ -56,7 +57,6 @@ class Caller:
 
     service: Service
     federation: FederationRow
-    charter: Charter
     role: Role
     device: str | None = None
     administrator: str | None = None
@@ -68,6 +68,28 @@ class Caller:
         if self.device is not None:
             return by_device(self.device)
         return "join token" if self.administrator is None else by_administrator(self.administrator)
+
+    @property
+    def charter(self) -> Charter:
+        """The charter of a federation without rounds; refuses where there are rounds."""
+        self.require_no_rounds()
+        return self.service.charter(self.federation)
+
+    def require_no_rounds(self) -> None:
+        """Refuses in a federation in rounds what has no place there."""
+        if self.federation.agenda is not None:
+            raise Problem(
+                "refused",
+                f"{self.federation.name!r} is a federation in rounds: devices take part in it with "
+                "'elmgrove rounds take-part', and 'elmgrove rounds show' tells of it",
+            )
+
+    @property
+    def agenda(self) -> Agenda:
+        """The agenda of a federation in rounds; refuses where there are none."""
+        if self.federation.agenda is None:
+            raise Problem("not-found", f"{self.federation.name!r} is no federation in rounds")
+        return Agenda.from_fields(self.federation.agenda)
 
     @property
     def store(self) -> Store:
@@ -144,15 +166,14 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
     by_key = not admitted or Role.DEVICE in admitted
     needed = KEY_NEEDED if by_key else TOKEN_NEEDED
     federation = await _federation(request, administrator is not None, needed)
-    charter = service.charter(federation)
     if administrator is not None:
         role, name = Role(administrator.role), administrator.name
-        caller = Caller(service, federation, charter, role, None, name, hashed(secret))
+        caller = Caller(service, federation, role, None, name, hashed(secret))
         _know(request, federation.name, caller.actor)
         _require_role(request, administrator)
         return caller
     if Role.JOINER in admitted and matches(secret, federation.token_hash):
-        caller = Caller(service, federation, charter, Role.JOINER, secret_hash=hashed(secret))
+        caller = Caller(service, federation, Role.JOINER, secret_hash=hashed(secret))
         _know(request, federation.name, caller.actor)
         return caller
     if not by_key:
@@ -169,8 +190,7 @@ async def _device(
     device = require_valid(device)
     if device.next_hash == key_hash:
         await service.store.take_key(federation, key_hash)
-    charter = service.charter(federation)
-    return Caller(service, federation, charter, Role.DEVICE, device.name, secret_hash=key_hash)
+    return Caller(service, federation, Role.DEVICE, device.name, secret_hash=key_hash)
 
 
 async def _administrator(request: Request, secret: str) -> AdministratorRow | None:

@@ -8,7 +8,9 @@ from starlette.responses import JSONResponse, Response
 from elmgrove.federation import (
     DAY,
     Charter,
+    Terms,
     content_limit,
+    is_admitted,
     require_address,
     require_days,
     require_name,
@@ -52,7 +54,7 @@ async def create_federation(request: Request) -> Response:
     answer = JSONResponse({**charter.fields, "token": token}, 201)
     if not await store.create_federation(made, actor=actor):
         raise Problem("taken", f"there is a federation {charter.name!r} already")
-    _made(request, token)
+    hand_over(request, token)
     return answer
 
 
@@ -84,7 +86,7 @@ async def renew_token(request: Request) -> Response:
     caller.require_admin()
     token = new_secret("join")
     await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
-    _made(request, token)
+    hand_over(request, token)
     return JSONResponse({"token": token})
 
 
@@ -101,7 +103,7 @@ async def enrol_device(request: Request) -> Response:
     if not is_secret("key", key):
         raise Problem("malformed", "key: not one of 256 bits, as elm-key-... is")
     require_address(name)
-    if not caller.charter.admits(name):
+    if not is_admitted(caller.federation.members, name):
         raise Problem("forbidden", f"{name!r} is not among the names that may join")
     now = time.time()
     device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
@@ -110,7 +112,9 @@ async def enrol_device(request: Request) -> Response:
         raise Problem(
             "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
-    _made(request, key)
+    hand_over(request, key)
+    # It may be the last that the first round of a federation waits for.
+    caller.service.live_rounds.wake()
     return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
 
 
@@ -124,25 +128,25 @@ async def rotate_key(request: Request) -> Response:
     offer = caller.service.store.offer_key
     if not await offer(caller.federation, caller.secret_hash, hashed(key), now, expires):
         raise Problem("forbidden", f"the key of {name!r} has just become invalid")
-    _made(request, key)
+    hand_over(request, key)
     return JSONResponse({"name": name, "key": key, "expires": expires})
 
 
-def _made(request: Request, secret: str) -> None:
+def hand_over(request: Request, secret: str) -> None:
     """Tells the limits of a new secret, so that its owner is no stranger."""
     request.state.made = hashed(secret)
 
 
 def _expiry(caller: Caller, now: float) -> float | None:
     """When a key ends that a device of this federation gets now."""
-    days = caller.charter.terms.key_days
+    days = Terms.from_fields(caller.federation.terms).key_days
     return None if days is None else now + days * DAY
 
 
 async def list_devices(request: Request) -> Response:
     """Lists all devices that joined, and whether their keys are valid."""
     caller = await caller_of(request)
-    devices = await caller.service.store.devices(caller.charter.name)
+    devices = await caller.service.store.devices(caller.federation.name)
     names = ("name", "revoked", "enrolled", "expires")
     known = [{name: getattr(device, name) for name in names} for device in devices]
     return JSONResponse({"devices": known})
@@ -195,7 +199,7 @@ async def add_administrator(request: Request) -> Response:
     made = AdministratorRow(name, role, hashed(token), now, expires)
     if not await store.add_administrator(made, actor=actor):
         raise Problem("taken", f"there is an administrator {name!r} already: remove it first")
-    _made(request, token)
+    hand_over(request, token)
     return JSONResponse({"name": name, "role": role, "expires": expires, "token": token}, 201)
 
 

@@ -1,16 +1,13 @@
 """What the server offers: one table, from which the routes and the OpenAPI document follow."""
 
-import inspect
-import re
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
-from elmgrove.server import audit, contributions, registry
-from elmgrove.server.problems import SCHEMA
+from elmgrove.server import audit, contributions, registry, rounds
 from elmgrove.server.service import service_of
 
 
@@ -30,6 +27,8 @@ DEVICE = f"{FEDERATION}/devices/{{device:path}}"
 ADMINISTRATORS = "/v1/administrators"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
 ENTRY = f"{FEDERATION}/entries/{{device:path}}"
+
+ROUNDS = f"{FEDERATION}/rounds"
 
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
 
@@ -179,6 +178,39 @@ OFFERS = (
         JSON,
         query=("distance", "anew", "groups"),
     ),
+    Offer("rounds_create", "POST", "/v1/rounds", rounds.create, (ADMIN,), 201, JSON, body=BLOB),
+    Offer("rounds_show", "GET", ROUNDS, rounds.show, (ADMIN, KEY), 200, JSON),
+    Offer("rounds_turn", "GET", f"{ROUNDS}/turn", rounds.turn, (KEY,), 200, JSON, query=("wait",)),
+    Offer(
+        "rounds_request",
+        "GET",
+        f"{ROUNDS}/{{number}}/request",
+        rounds.give_request,
+        (ADMIN, KEY),
+        200,
+        BLOB,
+    ),
+    Offer(
+        "rounds_reply",
+        "PUT",
+        f"{ROUNDS}/{{number}}/replies/{{device:path}}",
+        rounds.take_reply,
+        (KEY,),
+        200,
+        JSON,
+        query=("failed",),
+        body=BLOB,
+    ),
+    Offer(
+        "rounds_gift",
+        "GET",
+        f"{ROUNDS}/gifts/{{device:path}}",
+        rounds.gift,
+        (ADMIN, KEY),
+        200,
+        BLOB,
+    ),
+    Offer("rounds_model", "GET", f"{ROUNDS}/model", rounds.model, (ADMIN, KEY), 200, BLOB),
     Offer(
         "administrators_index",
         "GET",
@@ -228,66 +260,3 @@ OFFERS = (
         query=("federation", "days"),
     ),
 )
-
-_PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
-
-
-def openapi_document() -> dict[str, Any]:
-    """Describes all that the server offers, as OpenAPI 3.1."""
-    paths: dict[str, dict[str, Any]] = {}
-    for offer in OFFERS:
-        path = _PLACE.sub(r"{\1}", offer.path)
-        paths.setdefault(path, {})[offer.method.lower()] = _operation(offer)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Elmgrove exchange",
-            "version": __version__,
-            "description": "Devices put what they learned and get what the others learned.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": {"Problem": SCHEMA},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-        },
-    }
-
-
-def _operation(offer: Offer) -> dict[str, Any]:
-    doc = inspect.getdoc(offer.handler) or ""
-    operation: dict[str, Any] = {
-        "operationId": offer.name,
-        "summary": doc.splitlines()[0],
-        "parameters": _parameters(offer),
-        "responses": {
-            str(offer.success): {"description": "Done"} | _content(offer.content),
-            "default": {
-                "description": "Refused; nothing was changed",
-                "content": {
-                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
-                },
-            },
-        },
-    }
-    if offer.secrets:
-        operation["description"] = f"Needs: {' or '.join(offer.secrets)}."
-        operation["security"] = [{"bearer": []}]
-    if offer.body is not None:
-        operation["requestBody"] = {"required": True} | _content(offer.body)
-    return operation
-
-
-def _parameters(offer: Offer) -> list[dict[str, Any]]:
-    text = {"schema": {"type": "string"}}
-    places = [
-        {"name": name, "in": "path", "required": True, **text}
-        for name in _PLACE.findall(offer.path)
-    ]
-    return places + [{"name": name, "in": "query", **text} for name in offer.query]
-
-
-def _content(media: str | None) -> dict[str, Any]:
-    if media is None:
-        return {}
-    kind = "object" if media == "application/json" else "string"
-    return {"content": {media: {"schema": {"type": kind}}}}

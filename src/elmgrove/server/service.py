@@ -9,8 +9,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
 from elmgrove.server.damage import Damage
+from elmgrove.server.limits import Limits
 from elmgrove.server.live_groups import LiveGroups
 from elmgrove.server.live_others import LiveOthers
+from elmgrove.server.live_rounds import LiveRounds
 from elmgrove.server.live_sums import LiveSums
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import FederationRow, Store
@@ -25,25 +27,28 @@ PATIENCE = 120.0
 
 @dataclass
 class Service:
-    """The store, what is live of it, the administrator's hash, and the longest body to take."""
+    """The store, what is live of it, the administrator's hash, and how much is taken at once."""
 
     store: Store
     admin_hash: str
     max_body: int
+    limits: Limits
     damage: Damage = field(default_factory=Damage, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
     live_others: LiveOthers = field(init=False)
+    live_rounds: LiveRounds = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.live_sums = LiveSums(self.store, self.damage)
         self.live_groups = LiveGroups(self.store, self.damage)
         self.live_others = LiveOthers(self.store, self.damage)
+        self.live_rounds = LiveRounds(self.store, self.limits.requests // 2)
 
     def wake(self) -> None:
         """Tells that something was stored, so that all that is live takes it in at once."""
-        for live in (self.live_sums, self.live_groups, self.live_others):
+        for live in (self.live_sums, self.live_groups, self.live_others, self.live_rounds):
             live.wake()
 
     def charter(self, federation: FederationRow) -> Charter:

@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 import socket
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -27,10 +27,16 @@ AT_ONCE = 16
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with limits and deadlines for connections."""
+    """uvicorn's server, with limits and deadlines for connections.
 
-    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+    ``ending`` is called when it begins to end: what waits is to be answered then.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, limits: Limits, ending: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(config)
+        self._ending = ending
         self._limits = limits
         self._connections = Connections(limits, _room_for(limits))
         self._listening: dict[socket.socket, asyncio.Task[None]] = {}
@@ -61,6 +67,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Takes no more connections, and lets those at work end; deadlines hold until then."""
+        self._ending()
         await _cancelled(self._listening.values())
         for one in self._listening:
             one.close()

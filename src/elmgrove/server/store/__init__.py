@@ -17,8 +17,11 @@ from elmgrove.server.store.records import (
     Change,
     DeviceRow,
     FederationRow,
+    HeldRounds,
+    RoundsRow,
     Snapshot,
     StoredEntry,
+    StoredReply,
 )
 from elmgrove.server.store.store import Store, open_store
 
@@ -30,13 +33,16 @@ __all__ = [
     "Change",
     "DeviceRow",
     "FederationRow",
+    "HeldRounds",
     "Holdings",
     "NoSuchFederation",
     "Operation",
+    "RoundsRow",
     "Snapshot",
     "Store",
     "StoreUnavailable",
     "StoredEntry",
+    "StoredReply",
     "administrator_with",
     "back_up",
     "by_administrator",

@@ -82,7 +82,7 @@ def restore(path: Path, store: str, held: Holdings, tell: Tell, *, force: bool) 
     target = f"--dbname={known.get('PGDATABASE', known.get('PGUSER', 'postgres'))}"
     _run(["pg_restore", *how, target, str(path)], tell, known)
     # Tables of a newer release: when a server upgrades what was restored it makes them.
-    left_over = [f"DROP TABLE IF EXISTS {name}" for name in TABLE_NAMES - held.tables]
+    left_over = [f"DROP TABLE IF EXISTS {name} CASCADE" for name in TABLE_NAMES - held.tables]
     moved = f"UPDATE federation SET created = created + {later()!r}"
     asyncio.run(_execute(store, *left_over, moved))
 

@@ -41,7 +41,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 3
+VERSION = 4
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -54,6 +54,25 @@ _AUDIT = """CREATE TABLE audit (
     PRIMARY KEY (federation, number))"""
 _NEXT_KEY = """CREATE INDEX device_of_next_key ON device (federation, next_hash)
     WHERE next_hash IS NOT NULL"""
+# Where a federation in rounds stands: before the first round its number is 0, and after the last it
+# is one more than the last. What the next round needs is in a row of its own, with the test rows.
+# No reference to the table of federations: a back-up of an older release could not replace that.
+_ROUNDS = (
+    """CREATE TABLE rounds (
+        federation {text} PRIMARY KEY, number BIGINT NOT NULL, last BIGINT NOT NULL,
+        asked {text} NOT NULL, began DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL)""",
+    """CREATE TABLE rounds_held (
+        federation {text} PRIMARY KEY REFERENCES rounds ON DELETE CASCADE,
+        progress {text} NOT NULL, request {bytes} NOT NULL, exam {bytes})""",
+    """CREATE TABLE reply (
+        federation {text} NOT NULL REFERENCES rounds ON DELETE CASCADE,
+        number BIGINT NOT NULL, origin {text} NOT NULL, digest {text} NOT NULL,
+        unusable {text} NOT NULL, blob {bytes} NOT NULL,
+        PRIMARY KEY (federation, number, origin))""",
+    """CREATE TABLE report (
+        federation {text} NOT NULL REFERENCES rounds ON DELETE CASCADE,
+        number BIGINT NOT NULL, report {text} NOT NULL, PRIMARY KEY (federation, number))""",
+)
 # What makes the tables of a version those of the next.
 _UPGRADES = {
     1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
@@ -65,6 +84,7 @@ _UPGRADES = {
         _ADMINISTRATOR,
         _AUDIT,
     ),
+    3: ("ALTER TABLE federation ADD COLUMN agenda {text}", *_ROUNDS),
 }
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
@@ -73,7 +93,7 @@ TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
         members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
-        alarm {text} NOT NULL, terms {text} NOT NULL)""",
+        alarm {text} NOT NULL, terms {text} NOT NULL, agenda {text})""",
     """CREATE TABLE device (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,
@@ -95,6 +115,7 @@ TABLES = (
         FOREIGN KEY (federation, revision) REFERENCES entry ON DELETE CASCADE)""",
     _ADMINISTRATOR,
     _AUDIT,
+    *_ROUNDS,
 )
 #: The names of all tables.
 TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])
@@ -120,7 +141,7 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
     require_version(version)
     for step in range(version, VERSION):
         for statement in _UPGRADES[step]:
-            yield (statement.format(text=text),)
+            yield (statement.format(text=text, bytes=binary),)
         if _AUDIT in _UPGRADES[step]:
             for statement in append_only:
                 yield (statement,)

@@ -19,7 +19,8 @@ from elmgrove.server.store.chain import (
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 
-FEDERATION = "SELECT name, basis, ridge, members, token_hash, created, alarm, terms FROM federation"
+FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, alarm, terms, agenda
+    FROM federation"""
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
@@ -41,7 +42,7 @@ class Enrolment(Administrators):
 
     async def create_federation(self, made: FederationRow, *, actor: str = SERVER) -> bool:
         """Makes a federation. MUST return False and change nothing when the name is taken."""
-        return await self.write(made.name, _insert_federation(made, actor))
+        return await self.write(made.name, inserted(made, actor))
 
     @reads
     def federation(self, name: str) -> Operation[FederationRow | None]:
@@ -64,6 +65,7 @@ class Enrolment(Administrators):
         if not (yield from _exists(name)):
             return False
         yield ("DELETE FROM federation WHERE name = $1", name)
+        yield ("DELETE FROM rounds WHERE federation = $1", name)
         yield from record(name, actor, "deleted")
         return True
 
@@ -185,6 +187,12 @@ def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
     return None
 
 
+def valid_devices(federation: str, now: float) -> Operation[list[str]]:
+    """Lists the names of the devices whose keys are valid at this time."""
+    found = yield from _devices(federation, f"{DEVICE} ORDER BY name")
+    return [device.name for device in found if device.invalid(now) is None]
+
+
 def federation_of(name: str) -> Operation[FederationRow | None]:
     """Finds a federation by its name."""
     rows = yield (f"{FEDERATION} WHERE name = $1", name)
@@ -201,13 +209,14 @@ def require_federation(federation: str) -> Operation[None]:
         raise NoSuchFederation(f"there is no federation {federation!r}")
 
 
-def _insert_federation(made: FederationRow, actor: str) -> Operation[bool]:
+def inserted(made: FederationRow, actor: str) -> Operation[bool]:
+    """Makes a federation; says whether its name was free."""
     if (yield from _exists(made.name)):
         return False
     members = None if made.members is None else json.dumps(made.members)
     yield (
-        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, alarm, terms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, alarm, terms,
+        agenda) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
         made.name,
         json.dumps(made.basis),
         made.ridge,
@@ -216,8 +225,11 @@ def _insert_federation(made: FederationRow, actor: str) -> Operation[bool]:
         made.created,
         made.alarm,
         json.dumps(made.terms),
+        None if made.agenda is None else json.dumps(made.agenda),
     )
     stated = {"members": made.members, "alarm": made.alarm, "terms": made.terms}
+    if made.agenda is not None:
+        stated["agenda"] = made.agenda
     yield from record(made.name, actor, "made", **stated)
     return True
 
@@ -225,9 +237,10 @@ def _insert_federation(made: FederationRow, actor: str) -> Operation[bool]:
 def _federation(
     name: str, basis: str, ridge: float, members: str | None, *others: Any
 ) -> FederationRow:
-    token_hash, created, alarm, terms = others
+    token_hash, created, alarm, terms, agenda = others
     patterns = None if members is None else tuple(json.loads(members))
-    rest = (token_hash, created, alarm, json.loads(terms))
+    stated = None if agenda is None else json.loads(agenda)
+    rest = (token_hash, created, alarm, json.loads(terms), stated)
     return FederationRow(name, json.loads(basis), ridge, patterns, *rest)
 
 

@@ -14,8 +14,9 @@ from elmgrove.errors import BadInput
 from elmgrove.server.store.chain import SERVER, Raised, Which, name_of, raised, record, writes
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.enrolment import revoked
-from elmgrove.server.store.entries import Entries, newest, newest_revision
+from elmgrove.server.store.entries import newest, newest_revision
 from elmgrove.server.store.records import StoredEntry
+from elmgrove.server.store.rounds_kept import RoundsKept
 from elmgrove.server.store.sqlite import open_sqlite
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
@@ -25,7 +26,7 @@ KEEP = 256
 SUPERSEDING = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
 
 
-class Store(Entries):
+class Store(RoundsKept):
     """Federations, their devices and what these published, as names, numbers and bytes.
 
     Every method is atomic, and what one has written when it returns survives a crash and a power
@@ -77,6 +78,7 @@ class Store(Entries):
         if not (yield from revoked(federation, name, actor)):
             return False
         yield from _depart(federation, name, actor)
+        yield ("DELETE FROM reply WHERE federation = $1 AND origin = $2", federation, name)
         return True
 
     @writes
