@@ -10,8 +10,8 @@ import pytest
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
 from elmgrove.detector import STATE_FORMAT, Matching
 from elmgrove.detector.mixture.own import TUNE_EVERY
+from elmgrove.detector.mixture.pattern_rule import PatternRule
 from elmgrove.detector.mixture.received import Place
-from elmgrove.detector.mixture.rule import PatternRule
 from elmgrove.detector.single import single_model
 from elmgrove.federation import Contribution, Member, Merged
 from elmgrove.storage.sealed import seal, unseal

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.detector import Matching
 from elmgrove.detector.mixture.mixture import Mixture
+from elmgrove.detector.mixture.pattern_rule import PatternRule
 from elmgrove.detector.mixture.received import Place
-from elmgrove.detector.mixture.rule import PatternRule
 from elmgrove.detector.single import single_model
 from elmgrove.errors import BadInput
 from support.laws import law_examples

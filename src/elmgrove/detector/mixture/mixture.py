@@ -10,8 +10,8 @@ from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, one_thread
 from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture.own import OwnPatterns
 from elmgrove.detector.mixture.pattern import Pattern
+from elmgrove.detector.mixture.pattern_rule import RAW, PatternRule
 from elmgrove.detector.mixture.received import Place, Received, require_usable
-from elmgrove.detector.mixture.rule import RAW, PatternRule
 from elmgrove.detector.mixture.weighing import Weighing
 from elmgrove.detector.model import Answer, Part, SingleModel
 from elmgrove.detector.single import typical_score

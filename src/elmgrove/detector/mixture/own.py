@@ -7,7 +7,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, cluster, fit, groups, k_means
 from elmgrove.detector.mixture.pattern import Pattern
-from elmgrove.detector.mixture.rule import AUTO, PatternRule
+from elmgrove.detector.mixture.pattern_rule import AUTO, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.detector.single import single_model
 from elmgrove.errors import BadInput, require_whole

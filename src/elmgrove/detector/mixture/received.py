@@ -8,7 +8,7 @@ import numpy as np
 from elmgrove.algebra import Basis, Evidence, fit, groups
 from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture.pattern import Pattern
-from elmgrove.detector.mixture.rule import INSTEAD, PatternRule
+from elmgrove.detector.mixture.pattern_rule import INSTEAD, PatternRule
 from elmgrove.errors import BadInput
 
 
