@@ -46,6 +46,10 @@ _POLICIES = (
     "same models, a row ranks by the lowest false-alarm rate at which it would be anomalous here "
     "and at all others that are asked. By distance: scaling and units as they are unless told."
 )
+_PRINTED = (
+    "As printed: local models are grouped by their parameters, the model of its group answers in "
+    "the place of each, and the lowest raw loss is the score."
+)
 
 TITLES = {
     "ito2020": "Ito 2020: on-device federated learning, driving",
@@ -103,9 +107,12 @@ REMARKS = {
     "frequencies; in the balanced sums a row of a digit weighs N/(10·N_c) by the counts of all "
     "clients together. Nothing was chosen by the test rows. Learned frequencies are those of the "
     "clients' rows: the accuracy is the mean of each digit's recall, weighted by them.",
-    ("mlmg", "table2"): f"{_MLMG} {_POLICIES}",
+    ("mlmg", "table2"): f"{_MLMG} {_POLICIES} {_PRINTED}",
     ("mlmg", "comparison"): f"{_MLMG} One round; `chosen` is the silhouette's number of groups.",
-    ("mlmg", "fans"): f"{_ONE_RUN} Not in the paper. Only 12 cm fans were damaged. {_POLICIES} A "
+    (
+        "mlmg",
+        "fans",
+    ): f"{_ONE_RUN} Not in the paper. Only 12 cm fans were damaged. {_POLICIES} {_PRINTED} A "
     "change of own AUC is against the device's first step, alone.",
     ("mlmg", "mnist-pairs"): f"{_ONE_RUN} Ito 2021's pairs, by patterns and by policies. "
     f"{_POLICIES}",

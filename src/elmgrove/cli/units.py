@@ -34,7 +34,7 @@ _PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _MOST_ROWS = 20_000
 
 
-class Trial(NamedTuple):
+class UnitsTrial(NamedTuple):
     """Units, with the ridge of a loss, and what rows that were left out said of them.
 
     ``lower`` is what the choice goes by, ``rows`` the error of whole rows, which says little.
@@ -79,18 +79,18 @@ class Asked:
             self._command(best, choice.window)
         )
 
-    def _tried(self, table: Table, usual: Basis, inputs: Array) -> list[Trial]:
+    def _tried(self, table: Table, usual: Basis, inputs: Array) -> list[UnitsTrial]:
         counts = _counts(self.units, usual)
         ridges = _numbers("ridge", self.ridge) if usual.score == "loss" else [None]
         asked = [(units, ridge) for units in counts for ridge in ridges]
-        found = list[Trial]()
+        found = list[UnitsTrial]()
         for units, ridge in tracked(asked, "Leaving out"):
             basis = self._basis(table, usual.window, units)
             if ridge is None:
-                found.append(Trial(units, None, surprise_left_out(basis, inputs)))
+                found.append(UnitsTrial(units, None, surprise_left_out(basis, inputs)))
             else:
                 errors = losses_left_out(basis, inputs, ridge)
-                found.append(Trial(units, ridge, errors.values, errors.rows))
+                found.append(UnitsTrial(units, ridge, errors.values, errors.rows))
         return found
 
     def _basis(self, table: Table, window: int, units: int | None) -> Basis:
@@ -98,7 +98,7 @@ class Asked:
         made["spectrum"] = chosen_spectrum(self.layer["spectrum"])
         return Basis.fitted(table.rows, table.names, categories=table.categories, **made)
 
-    def _command(self, best: Trial, window: int) -> str:
+    def _command(self, best: UnitsTrial, window: int) -> str:
         """Writes how to learn with what was chosen, and all else as it was told here."""
         told = {name: value for name, value in self.layer.items() if value != LAYER[name]}
         chosen = {**told, "window": window, "units": best.units, "ridge": best.ridge}
@@ -150,7 +150,7 @@ def _numbers(name: str, text: str, *, whole: bool = False) -> list[Any]:
     return found
 
 
-def _show(trials: Sequence[Trial], best: Trial, usual: Basis) -> None:
+def _show(trials: Sequence[UnitsTrial], best: UnitsTrial, usual: Basis) -> None:
     loss = usual.score == "loss"
     grid = Grid(title="Hidden units, by rows that were left out", show_lines=False)
     headings = ("units", "ridge", "error of rows", "error of values", "")
