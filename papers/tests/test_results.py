@@ -93,6 +93,31 @@ def test_a_row_stands_on_the_page_once_but_single_values_with_each_figure(tmp_pa
     assert "run before figures said when" in made
 
 
+def test_a_page_keeps_what_it_has_of_figures_that_are_not_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mlmg").mkdir()
+    for name in ("table2", "fans", "assignment"):
+        found = {name: {"a": {"auc": 0.25}, "b": {"auc": 0.5}}, "features": 3, "made": MADE}
+        (tmp_path / f"mlmg/{name}.json").write_text(json.dumps(found))
+        (tmp_path / f"mlmg/{name}.png").write_bytes(name.encode())
+    before = _page(tmp_path)
+    (tmp_path / "mlmg/fans.json").write_text(json.dumps({"fans": {"a": {"auc": 0.75}}}))
+    (tmp_path / "mlmg/assignment.json").unlink()
+    (tmp_path / "mlmg/table2.json").unlink()
+    # What is said of a figure is the code's, not the page's.
+    monkeypatch.setitem(REMARKS, ("mlmg", "assignment"), "Another remark.")
+    after = _page(tmp_path)
+    kept, replaced = (re.escape(f"`elmgrove paper mlmg {name}`") for name in ("table2", "fans"))
+    section = rf"{kept}.*?(?=###)"
+    assert re.search(section, after, re.DOTALL)[0] == re.search(section, before, re.DOTALL)[0]
+    assert re.search(rf"{replaced}, run before.*\| a \| 0.75 \|\n\n!\[", after, re.DOTALL)
+    assert "Another remark.\n\n| assignment | auc |\n|---|---|\n| a | 0.25 |" in after
+    assert after.count("\n| b | 0.5 |\n") == 2
+    assert (tmp_path / "page/mlmg/assignment.png").read_bytes() == b"assignment"
+    assert _page(tmp_path) == after
+
+
 def test_the_command_writes_the_page_and_names_a_damaged_file(
     elmgrove: Elmgrove, tmp_path: Path
 ) -> None:

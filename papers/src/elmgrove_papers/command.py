@@ -126,7 +126,8 @@ def results(
 ) -> None:
     """Write a page with all figures' numbers, beside the papers' and with what differs.
 
-    The pictures go into a folder beside the page, which has its name without ".md".
+    A figure that the folder has no numbers of keeps what a page that is there has of it, so a
+    page is brought up to date figure by figure. The pictures go into a folder beside the page, which has its name without ".md".
 
     Example: [bold]elmgrove paper results paper-results --output docs/results.md[/]
     """
