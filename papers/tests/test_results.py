@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,30 @@ def test_what_has_values_is_a_row(found: dict[str, Any], expected: list[Grid]) -
 )
 def test_values_as_people_read_them(value: Any, expected: str) -> None:
     assert text(value) == expected
+
+
+def test_a_wide_table_is_printed_in_parts_that_fit(
+    elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {f"measure number {k}": k / 7 for k in range(40)}
+    rows = {"a": row, "with a long name of its own": row, "few": {"measure number 39": 0.25}}
+    wide = replace(figure("ito2021", "communication"), numbers=lambda run: {"x": rows}, draw=_none)
+    monkeypatch.setitem(PAPERS, "ito2021", (wide,))
+    ran = elmgrove("paper", "ito2021", "communication")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in ran.out
+    for value in row.values():
+        assert text(value) in ran.out.split()
+    # Where a row has no value it is left out.
+    assert sum(line.split()[:1] == ["few"] for line in lines) == 1
+    assert len(list(Grid("x", rows).fitting(10**6))) == 1
+
+
+def _none(found: dict[str, Any], canvas: Any) -> None:
+    """Draws nothing."""
 
 
 def _page(folder: Path) -> str:
@@ -145,9 +170,10 @@ def test_pictures_stand_beside_the_page(tmp_path: Path) -> None:
 
 def test_a_command_is_shown_with_the_trials_it_had(tmp_path: Path) -> None:
     (tmp_path / "ito2021").mkdir()
-    found = {"made": MADE | {"trials": 50}}
+    found = {"made": MADE | {"trials": 50, "networks": 5}}
     (tmp_path / "ito2021/figure9.json").write_text(json.dumps(found))
-    assert "`elmgrove paper ito2021 figure9 --trials 50`, 2026-11-16" in _page(tmp_path)
+    shown = "`elmgrove paper ito2021 figure9 --trials 50 --networks 5`, 2026-11-16"
+    assert shown in _page(tmp_path)
 
 
 def test_all_figures_are_run_once_and_those_without_data_are_named(
@@ -177,9 +203,10 @@ def test_all_figures_are_run_once_and_those_without_data_are_named(
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        ({"quick": True, "trials": 3}, True),
-        ({"quick": True, "trials": 4}, False),
-        ({"quick": False, "trials": 3}, False),
+        ({"quick": True, "trials": 3, "networks": 1}, True),
+        ({"quick": True, "trials": 3, "networks": 3}, False),
+        ({"quick": True, "trials": 4, "networks": 1}, False),
+        ({"quick": False, "trials": 3, "networks": 1}, False),
         ({"quick": True}, False),
     ],
 )

@@ -79,8 +79,8 @@ def _figure(
         return
     found = _read(path)
     made = found.pop("made", {})
-    trials = f" --trials {made['trials']}" if "trials" in made else ""
-    yield f"`elmgrove paper {name}{trials}`, {_made(made)}\n\n{remark}"
+    size = "".join(f" --{key} {made[key]}" for key in ("trials", "networks") if key in made)
+    yield f"`elmgrove paper {name}{size}`, {_made(made)}\n\n{remark}"
     for grid in grids(found):
         if not grid.title:
             yield fill(_values(grid.rows[""]), WIDTH) + "\n"
