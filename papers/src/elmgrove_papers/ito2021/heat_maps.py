@@ -76,7 +76,13 @@ _RUNS: Mapping[str, Callable[[PairsTrial, Run], Maps]] = {
 
 def har_maps(run: Run) -> Numbers:
     """Maps all seven models on HAR; quick: four activities, 800 rows of each."""
-    return _maps(run, _fewer(run, har_scaled(run.data)), HAR, run.at_most(10**6, QUICK_HAR))
+    data, most = har_data(run)
+    return _maps(run, data, HAR, most)
+
+
+def har_data(run: Run) -> tuple[Labelled, int]:
+    """Gives HAR in [0, 1], and how many rows of a pattern are learned at most."""
+    return _fewer(run, har_scaled(run.data)), run.at_most(10**6, QUICK_HAR)
 
 
 def mnist_maps(run: Run) -> Numbers:
