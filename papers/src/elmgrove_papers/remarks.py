@@ -18,15 +18,12 @@ _DRIVING = (
 )
 _PAIRS = (
     "Mean ROC-AUC over as many trials as stated for each model; the paper has 50 of each "
-    "(`--trials 50 --networks 50`). Rows are device "
-    "A's patterns, columns device B's. The models with patterns are this project's own: one for "
-    "each pattern, or three for each. The paper's values are in pictures "
-    "only, and it prints no means. Not stated there: BP-NN3-FL's epochs a round (here one), Adam's "
-    "rate (0.001: with a tenth of it BP-NN3-FL is better, see `rounds`), and which device has "
-    "which "
-    "rows where both know the same pattern (half each; means leave those out). The best of the "
-    "five is that of the means over the trials that each "
-    "has."
+    "(`--trials 50 --networks 50`). Rows are device A's patterns, columns device B's. The models "
+    "with patterns are this project's own: one for each pattern, or three for each. The paper's "
+    "values are in pictures only, and it prints no means. Not stated there: BP-NN3-FL's epochs a "
+    "round (here one), Adam's rate (0.001: with a tenth of it BP-NN3-FL is better, see `rounds`), "
+    "and which device has which rows where both know the same pattern (half each; means leave "
+    "those out). The best of the five is that of the means over the trials that each has."
 )
 _OS_ELM = (
     "OS-ELM has a ridge of 0.001, where the paper has none; weights and biases are uniform between "
@@ -34,19 +31,15 @@ _OS_ELM = (
 )
 _ONE_MAP = (
     "One of the maps of `har-pairs` or `mnist-pairs`, where its numbers are, with the trials of "
-    "each "
-    "model, and more is said. Networks (BP-NN3, BP-NN5, BP-NN3-FL) have a tenth of the trials, "
-    "unless "
-    "`--networks` says otherwise."
+    "each model, and more is said. Networks (BP-NN3, BP-NN5, BP-NN3-FL) have a tenth of the "
+    "trials, unless `--networks` says otherwise."
 )
 _ONE_RUN = "One run with one seed."
 _FED_ELMS = (
     "On MNIST, 87 principal components. The paper states neither the number of clients, nor C, "
-    "nor the rounds, nor how "
-    "Fed-NN begins: 56 clients, all of them in each round, 5 rounds where no other number is "
-    "stated, and a network that was trained on the initial batch. Each client has 500 images of "
-    "each "
-    "of two digits, so that all digits come alike: where they do not, see `imbalanced`."
+    "nor the rounds, nor how Fed-NN begins: 56 clients, all of them in each round, 5 rounds where "
+    "no other number is stated, and a network that was trained on the initial batch. Each client "
+    "has 500 images of each of two digits, so that all digits come alike: where they do not, see `imbalanced`."
 )
 _MLMG = (
     f"{_ONE_RUN} The paper does not state which digits each client has, nor its threshold; "
