@@ -39,7 +39,8 @@ _FED_ELMS = (
     "On MNIST, 87 principal components. The paper states neither the number of clients, nor C, "
     "nor the rounds, nor how Fed-NN begins: 56 clients, all of them in each round, 5 rounds where "
     "no other number is stated, and a network that was trained on the initial batch. Each client "
-    "has 500 images of each of two digits, so that all digits come alike: where they do not, see `imbalanced`."
+    "has 500 images of each of two digits, so that all digits come alike: where they do not, see "
+    "`imbalanced`."
 )
 _MLMG = (
     f"{_ONE_RUN} The paper does not state which digits each client has, nor its threshold; "
