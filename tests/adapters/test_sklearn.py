@@ -40,6 +40,7 @@ NEEDS_A_FRESH_PROCESS = {"check_array_api_input"}
         ElmgroveOutlierDetector(forgetting=0.99, random_state=None),
         OSELMClassifier(),
         OSELMClassifier(32, activation="relu", ridge=1e-3, random_state=np.int64(7)),
+        OSELMClassifier(64, class_weight="balanced"),
         OSELMRegressor(),
         OSELMRegressor(32, activation="tanh", weights="normal", forgetting=0.99),
     ],

@@ -23,7 +23,7 @@ from benchmarks.quality.influence import (
     merged_by,
 )
 
-from elmgrove.federation import UNBOUNDED, Everyone, influence
+from elmgrove.federation import UNBOUNDED, Everyone, Member, influence
 
 
 @cache
@@ -53,6 +53,15 @@ def test_no_bound_stops_faults_in_rows_of_ones_own() -> None:
 def test_a_rule_leaves_out_who_copies_everybodys_sums(score: str, rule: str) -> None:
     one, found = pumps(score), merged_by(RULES[rule], BOUNDED)
     assert found(one, COPIED) > found(one, HONEST) - 0.05
+
+
+@pytest.mark.parametrize("attack", [COUNTED, COPIED])
+def test_by_loss_quality_looks_at_rows_where_a_liars_model_is_a_usual_one(attack: str) -> None:
+    one = fleet(7, *SCORES["loss"])
+    own = Member("own", one.learned()).contribution()
+    chosen = RULES["quality"].choose(own, one.charter.ridge, one.others(attack))
+    assert "liar" not in [other.origin for other in chosen]
+    assert len(chosen) > len(one.others(attack)) // 2
 
 
 def test_one_device_that_knows_everything_excuses_a_fault_unless_two_must_know_it() -> None:

@@ -335,8 +335,13 @@ def test_a_state_from_an_older_copy_goes_on_by_itself(
         assert counts(federation) == {"fan": 50}
         told = "'fan' gave away up to 50 rows that this state does not know of"
         assert caplog.text.count(told) >= 1
-        assert "24 more are needed" in caplog.text
-        write_rows(Path("more.csv"), rows(2, 24))
+        # Told once, at the first sync: how many rows it had by then depends on the machine.
+        assert "more are needed" in caplog.text
+        Y = rows(2, 24)
+        write_rows(Path("more.csv"), Y[:23])
+        Agent(Settings(**joined(federation, "fan", source="more.csv"))).run()
+        assert counts(federation) == {"fan": 50}
+        append_rows(Path("more.csv"), Y[23:])
         Agent(Settings(**joined(federation, "fan", source="more.csv"))).run()
         assert counts(federation) == {"fan": 54}
         return

@@ -452,6 +452,7 @@ def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
         assert [one.origin for one in exchange.listings()] == ["fan-2"]
     assert str(path) in caplog.text
     assert exchange.fetch(["fan-1", "fan-2", "fan-3"]) == [said("fan-2")]
+    assert caplog.text.count("left out") == 1, "the same is told once"
     merged = exchange.merged("fan-9", known)
     assert merged is not None
     assert merged.devices == 1
@@ -508,6 +509,39 @@ def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Pat
             call()
 
 
+@pytest.mark.parametrize("name", ["fan-1.entry", "fan-3.entry", CHARTER_FILE])
+def test_nobody_waits_for_a_pipe_or_reads_a_device_without_end(folder: Path, name: str) -> None:
+    def unreachable() -> None:
+        exchange = FolderExchange(folder)
+        for call in (
+            exchange.listings,
+            lambda: exchange.fetch(["fan-1", "fan-3"]),
+            lambda: exchange.merged("fan-2", None),
+            lambda: exchange.others("fan-2", None),
+        ):
+            with pytest.raises(Unreachable, match=name):
+                call()
+        if name != "fan-3.entry":
+            with pytest.raises(Unreachable, match=name):
+                exchange.publish(said("fan-1", 6))
+
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    unreachable()
+    (folder / name).unlink()
+    (folder / name).symlink_to("/dev/zero")
+    unreachable()
+
+
+def test_a_file_that_is_longer_than_the_charter_explains_is_not_read(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (folder / "fan-1.entry").open("ab") as file:
+        file.truncate(1 << 40)
+    assert [one.origin for one in FolderExchange(folder).listings()] == ["fan-2"]
+    assert "fan-1.entry is left out: longer than" in caplog.text
+
+
 def test_a_full_folder_refuses_has_the_former_one_and_no_rest_and_can_be_read(folder: Path) -> None:
     path = folder / "fan-1.entry"
     before = path.read_bytes()
@@ -534,7 +568,7 @@ def test_a_name_that_no_file_can_have_is_refused(folder: Path, name: str) -> Non
         FolderExchange(folder).merged(name, None)
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff", b'{"name": "fans"}'])
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff", b'{"name": "fans"}', b"[" * 10**5])
 def test_a_definition_that_is_none_is_a_bad_file(folder: Path, text: bytes) -> None:
     (folder / CHARTER_FILE).write_bytes(text)
     with pytest.raises(BadFile, match=CHARTER_FILE):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -198,7 +199,7 @@ def test_a_refusal_is_the_error_that_it_stands_for(reply: Reply, error: type) ->
 
 
 def test_what_a_stranger_says_is_told_in_one_short_line() -> None:
-    loud = problem(422, detail="\x1b[2J\n\ud800" + "x" * 10**6)
+    loud = problem(422, detail="\x1b[2J\n\ud800" + "x" * 10**4)
     with (
         opened(but("PUT /contributions", loud)) as exchange,
         pytest.raises(Refused) as raised,
@@ -356,6 +357,38 @@ def test_an_answer_is_no_longer_than_the_charter_explains() -> None:
             pytest.raises(Unreachable, match=said_of_it),
         ):
             exchange.merged("fan-1", None)
+
+
+def test_what_was_done_is_said_in_few_bytes() -> None:
+    told, most = json.dumps(PUT).encode(), 1 << 16
+    with opened(but("PUT /contributions", Reply(200, told.ljust(most)))) as exchange:
+        exchange.publish(said("fan-1"))
+    with (
+        opened(but("PUT /contributions", Reply(200, told.ljust(most + 1)))) as exchange,
+        pytest.raises(Unreachable, match="longer than"),
+    ):
+        exchange.publish(said("fan-1"))
+
+
+def test_of_millions_of_entries_that_are_none_the_first_is_the_last_that_is_looked_at() -> None:
+    """Eight megabytes of them once took more than a gigabyte."""
+    none = Reply(200, b'{"entries": [' + b"{}," * 200_000 + b"{}]}")
+    with opened(but("GET /entries", none)) as exchange:
+        _ = exchange.charter
+        tracemalloc.start()
+        try:
+            with pytest.raises(Unreachable, match="no 'origin'"):
+                exchange.listings()
+            assert tracemalloc.get_traced_memory()[1] < 40_000_000
+        finally:
+            tracemalloc.stop()
+
+
+def test_an_answer_that_says_it_is_packed_is_not_believed_even_if_it_is_not() -> None:
+    true = HONEST(Asked("GET", "/v1/federations/fans", b""))
+    lie = Reply(200, true.body, {"Content-Encoding": "gzip"})
+    with opened(lambda asked: lie) as exchange, pytest.raises(Unreachable, match="packed"):
+        _ = exchange.charter
 
 
 def test_what_moves_makes_the_deadline_later_but_not_for_ever(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,15 +16,17 @@ import pytest
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation import Member
-from elmgrove.rounds import run_here
+from elmgrove.rounds import Predictor, run_here
 from elmgrove.rounds.clients import Client, Loss
 from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.report import RoundReport
 from elmgrove.rounds.rules import RoundRule
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
+from support.labelled_fleet import seas
 from support.patterns import INPUTS, rows_of
 from support.places import ROOT
+from support.rounds import plan_with_targets
 
 pytestmark = pytest.mark.usefixtures("flower")
 
@@ -118,10 +120,28 @@ def strategy_run(
     return reports, strategy.run(nodes)
 
 
-@pytest.mark.parametrize(("rule", "bits"), [*((rule, 64) for rule in RuleName), ("fedavg", 8)])
-def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> None:
-    plan, there, here = plan_of(rule, bits=bits), [], []
-    chosen = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed}
+DETECTORS = [rule for rule in RuleName if rule != RuleName.balanced]
+
+
+@pytest.mark.parametrize(
+    ("rule", "bits", "made"),
+    [
+        *((rule, 64, plan_of) for rule in DETECTORS),
+        *((rule, 64, plan_with_targets) for rule in RuleName),
+        ("fedavg", 8, plan_of),
+        ("fedavg", 8, plan_with_targets),
+    ],
+)
+def test_a_strategy_ends_where_the_local_engine_does(
+    rule: str, bits: int, made: Callable[..., Plan]
+) -> None:
+    plan, there, here = made(rule, bits=bits), [], []
+    chosen = {
+        "rounds": plan.rounds,
+        "fraction": plan.fraction,
+        "seed": plan.seed,
+        "exam": plan.exam,
+    }
     server = plan.round_rule()
     nodes = FakeGrid(plan, (plan.client(name) for name in plan.rows))
     there, given = strategy_run(server, nodes, **chosen)
@@ -132,6 +152,8 @@ def test_a_strategy_ends_where_the_local_engine_does(rule: str, bits: int) -> No
     assert server.merged().to_bytes() == central.merged().to_bytes()
     costs = [[(r.asked, r.answered, r.left_out, r.down, r.up) for r in rs] for rs in (there, here)]
     assert costs[0] == costs[1]
+    assert [report.evaluation for report in there] == [report.evaluation for report in here]
+    assert all((report.evaluation is None) == (plan.exam is None) for report in there)
     assert (given.losses, given.down) == (got.losses, got.down)
 
 
@@ -332,6 +354,22 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     for mine, theirs in zip(one.parts, other.parts, strict=True):
         assert mine.close_to(theirs, EXACT)
     assert f"{one.devices} of 12 clients took part" in ran.out
+
+
+def test_a_simulation_with_a_target_tests_the_model_after_each_round(
+    elmgrove: Elmgrove, scratch: Path, tmp_path: Path
+) -> None:
+    seas(tmp_path)
+    chosen = ("federate", "--data", "fleet", "--target", "sea", "--test", "test.csv", "--rounds", 2)
+    said = []
+    for engine in ("flower", "local"):
+        ran = elmgrove(*chosen, "--engine", engine, "-o", f"{engine}.elm")
+        assert ran.code == 0, ran.err
+        # All but the seconds.
+        said.append([line.split()[:6] + line.split()[7:] for line in ran.out.splitlines()])
+    assert said[0] == said[1]
+    one, other = (load(Path(f"{name}.elm"), Predictor.from_bytes) for name in ("flower", "local"))
+    np.testing.assert_allclose(one.models[0].beta, other.models[0].beta, rtol=EXACT, atol=EXACT)
 
 
 @pytest.mark.parametrize(

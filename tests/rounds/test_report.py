@@ -2,12 +2,17 @@
 
 import json
 
-from elmgrove.rounds import Delivery, Loss, RoundReport
+from elmgrove.rounds import Delivery, Evaluation, Loss, RoundReport
 
 
 def test_reports_and_deliveries_survive_json() -> None:
-    report = RoundReport(2, ("a", "b"), ("a",), {"b": "late"}, 10, 20, 0.5)
-    assert RoundReport.from_fields(json.loads(json.dumps(report.fields))) == report
+    for evaluation in (
+        None,
+        Evaluation("accuracy", 0.5, 8),
+        Evaluation("error", 2.0, 8, (1.0, 3.0)),
+    ):
+        report = RoundReport(2, ("a", "b"), ("a",), {"b": "late"}, 10, 20, 0.5, evaluation)
+        assert RoundReport.from_fields(json.loads(json.dumps(report.fields))) == report
     delivery = Delivery({"a": Loss(0.5, 3)}, {"b": "late"}, 10, 0.5)
     assert Delivery.from_fields(json.loads(json.dumps(delivery.fields))) == delivery
     assert delivery.loss == 0.5

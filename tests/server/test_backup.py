@@ -1,5 +1,6 @@
 """Back-ups: made while devices publish, restored as a whole, and never over anything by mistake."""
 
+import asyncio
 import re
 import sqlite3
 import stat
@@ -19,6 +20,7 @@ from elmgrove.server import Holdings, back_up, restore
 from elmgrove.server.store import backup_postgres, backup_sqlite
 from elmgrove.storage import InUse
 from support.contributions import DISTANT, cloud
+from support.services import execute
 from support.serving import (
     ADMIN,
     Server,
@@ -155,6 +157,30 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
     assert after == before
     with serving(database) as server:
         assert fans.at(server).merged(NAMES[1]).devices == 1
+
+
+def test_it_comes_back_where_nothing_was(database: str, tmp_path: Path) -> None:
+    with serving(database) as server:
+        fans = server.found(charter("fans"))
+        fans.enrol(*NAMES)
+        assert fans.put(said(NAMES[0], 1)).status_code == 200
+        audit = server.ask("GET", "/v1/audit?federation=fans", ADMIN).json()
+    held = written(database, tmp_path / "backup")
+    lose(database)
+    assert put_back(tmp_path / "backup", database) == held
+    with serving(database) as server:
+        assert server.ask("GET", "/v1/audit?federation=fans", ADMIN).json() == audit
+        assert fans.at(server).merged(NAMES[1]).devices == 1
+
+
+def lose(store: str) -> None:
+    """Leaves nothing of a data base, as a disk that is lost."""
+    path, _, schema = store.partition("?search_path=")
+    if schema:
+        asyncio.run(execute(path, f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"))
+        return
+    for left in Path(path.removeprefix("sqlite:///")).parent.glob("store.db*"):
+        left.unlink()
 
 
 def test_it_is_for_its_owners_eyes_and_replaces_nothing(tmp_path: Path) -> None:

@@ -128,20 +128,49 @@ async def test_writers_at_the_same_time_make_one_chain(database: str) -> None:
         await store.close()
 
 
-async def test_no_record_can_be_changed_where_it_is_kept(store: Store, database: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("UPDATE audit SET actor = 'nobody' WHERE number = 1", "never changes"),
+        ("DELETE FROM audit WHERE number = 2", "goes by pruning alone"),
+        ("DELETE FROM audit WHERE number = 3", "goes by pruning alone"),
+        ("DELETE FROM audit", "goes by pruning alone"),
+    ],
+)
+async def test_no_record_can_be_changed_or_taken_out_where_it_is_kept(
+    store: Store, database: str, change: str, why: str
+) -> None:
     await put(store, "a")
-    change = "UPDATE audit SET actor = 'nobody' WHERE number = 1"
+    await put(store, "b")
+    before = await told(store)
+    with pytest.raises((sqlite3.IntegrityError, asyncpg.PostgresError), match=why):
+        await done(database, change)
+    # What is left of a pruned chain is kept as well.
+    assert await store.prune("fans", before[1].at) == 1
+    with pytest.raises((sqlite3.IntegrityError, asyncpg.PostgresError), match="of the audit"):
+        await done(database, change.replace("= 1", "= 2"))
+    require_unbroken(await told(store))
+
+
+async def test_no_record_is_put_in_the_place_of_another(store: Store, database: str) -> None:
+    await put(store, "a")
+    if database.startswith("sqlite"):
+        other = "INSERT OR REPLACE INTO audit SELECT 'fans', 1, 0, 'nobody', 'made', '{}', ''"
+    else:
+        other = "TRUNCATE audit"
+    with pytest.raises((sqlite3.IntegrityError, asyncpg.PostgresError), match="of the audit"):
+        await done(database, other)
+    require_unbroken(await told(store))
+
+
+async def done(database: str, statement: str) -> None:
+    """Does something to a data base, behind the store's back."""
     if database.startswith("sqlite"):
         path = database.removeprefix("sqlite:///")
-        with (
-            closing(sqlite3.connect(path)) as connection,
-            pytest.raises(sqlite3.IntegrityError, match="never changes"),
-        ):
-            connection.execute(change)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(statement)
     else:
-        with pytest.raises(asyncpg.PostgresError, match="never changes"):
-            await execute(database, change)
-    require_unbroken(await told(store))
+        await execute(database, statement)
 
 
 async def test_pages_filters_and_names(store: Store) -> None:

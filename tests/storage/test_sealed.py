@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import tracemalloc
 import zipfile
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from elmgrove import BadFile
+from elmgrove.errors import BadInput
 from elmgrove.storage.sealed import VERSION, format_of, seal, unseal
 from support.laws import law_examples
 from support.places import GOLDEN
@@ -194,6 +196,22 @@ def test_numbers_that_are_none_are_refused(number: str, place: str) -> None:
     text = header(**{place: 12345}).replace("12345", number)
     with pytest.raises(BadFile):
         unseal("kind", with_header(text))
+
+
+def test_a_header_that_is_longer_than_any_is_neither_read_nor_written() -> None:
+    """Read as JSON, sixty megabytes of it once took more than a gigabyte."""
+    room = (1 << 22) - len(header(fields={"name": ""})) - 1000
+    assert unseal("kind", seal("kind", {"name": "x" * room}, {}))[0] == {"name": "x" * room}
+    with pytest.raises(BadInput, match="fewer columns"):
+        seal("kind", {"name": "x" * (1 << 22)}, {})
+    text = b'{"__metadata__": {"elmgrove": [' + b"[]," * 1_400_000 + b"1]}}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadFile, match="not a file of Elmgrove's"):
+            format_of(len(text).to_bytes(8, "little") + text)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_checksum_is_not_optional() -> None:

@@ -6,7 +6,17 @@ import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import Contribution
-from elmgrove.rounds import Client, Delivery, DeviceClient, Loss, RoundReport, RoundRule, run_here
+from elmgrove.rounds import (
+    Client,
+    Delivery,
+    DeviceClient,
+    Exam,
+    Loss,
+    Plan,
+    RoundReport,
+    RoundRule,
+    run_here,
+)
 from support.patterns import INPUTS
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
@@ -46,6 +56,34 @@ def run(
     chosen = {"rounds": rounds, "fraction": 1.0, "seed": 0} | more
     delivery = run_here(rule, clients, on_round=reports.append, **chosen)
     return reports, delivery
+
+
+def plan_with_targets(rule: str, rounds: int = 3, fraction: float = 0.6, **more: object) -> Plan:
+    """Clients with rows of two kinds, unequally many of each, and a server that tests them."""
+    basis = Basis(HiddenLayer(INPUTS, 8, "relu", seed=7), 2)
+    pairs = {f"c{index}": _two_kinds(index, 12 * index, 5 * index) for index in range(7)}
+    batch, test = _two_kinds(99, 20, 20), _two_kinds(98, 30, 30)
+    return Plan(
+        rule,
+        basis,
+        {name: X for name, (X, _) in pairs.items()},
+        rounds=rounds,
+        fraction=fraction,
+        seed=5,
+        batch=batch[0],
+        targets={name: T for name, (_, T) in pairs.items()},
+        classes=("one", "other"),
+        batch_targets=batch[1],
+        exam=Exam(*test, ("one", "other")),
+        **more,
+    )
+
+
+def _two_kinds(seed: int, *counts: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    kinds = rng.permutation(np.repeat([0, 1], counts))
+    X = rng.normal(size=(len(kinds), INPUTS)) + 2.0 * kinds[:, np.newaxis]
+    return X, np.eye(2)[kinds]
 
 
 class Saying(Client):

@@ -5,6 +5,7 @@ from elmgrove.algebra.blas import Blas, one_thread
 from elmgrove.algebra.bulk import Bulk
 from elmgrove.algebra.categories import Categories, columns_of, features_of, word_of
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
+from elmgrove.algebra.classes import ClassEvidence, balance
 from elmgrove.algebra.covariance import rows_lent
 from elmgrove.algebra.crossval import expected_error, typical_loss
 from elmgrove.algebra.distance import Distance
@@ -69,6 +70,7 @@ __all__ = [
     "Blas",
     "Bulk",
     "Categories",
+    "ClassEvidence",
     "Distance",
     "Evidence",
     "ExactSum",
@@ -94,6 +96,7 @@ __all__ = [
     "all_apart",
     "apart",
     "average",
+    "balance",
     "centre_near",
     "cluster",
     "columns_of",

@@ -45,6 +45,8 @@ class Factor:
         with one_thread:
             self._C, failed = dpotrf(A, lower=0, clean=0, overwrite_a=1)
             reciprocal = 0.0 if failed else float(dpocon(self._C, norm, uplo="U")[0])
+        #: 1 by the condition: of what is solved, the share that rounding leaves is about ε by this.
+        self.reciprocal = reciprocal
         if not reciprocal > epsilon(np.float64):
             raise SingularSystem(
                 f"the system of {len(A)} hidden units with ridge {ridge:g} is singular "

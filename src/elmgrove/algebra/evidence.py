@@ -9,6 +9,7 @@ import numpy as np
 from elmgrove.algebra.admission import Admission, Size, judged
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.cholesky import Factor, epsilon, regularized
+from elmgrove.algebra.recovered import recovered
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, Mismatch, NotAdmissible
 
@@ -80,6 +81,25 @@ class Evidence:
         return Evidence(
             basis, np.zeros((units, units), dtype), np.zeros((units, basis.outputs), dtype), 0, 0
         )
+
+    @classmethod
+    def from_model(
+        cls, basis: Basis, P: Array, beta: Array, count: float, ridge: float
+    ) -> "Evidence":
+        """Computes the evidence of a node that has only P and β (Ito 2020, §3.2).
+
+        ``ridge`` is that with which P was learned: U = P⁻¹ − λI, V = P⁻¹β. Of the targets' energy
+        P and β hold what they explain, and that is taken for all of it: β and every merge are
+        right, but ``error_of`` lacks what the node's own model did not explain. Raises
+        ``SingularSystem`` for an ill-conditioned P, ``NotAdmissible`` for what no rows can be.
+        """
+        if count == 0:
+            # P is the ridge's alone, and what is left of it without would be rounding.
+            return Evidence.zero(basis)
+        U, V, energy = recovered(P, beta, ridge)
+        made = Evidence(basis, U, V, energy, count)
+        made.require_admissible(f"P and β can't be those of {count:g} rows")
+        return made
 
     def __add__(self, other: "Evidence") -> Self:
         """Adds the other's rows. Equation (8): U' = U + ΔU, V' = V + ΔV."""

@@ -33,7 +33,7 @@ class RoleName(StrEnum):
 def list_(context: typer.Context) -> None:
     """List the administrators that were added to the one whose token the server has."""
     with context.obj.client(ROOT) as opened:
-        found = request(opened, "GET", "").json().each("administrators")
+        found = list(request(opened, "GET", "").json().each("administrators"))
     grid = Grid("name", "role", "added (UTC)", "token")
     for one in found:
         added, valid = time_told(one.number("created")), ends(one.number_or_none("expires"))

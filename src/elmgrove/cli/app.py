@@ -31,6 +31,7 @@ COMMANDS = {
     "inspect": "elmgrove.cli.inspect:inspect",
     "demo": "elmgrove.cli.demo:demo",
     "federate": "elmgrove.cli.federate:federate",
+    "predict": "elmgrove.cli.predict:predict",
     "serve": "elmgrove.cli.serve:serve",
     "backup": "elmgrove.cli.backup:backup",
     "restore": "elmgrove.cli.backup:restore",

@@ -59,7 +59,7 @@ def audit(
     wanted = {"federation": name} | _filters(since, device)
     if check:
         require_not_given(context, ("since", "device", "limit"), "--check needs all records")
-        _check(name, _in_file(file) if file else _on_server(context, wanted))
+        _check(name, _in_file(file, name) if file else _on_server(context, wanted))
     elif prune is not None:
         if as_json:
             raise BadInput("--prune shows nothing: export with --json first, in a call of its own")
@@ -95,15 +95,19 @@ def _on_server(context: typer.Context, wanted: dict[str, str]) -> Iterator[Audit
             after = page[-1].number
 
 
-def _in_file(path: Path) -> Iterator[AuditRecord]:
+def _in_file(path: Path, name: str) -> Iterator[AuditRecord]:
+    """The records in a file; ``BadFile`` where they are not of the federation that is named."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                yield AuditRecord.from_fields(json.loads(line))
+                record = AuditRecord.from_fields(json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise BadFile(
                     f"{path}, line {number}: not a record of an audit: {error}"
                 ) from error
+            if name not in ("", record.federation):
+                raise BadFile(f"{path}, line {number}: a record of {record.federation!r}")
+            yield record
 
 
 def _prune(context: typer.Context, name: str, days: float) -> None:
@@ -117,8 +121,8 @@ def _prune(context: typer.Context, name: str, days: float) -> None:
 def _check(name: str, records: Iterator[AuditRecord]) -> None:
     last = require_unbroken(records)
     if last is None:
-        notes.print(_none(name))
-        return
+        # What was emptied must not look like what is whole.
+        raise BadInput(_none(name))
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(
         f"All records up to {last.number}, of {time_told(last.at)} UTC, are as they were written. "

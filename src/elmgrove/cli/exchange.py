@@ -11,6 +11,7 @@ from elmgrove.algebra import OWN
 from elmgrove.cli.options import SavedState, note_alike, note_others, notes
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation import MERGED, Comparison, Contribution, Member, compare_each
+from elmgrove.rounds import contribution_from_bytes
 from elmgrove.storage import load, locked, save
 
 
@@ -70,11 +71,12 @@ def merge(
 
     A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging
     a file twice changes nothing; a newer file of the same origin replaces the older. First it says
-    which devices are alike: at the same levels and scales, as far as sums tell.
+    which devices are alike: at the same levels and scales, as far as sums tell. A file with P and β
+    of a node that has no sums (an update that states its ridge) is merged as the sums they hold.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
-    contributions = [load(path, Contribution.from_bytes) for path in evidence]
+    contributions = [load(path, contribution_from_bytes) for path in evidence]
     with locked(state):
         member = load(state, Member.from_bytes)
         try:

@@ -23,8 +23,8 @@ def show(
         answer = request(opened, "GET", f"/{name}")
         with answer.reading():
             charter = Charter.from_fields(dict(answer.json()))
-        devices = request(opened, "GET", f"/{name}/devices").json().each("devices")
-        entries = request(opened, "GET", f"/{name}/entries").json().each("entries")
+        devices = list(request(opened, "GET", f"/{name}/devices").json().each("devices"))
+        entries = list(request(opened, "GET", f"/{name}/entries").json().each("entries"))
     grid = _grid(devices, {entry.text("origin"): entry for entry in entries})
     basis, layer, samples = charter.basis, charter.basis.layer, ""
     if basis.spectrum is not None:

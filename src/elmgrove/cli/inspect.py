@@ -16,18 +16,21 @@ from elmgrove.rounds import (
     CLASSIFIER_FORMAT,
     COMPACT_FORMAT,
     LARGEST,
+    PREDICTOR_FORMAT,
     CompactClassifier,
     CompactModel,
+    Predictor,
 )
 from elmgrove.storage import format_of, load
 
 #: What a file of Elmgrove's may hold.
-Content = Member | Contribution | CompactModel | CompactClassifier
+Content = Member | Contribution | CompactModel | CompactClassifier | Predictor
 _FORMATS: dict[str, type[Content]] = {
     STATE_FORMAT: Member,
     EVIDENCE_FORMAT: Contribution,
     COMPACT_FORMAT: CompactModel,
     CLASSIFIER_FORMAT: CompactClassifier,
+    PREDICTOR_FORMAT: Predictor,
 }
 
 
@@ -35,7 +38,9 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A state, evidence, a compact model or classifier.", exists=True, dir_okay=False
+            help="A state, evidence, a predictor, a compact model or classifier.",
+            exists=True,
+            dir_okay=False,
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
@@ -68,6 +73,8 @@ def _facts(held: Content) -> dict[str, Any]:
             return _model_facts(held)
         case CompactClassifier():
             return _classifier_facts(held)
+        case Predictor():
+            return _predictor_facts(held)
 
 
 def _member_facts(member: Member) -> dict[str, Any]:
@@ -132,6 +139,17 @@ def _classifier_facts(classifier: CompactClassifier) -> dict[str, Any]:
         "inputs within": f"±{LARGEST * classifier.step:.6g}",
         "bits dropped of hidden values": classifier.shift,
         **_basis_facts(classifier.basis),
+    }
+
+
+def _predictor_facts(predictor: Predictor) -> dict[str, Any]:
+    target = predictor.target
+    return {
+        "holds": "a model that predicts",
+        "target": target.column,
+        "classes": list(target.classes) or "none: a number",
+        "rows learned": [round(model.rows) for model in predictor.models],
+        **_basis_facts(predictor.basis),
     }
 
 

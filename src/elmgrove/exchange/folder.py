@@ -25,6 +25,7 @@ from elmgrove.federation import (
     Refused,
     Version,
     address_of,
+    content_limit,
     entry_from_bytes,
     follows,
 )
@@ -40,7 +41,7 @@ class FolderExchange:
 
     Files are replaced as a whole, so a reader sees the old entry or the new one. Any program that
     may write in the folder may write in any device's name: a folder is for devices that trust each
-    other. A file that is damaged or does not belong is left out, with a warning.
+    other. A file that is damaged, too long or does not belong is left out, with a warning.
     """
 
     #: Groups are made when somebody asks.
@@ -49,6 +50,8 @@ class FolderExchange:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._charter: Charter | None = None
+        # Why files were left out the last time: the same is told once.
+        self._left_out = dict[Path, str]()
 
     @property
     def charter(self) -> Charter:
@@ -147,7 +150,7 @@ class FolderExchange:
 
     def _held(self, path: Path) -> Version | None:
         try:
-            return version_of(path.read_bytes()) if path.exists() else None
+            return version_of(_content(path)) if path.exists() else None
         except BadFile as error:
             log.warning("%s is damaged and will be replaced: %s", path, error)
             return None
@@ -158,22 +161,30 @@ class FolderExchange:
     def _paths(self) -> list[Path]:
         if not (self._folder / CHARTER).exists():
             raise Unreachable(f"{self._folder} is not there (any more)")
-        return sorted(self._folder.glob(f"*{SUFFIX}"))
+        found = sorted(self._folder.glob(f"*{SUFFIX}"))
+        for path in found:
+            _require_file(path)
+        return found
 
     def _entries(self, wanted: Collection[Path] | None = None) -> Iterator[tuple[Path, Entry]]:
         # First of all: without it nothing would belong.
-        charter = self.charter
+        charter, most = self.charter, content_limit(self.charter)
         for path in self._paths():
             if wanted is not None and path not in wanted:
                 continue
             try:
+                if path.stat().st_size > most:
+                    raise BadFile(f"longer than the {most:,} bytes it may have")
                 entry = entry_from_bytes(path.read_bytes())
                 charter.require(entry)
                 if self._path(entry.origin) != path:
                     raise BadFile(f"an entry of {entry.origin!r} under another name")
             except ElmgroveError as error:
-                log.warning("%s is left out: %s", path, error)
+                if self._left_out.get(path) != str(error):
+                    log.warning("%s is left out: %s", path, error)
+                self._left_out[path] = str(error)
             else:
+                self._left_out.pop(path, None)
                 yield path, entry
 
 
@@ -194,11 +205,22 @@ def _stamp(path: Path) -> tuple[int, int, bytes]:
 def _read_charter(folder: Path) -> Charter:
     path = folder / CHARTER
     with reaching(folder):
-        text = path.read_bytes()
+        text = _content(path)
     try:
         return Charter.from_fields(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadFile(f"{path}: {error}") from error
+
+
+def _content(path: Path) -> bytes:
+    _require_file(path)
+    return path.read_bytes()
+
+
+def _require_file(path: Path) -> None:
+    """Raises ``Unreachable`` for a pipe, a device and the like: who reads one may wait for ever."""
+    if path.exists() and not path.is_file():
+        raise Unreachable(f"{path} is no file, and nothing is read before it is gone")
 
 
 @contextmanager

@@ -38,6 +38,8 @@ _KEY = "elm-key-"
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
 _OK, _CREATED, _NOT_MODIFIED = 200, 201, 304
+# The bytes of an answer that says what was done, or why it was not.
+_SHORT = 1 << 16
 # The most bytes of a layer that a device would make for an exchange: 5,000 units at 5,000 inputs.
 _LARGEST = 200_000_000
 
@@ -99,9 +101,9 @@ class HttpExchange:
         """Puts a device's entry in the place of its former one; see ``Exchange``."""
         where = f"/contributions/{address_of(entry.origin)}"
         if not isinstance(entry, Contribution):
-            self._request("DELETE", where, params={"epoch": entry.epoch})
+            self._request("DELETE", where, params={"epoch": entry.epoch}, most=_SHORT)
             return
-        answer = self._request("PUT", where, content=entry.to_bytes())
+        answer = self._request("PUT", where, content=entry.to_bytes(), most=_SHORT)
         told = answer.json()
         stored = (told.text("origin"), told.whole("epoch"))
         if stored != (entry.origin, entry.epoch) or not told.whole("revision"):
@@ -184,7 +186,7 @@ class HttpExchange:
         """Changes this device's key for a new one that the server gives; see ``Exchange``."""
         if self._keyfile is None:
             raise BadInput(f"{self._device!r} has no file in which a new key could be kept")
-        answer = self._request("POST", f"/devices/{address_of(self._device)}/key")
+        answer = self._request("POST", f"/devices/{address_of(self._device)}/key", most=_SHORT)
         told = answer.json()
         key = told.text("key")
         if told.text("name") != self._device or not is_secret(key):
@@ -236,7 +238,9 @@ class HttpExchange:
         asked = {"name": self._device, "key": self._made}
         try:
             with self._open(self._token) as opened:
-                answer = request(opened, "POST", "/devices", json=asked, expected=(_CREATED,))
+                answer = request(
+                    opened, "POST", "/devices", json=asked, expected=(_CREATED,), most=_SHORT
+                )
         except (Refused, Unauthorized):
             # Asked before without an answer, the device may have joined by that key.
             if is_first:

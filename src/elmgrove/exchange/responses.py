@@ -91,12 +91,12 @@ class Fields(dict[str, Any]):
             raise self._wrong(name)
         return found
 
-    def each(self, name: str) -> "list[Fields]":
-        """Gives the objects of a list."""
-        found = self._list(name)
-        if not all(isinstance(one, dict) for one in found):
-            raise self._wrong(name)
-        return [Fields(self._host, one) for one in found]
+    def each(self, name: str) -> "Iterator[Fields]":
+        """Gives the objects of a list, one by one: of millions, the first wrong one is the last."""
+        for one in self._list(name):
+            if not isinstance(one, dict):
+                raise self._wrong(name)
+            yield Fields(self._host, one)
 
     def _list(self, name: str) -> list[Any]:
         found = self[name]

@@ -141,7 +141,7 @@ def _is_anchor(record: AuditRecord, first: AuditRecord) -> bool:
 def _unanchored(first: AuditRecord) -> str:
     return (
         f"the records of {_name(first)} before {first.number} are missing, and none says that "
-        "they were pruned"
+        "they were pruned; of an export all is needed, without --since and --device"
     )
 
 

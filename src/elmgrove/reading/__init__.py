@@ -2,13 +2,14 @@
 
 from elmgrove.reading.arrays import NpyArray, ParquetTable, opened_table
 from elmgrove.reading.blocks import Blocks
-from elmgrove.reading.cells import boolean
+from elmgrove.reading.cells import boolean, number
 from elmgrove.reading.columns import Header, Record
 from elmgrove.reading.doubts import doubts_about, is_index, is_time
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
 from elmgrove.reading.layout import HOLD, LAYOUT, REFUSE, Layout
 from elmgrove.reading.line_reader import LineReader, WrongColumns
+from elmgrove.reading.one_column import ColumnCells, has_column, read_column
 from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
 from elmgrove.reading.table import Table, read_table
 from elmgrove.reading.times import Clock
@@ -25,6 +26,7 @@ __all__ = [
     "STANDARD_INPUT",
     "Blocks",
     "Clock",
+    "ColumnCells",
     "Gaps",
     "Header",
     "Layout",
@@ -41,9 +43,12 @@ __all__ = [
     "doubts_about",
     "format_of",
     "found_words",
+    "has_column",
     "is_index",
     "is_time",
+    "number",
     "opened_table",
+    "read_column",
     "read_table",
     "time_told",
     "words_in",

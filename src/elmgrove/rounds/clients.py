@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, RoundModel, trained
+from elmgrove.algebra import OSELM, Array, Basis, Evidence, RoundModel, trained
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import MERGED, Charter, Contribution, Member, Merged
@@ -156,43 +156,89 @@ def _error(detector: Detector, rows: Array) -> float:
     return float(detector.model.plain_losses(X).sum() / X.size)
 
 
-class SumClient(Client):
-    """Contributes the evidence of an ``OSELM``, for targets of any width, without an upload guard.
+class Message(Protocol):
+    """What a client replies with, and remembers."""
 
-    Its memory is its last contribution. The guard counts rows for detectors only.
+    def to_bytes(self) -> bytes:
+        """Gives the message as it is sent."""
+        ...
+
+
+M = TypeVar("M", bound=Message)
+
+
+class SummedClient(Client, Generic[M]):
+    """The base of clients of rules that add up: a reply covers all rows so far, with any targets.
+
+    Its memory is its last reply. It has no upload guard: that counts rows for detectors only.
     """
 
-    def __init__(self, name: str, pairs: PairsByRound, *, memory: bytes = b"") -> None:
+    def __init__(self, name: str, pairs: PairsByRound, last: M | None) -> None:
         super().__init__(name)
         self._pairs = pairs
-        self._own = Contribution.from_bytes(memory) if memory else None
+        self.last = last
 
     @property
     def memory(self) -> bytes:
-        """The last contribution."""
-        return b"" if self._own is None else self._own.to_bytes()
+        """The last reply."""
+        return b"" if self.last is None else self.last.to_bytes()
+
+    @abstractmethod
+    def rows_of(self, reply: M) -> int:
+        """Counts the rows that a reply covers."""
+
+    @abstractmethod
+    def extended(self, task: Task, X: Array, T: Array) -> M:
+        """Learns new rows, scaled, beside those of the last reply, and gives the next one."""
+
+    @abstractmethod
+    def own(self, reply: M) -> Evidence | None:
+        """Gives what has to be added to a gift; None if it is in there."""
 
     def train(self, request: bytes, number: int) -> bytes:
-        """Answers with the evidence of all rows so far, as a ``Contribution``."""
+        """Answers for all rows so far; with no bytes if there are none."""
         task = Task.from_bytes(request)
         X, T = self._pairs(number)
-        learned = 0 if self._own is None else self._own.epoch
+        learned = 0 if self.last is None else self.rows_of(self.last)
         if len(X) > learned:
-            basis = task.basis
-            model = OSELM(basis.layer, basis.outputs, ridge=task.ridge, basis=basis)
-            if self._own is not None:
-                model.merge(self._own.evidence)
-            model.learn_many(basis.scaling(X[learned:]), T[learned:])
-            self._own = Contribution(self.name, len(X), (model.evidence,))
+            self.last = self.extended(task, task.basis.scaling(X[learned:]), T[learned:])
         return self.memory
 
     def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
         """Solves for the model of all clients' rows, and measures it on the client's own."""
         task, total = Task.from_bytes(request), Merged.from_bytes(gift).evidence
-        if self._own is not None:
-            total = total + self._own.evidence
+        own = None if self.last is None else self.own(self.last)
         X, T = self._pairs(number)
-        return Loss.of(total.basis, total.solve(task.ridge), X, T)
+        model = total if own is None else total + own
+        return Loss.of(model.basis, model.solve(task.ridge), X, T)
+
+
+class SumClient(SummedClient[Contribution]):
+    """Contributes the evidence of an ``OSELM``, for targets of any width, without an upload guard.
+
+    Its memory is its last contribution.
+    """
+
+    def __init__(self, name: str, pairs: PairsByRound, *, memory: bytes = b"") -> None:
+        super().__init__(name, pairs, Contribution.from_bytes(memory) if memory else None)
+
+    def rows_of(self, reply: Contribution) -> int:
+        """Gives the epoch, which counts them."""
+        return reply.epoch
+
+    def extended(self, task: Task, X: Array, T: Array) -> Contribution:
+        """Adds the rows to the evidence."""
+        basis, before = task.basis, 0
+        model = OSELM(basis.layer, basis.outputs, ridge=task.ridge, basis=basis)
+        if self.last is not None:
+            model.merge(self.last.evidence)
+            before = self.last.epoch
+        model.learn_many(X, T)
+        return Contribution(self.name, before + len(X), (model.evidence,))
+
+    def own(self, reply: Contribution) -> Evidence:
+        """Gives the own evidence: a gift is the sum over the others."""
+        return reply.evidence
 
 
 class AverageClient(Client):

@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.federation import Merged
 from elmgrove.rounds.clients import Client, Loss
+from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.loop import Ask, Deadline, Round, reason, run_rounds
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import Delivery, RoundReport
@@ -24,6 +25,7 @@ def run_plan(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Merge
         fraction=plan.fraction,
         seed=plan.seed,
         deadline=plan.timeout,
+        exam=plan.exam,
         on_round=on_round,
     )
     return rule.merged(), delivery
@@ -37,15 +39,18 @@ def run_here(
     fraction: float,
     seed: int,
     deadline: float | None = None,
+    exam: Exam | None = None,
     on_round: Callable[[RoundReport], None] | None = None,
 ) -> Delivery:
     """Runs some rounds in this process, one client after the other; then each gets its gift.
+
+    With an ``exam`` the report of each round says how the global model does in it.
 
     Flower ends with the same model, since messages, rules and draw are the same. As there, a
     client has one core: with two threads and another process on the machine, a round of small
     clients took 25 times as long.
     """
-    traffic = _Traffic(rule, clients)
+    traffic = _Traffic(rule, clients, exam)
 
     def tell(happened: Round, _: None) -> None:
         report = traffic.report(happened)
@@ -68,11 +73,14 @@ def run_here(
 
 
 class _Traffic:
-    """Counts the bytes of messages, round by round."""
+    """Counts the bytes of messages round by round, and tests what comes of them."""
 
-    def __init__(self, rule: RoundRule[Any], clients: Mapping[str, Client]) -> None:
+    def __init__(
+        self, rule: RoundRule[Any], clients: Mapping[str, Client], exam: Exam | None
+    ) -> None:
         self._rule = rule
         self._clients = clients
+        self._exam = exam
         self._begin()
 
     def _begin(self) -> None:
@@ -96,7 +104,8 @@ class _Traffic:
     def report(self, happened: Round) -> RoundReport:
         """Gives the round with its cost, and begins to count the next one."""
         seconds = time.perf_counter() - self._started
-        made = RoundReport.of(happened, self._down, self._up, seconds)
+        evaluation = None if self._exam is None else self._rule.evaluate(self._exam)
+        made = RoundReport.of(happened, self._down, self._up, seconds, evaluation)
         self._begin()
         return made
 

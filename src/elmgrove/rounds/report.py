@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from elmgrove.rounds.clients import Loss
+from elmgrove.rounds.evaluation import Evaluation
 from elmgrove.rounds.loop import Round
 
 
@@ -12,16 +13,25 @@ from elmgrove.rounds.loop import Round
 class RoundReport(Round):
     """A round, and the bytes of its messages: ``down`` to the clients, ``up`` to the server.
 
-    Only the messages themselves are counted, not what an engine wraps around them.
+    Only the messages themselves are counted, not what an engine wraps around them. ``evaluation``
+    is how the model after the round does on the server's test rows, if it has any.
     """
 
     down: int
     up: int
     seconds: float
+    evaluation: Evaluation | None = None
 
     @classmethod
-    def of(cls, round_: Round, down: int, up: int, seconds: float) -> "RoundReport":
-        """Makes a report of a round and its cost."""
+    def of(
+        cls,
+        round_: Round,
+        down: int,
+        up: int,
+        seconds: float,
+        evaluation: Evaluation | None = None,
+    ) -> "RoundReport":
+        """Makes a report of a round, its cost, and what it led to."""
         return cls(
             number=round_.number,
             asked=round_.asked,
@@ -30,6 +40,7 @@ class RoundReport(Round):
             down=down,
             up=up,
             seconds=seconds,
+            evaluation=evaluation,
         )
 
     @property
@@ -41,7 +52,9 @@ class RoundReport(Round):
     def from_fields(cls, fields: dict[str, Any]) -> "RoundReport":
         """Makes a report of what ``fields`` gave."""
         asked, answered = tuple(fields["asked"]), tuple(fields["answered"])
-        return cls(**{**fields, "asked": asked, "answered": answered})
+        found = fields["evaluation"]
+        evaluation = None if found is None else Evaluation.from_fields(found)
+        return cls(**fields | {"asked": asked, "answered": answered, "evaluation": evaluation})
 
 
 @dataclass(frozen=True)

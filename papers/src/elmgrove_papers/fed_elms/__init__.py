@@ -2,6 +2,7 @@
 
 from elmgrove_papers.fed_elms import drawing
 from elmgrove_papers.fed_elms.figures import figure4, figure5, table1
+from elmgrove_papers.fed_elms.imbalance import imbalanced
 from elmgrove_papers.fed_elms.settings import SEED
 from elmgrove_papers.figure import Figure
 
@@ -22,5 +23,13 @@ FIGURES = (
     ),
     Figure(
         "table1", "Table I and Figure 6: against Fed-NN", table1, drawing.figure6, (13, 5), SEED
+    ),
+    Figure(
+        "imbalanced",
+        "Not in the paper: unequal clients and classes, by three rules",
+        imbalanced,
+        drawing.imbalanced,
+        (11, 5),
+        SEED,
     ),
 )

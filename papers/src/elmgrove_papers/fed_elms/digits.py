@@ -1,6 +1,6 @@
 """MNIST as Fed-ELMS divides it: an initial batch, and clients with two digits each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,26 @@ class Digits:
         """Gives the share of test rows whose own class has the largest output, in %."""
         return 100.0 * float((outputs.argmax(axis=1) == self.test_label).mean())
 
+    def recalls(self, outputs: Array) -> Array:
+        """Gives, for each class, the share of its test rows with the largest output there, in %."""
+        right = outputs.argmax(axis=1) == self.test_label
+        each = (right[self.test_label == digit].mean() for digit in range(self.outputs))
+        return 100.0 * np.array(list(each))
+
+    def thinned(self, rng: np.random.Generator) -> "Digits":
+        """Leaves each client and each class another share of their rows, 10 to 100 %.
+
+        A client's two blocks of a class keep 500 · r · q rows, where r is drawn for the client and
+        q for the class, both evenly on a logarithmic scale.
+        """
+        classes = self.T.argmax(axis=1)
+        r, q = (10.0 ** rng.uniform(-1.0, 0.0, size) for size in (len(self.clients), self.outputs))
+        kept = {
+            name: rows[_first(classes[rows], share * q)]
+            for share, (name, rows) in zip(r, self.clients.items(), strict=True)
+        }
+        return replace(self, clients=kept)
+
 
 def divided(data: Labelled, clients: int, seed: int) -> Digits:
     """Divides the rows as IV-A does: none is in two places. A client's are in random order."""
@@ -67,6 +87,15 @@ def divided(data: Labelled, clients: int, seed: int) -> Digits:
             for k, (a, b) in enumerate(pairs)
         },
     )
+
+
+def _first(classes: Array, shares: Array) -> Array:
+    """Which rows are among the first of their class, as many as its share says; at least one."""
+    kept = np.zeros(len(classes), bool)
+    for digit in np.unique(classes):
+        places = np.flatnonzero(classes == digit)
+        kept[places[: max(round(shares[digit] * len(places)), 1)]] = True
+    return kept
 
 
 def _pairs(digits: Array, clients: int, rng: np.random.Generator) -> Array:

@@ -50,6 +50,36 @@ def figure6(found: Numbers, canvas: Any) -> None:
     legend(canvas, left)
 
 
+def imbalanced(found: Numbers, canvas: Any) -> None:
+    """Draws each way to learn over the number of clients, in a band from lowest to highest.
+
+    Left the test rows as they are, with digits about equally frequent; right as if each were as
+    frequent as among the clients' rows.
+    """
+    axes = canvas.subplots(1, 2, sharey=True)
+    measures = {
+        "accuracy": "test rows as they are: digits about alike",
+        "accuracy at learned frequencies": "digits as frequent as in the clients' rows",
+    }
+    for axis, (measure, title) in zip(axes, measures.items(), strict=True):
+        mean, low, high = (
+            list(found[f"{measure}{name}"].values()) for name in ("", ", lowest", ", highest")
+        )
+        clients = [row["clients"] for row in mean]
+        for way in _ways(mean):
+            _line(axis, way, [(row["clients"], row[way]) for row in mean])
+            axis.fill_between(
+                clients, *([row[way] for row in rows] for rows in (low, high)), alpha=0.15
+            )
+        axis.set_xscale("log")
+        axis.set_xticks(clients, list(map(str, clients)))
+        axis.minorticks_off()
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("clients")
+    axes[0].set_ylabel("accuracy, %")
+    canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
 def _over_units(axis: Any, rows: Sequence[dict[str, Any]], key: str) -> None:
     for way in _ways(rows):
         _line(axis, way, [(row[key], row[way]) for row in rows])
@@ -65,7 +95,7 @@ def _line(axis: Any, way: str, pairs: Sequence[tuple[Any, Any]]) -> None:
 
 def _ways(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The accuracies: neither sizes nor differences."""
-    return [key for key in rows[0] if key not in ("units", "L_NN") and "−" not in key]
+    return [key for key in rows[0] if key not in ("units", "L_NN", "clients") and "−" not in key]
 
 
 def _style(way: str) -> dict[str, Any]:

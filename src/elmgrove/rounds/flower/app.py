@@ -27,8 +27,12 @@ def _folder(context: Context) -> Path:
     return Path(str(context.run_config["folder"]))
 
 
+def _plan(context: Context) -> Plan:
+    return Plan.load(_folder(context))
+
+
 def _client(context: Context, memory: bytes) -> Client:
-    plan = Plan.load(_folder(context))
+    plan = _plan(context)
     return plan.client(sorted(plan.rows)[int(context.node_config["partition-id"])], memory)
 
 
@@ -46,5 +50,7 @@ def _done(context: Context, outcome: Outcome) -> None:
         write(folder / FAILURE, str(error).encode())
 
 
-server = server_app(lambda context: Plan.load(_folder(context)).round_rule(), _done, _tell)
+server = server_app(
+    lambda context: _plan(context).round_rule(), _done, _tell, lambda context: _plan(context).exam
+)
 client = client_app(_client)

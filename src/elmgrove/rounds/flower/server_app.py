@@ -7,6 +7,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.flower.strategy import RoundsStrategy
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule
@@ -36,10 +37,12 @@ def server_app(
     make: Callable[[Context], RoundRule[Any]],
     done: Callable[[Context, Outcome], None],
     on_round: Callable[[Context, RoundReport], None] | None = None,
+    exam: Callable[[Context], Exam | None] | None = None,
 ) -> ServerApp:
     """Makes a ``ServerApp`` that makes a rule, runs its rounds and hands the outcome to ``done``.
 
-    ``on_round`` is told of each round. ``clients`` (to wait for), ``rounds``, ``fraction``,
+    ``on_round`` is told of each round; ``exam`` gives the rows on which the server tests the global
+    model after it. ``clients`` (to wait for), ``rounds``, ``fraction``,
     ``seed``, ``start`` (seconds that clients have to come) and ``timeout`` (seconds that each has
     to answer) are taken from the app's configuration (``[tool.flwr.app.config]``).
     """
@@ -58,7 +61,8 @@ def server_app(
             name: type(default)(context.run_config.get(name, default))
             for name, default in SETTINGS.items()
         }
-        delivery = RoundsStrategy(rule, on_round=tell, **chosen).run(grid)
+        test = None if exam is None else exam(context)
+        delivery = RoundsStrategy(rule, exam=test, on_round=tell, **chosen).run(grid)
         done(context, Outcome(rule, reports, delivery))
 
     return app

@@ -12,6 +12,7 @@ from flwr.serverapp.strategy import Strategy
 from elmgrove.errors import BadInput
 from elmgrove.federation import require_origin
 from elmgrove.rounds.clients import Loss
+from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.flower.records import array_of, blob, blob_of, content, notes_of
 from elmgrove.rounds.loop import NOTHING_NEW, Round, drawn, reason
 from elmgrove.rounds.report import Delivery, RoundReport
@@ -33,7 +34,8 @@ class RoundsStrategy(Strategy):
     that of any other engine. A client that fails, is late or gone, has no rows, or sends what the
     rule refuses is left out, with the reason in the round's ``RoundReport``, and the round goes on.
     After the last round every client gets its gift (``Delivery``). ``clients`` is how many to wait
-    for first, at most ``start`` seconds; then each has ``timeout`` seconds to answer.
+    for first, at most ``start`` seconds; then each has ``timeout`` seconds to answer. With an
+    ``exam`` the server tests the global model after every round, and the report says how it did.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class RoundsStrategy(Strategy):
         seed: int = 0,
         start: float = 600.0,
         timeout: float = 3600.0,
+        exam: Exam | None = None,
         on_round: Callable[[RoundReport], None] | None = None,
     ) -> None:
         self._rule = rule
+        self._exam = exam
         self._nodes = _Nodes(clients, start, timeout)
         self._rounds = rounds
         self._fraction = fraction
@@ -114,10 +118,11 @@ class RoundsStrategy(Strategy):
         """Says nothing, though Flower asks: the report of each round says more."""
 
     def _tell(self, number: int, answered: tuple[str, ...]) -> None:
-        call = self._call
+        call, seconds = self._call, self._call.seconds
         happened = Round(number, call.asked, answered, call.left_out)
+        found = None if self._exam is None else self._rule.evaluate(self._exam)
         if self._on_round is not None:
-            self._on_round(RoundReport.of(happened, call.down, call.up, call.seconds))
+            self._on_round(RoundReport.of(happened, call.down, call.up, seconds, found))
 
 
 def _loss(_: str, held: RecordDict) -> Loss:

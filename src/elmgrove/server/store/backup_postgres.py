@@ -13,7 +13,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from elmgrove.errors import BadInput
 from elmgrove.server.store.database import TABLE_NAMES, StoreUnavailable, require_version
 from elmgrove.server.store.holdings import Holdings, Tell, damaged, later
-from elmgrove.server.store.postgres import CONNECT, application, asyncpg, translated
+from elmgrove.server.store.postgres import (
+    AUDIT_IS_KEPT,
+    CONNECT,
+    application,
+    asyncpg,
+    translated,
+)
 from elmgrove.storage import InUse
 
 #: Where Debian keeps the programs of each version.
@@ -72,9 +78,13 @@ def restore(path: Path, store: str, held: Holdings, tell: Tell, *, force: bool) 
         raise BadInput(f"{path} is of the schema {held.schema!r}, and can't be put into {schema!r}")
     known = environment(store)
     how = ("--single-transaction", "--clean", "--if-exists", "--no-owner", "--no-privileges")
+    asyncio.run(_execute(store, AUDIT_IS_KEPT))
     target = f"--dbname={known.get('PGDATABASE', known.get('PGUSER', 'postgres'))}"
     _run(["pg_restore", *how, target, str(path)], tell, known)
-    asyncio.run(_finish(store, TABLE_NAMES - held.tables))
+    # Tables of a newer release: when a server upgrades what was restored it makes them.
+    left_over = [f"DROP TABLE IF EXISTS {name}" for name in TABLE_NAMES - held.tables]
+    moved = f"UPDATE federation SET created = created + {later()!r}"
+    asyncio.run(_execute(store, *left_over, moved))
 
 
 async def _found(
@@ -102,14 +112,12 @@ _OTHERS = """SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()"""
 
 
-async def _finish(store: str, left_over: frozenset[str]) -> None:
+async def _execute(store: str, *statements: str) -> None:
     connection = await _connected(store)
     try:
         async with connection.transaction():
-            # Tables of a newer release: when a server upgrades what was restored it makes them.
-            for name in left_over:
-                await connection.execute(f"DROP TABLE IF EXISTS {name}")
-            await connection.execute("UPDATE federation SET created = created + $1", later())
+            for statement in statements:
+                await connection.execute(statement)
     finally:
         await connection.close()
 

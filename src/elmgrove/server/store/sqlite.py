@@ -25,6 +25,15 @@ PATIENCE = 30.0
 APPEND_ONLY = (
     """CREATE TRIGGER audit_is_kept BEFORE UPDATE ON audit
     BEGIN SELECT RAISE(ABORT, 'a record of the audit never changes'); END""",
+    # INSERT OR REPLACE would be a change as well.
+    """CREATE TRIGGER audit_is_added_to BEFORE INSERT ON audit
+    WHEN NEW.number <= (SELECT max(number) FROM audit WHERE federation = NEW.federation)
+    BEGIN SELECT RAISE(ABORT, 'a record of the audit never changes'); END""",
+    # What is pruned was told just before, in the newest record.
+    """CREATE TRIGGER audit_is_pruned BEFORE DELETE ON audit
+    WHEN NOT (SELECT act = 'pruned' AND json_extract(detail, '$.up_to') >= OLD.number FROM audit
+        WHERE federation = OLD.federation ORDER BY number DESC LIMIT 1)
+    BEGIN SELECT RAISE(ABORT, 'a record of the audit goes by pruning alone'); END""",
 )
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",  # readers and the writer don't wait for each other

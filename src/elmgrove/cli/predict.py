@@ -1,0 +1,149 @@
+"""``elmgrove predict``: says the class or the number of each row, by a model of federate."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TextIO
+
+import numpy as np
+import typer
+
+from elmgrove.cli.options import notes
+from elmgrove.cli.reading_options import Data, SkipBad, read, with_layout
+from elmgrove.cli.rounds_report import Marks
+from elmgrove.errors import BadInput
+from elmgrove.reading import STANDARD_INPUT, ColumnCells, Layout, Table, has_column, read_column
+from elmgrove.rounds import Exam, Predictor
+from elmgrove.storage import load
+
+
+class RowFormat(StrEnum):
+    """The formats in which predictions are printed."""
+
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+class Predicted(NamedTuple):
+    """What the output says about one row; ``actual`` is what the file says, where it does."""
+
+    line: int
+    predicted: str | float
+    actual: str | None
+
+
+@with_layout
+def predict(
+    data: Data,
+    model: Annotated[
+        Path,
+        typer.Option(
+            "--model", "-m", help="What federate --target saved.", exists=True, dir_okay=False
+        ),
+    ],
+    group: Annotated[
+        int | None,
+        typer.Option(
+            help="The group whose model answers, as federate --rule groups numbered them "
+            "\\[default: that with the most rows].",
+            min=1,
+        ),
+    ] = None,
+    style: Annotated[
+        RowFormat, typer.Option("--format", "-f", help="How rows are printed.")
+    ] = RowFormat.csv,
+    skip_bad: SkipBad = False,
+    *,
+    layout: Layout,
+) -> None:
+    """Predict the class or the number of each row, and say how right that is where it is known.
+
+    Columns are found by name. If the file has the target's column as well, both are printed side by
+    side, and how many are right, or how far off they are, is said at the end.
+
+    Example: [bold]elmgrove predict new.csv --model federation.elm > predicted.csv[/]
+    """
+    predictor = load(model, Predictor.from_bytes)
+    place = _place(predictor, group)
+    layout = layout.after(predictor.layout)
+    table = read(data, predictor.basis, layout, skip_bad)
+    if not len(table.rows):
+        raise BadInput(f"{data}: no rows to predict")
+    column = _column(data, predictor, layout)
+    said = predictor.predict(table.array, place)
+    WRITERS[style](_told(table, said, column), sys.stdout, known=column is not None)
+    if column is not None:
+        _note_marks(predictor, place, table, column, layout.decimal)
+
+
+def _place(predictor: Predictor, group: int | None) -> int:
+    """The place of the model that answers."""
+    count = len(predictor.models)
+    if group is not None and group > count:
+        raise BadInput(f"--group {group}: this model has {count} group{'s' * (count > 1)}")
+    place = predictor.largest if group is None else group - 1
+    if count > 1:
+        rows = f"{predictor.models[place].rows:,.0f} rows"
+        notes.print(f"Group {place + 1} of {count} answers, of {rows} (--group chooses).")
+    return place
+
+
+def _column(data: Path, predictor: Predictor, layout: Layout) -> ColumnCells | None:
+    """The target's column of a file; None if it has none, or can be read only once."""
+    name = predictor.target.column
+    if str(data) == STANDARD_INPUT or not has_column(data, name, layout):
+        return None
+    # A row whose target is missing is one to predict.
+    return read_column(data, name, layout, skip_bad=True)
+
+
+def _told(
+    table: Table, said: Sequence[str | float], column: ColumnCells | None
+) -> Iterable[Predicted]:
+    lines = table.lines.tolist()
+    known = {} if column is None else dict(zip(column.lines.tolist(), column.cells, strict=True))
+    for line, predicted in zip(lines, said, strict=True):
+        actual = known.get(line)
+        yield Predicted(line, predicted, None if actual is None else str(actual).strip())
+
+
+def _note_marks(
+    predictor: Predictor, place: int, table: Table, column: ColumnCells, decimal: str
+) -> None:
+    """Notes how right the predictions are, beside what needs no model."""
+    target = predictor.target
+    fits = target.fits(column.cells, decimal)
+    if not fits.all():
+        first = column.where(int(np.flatnonzero(~fits)[0]))
+        notes.print(
+            f"{int((~fits).sum())} rows have a {target.column} that was never learned or is no "
+            f"number, and are not counted below. The first: {first}"
+        )
+    column = column.at(fits)
+    _, rows, cells = np.intersect1d(table.lines, column.lines, return_indices=True)
+    if not len(rows):
+        return
+    T = target.scaled(target.coded(column.at(cells), decimal))
+    exam = Exam(table.array[rows], T, target.classes)
+    found = exam.evaluate(predictor.basis, [predictor.models[place]])
+    assert found is not None
+    notes.print(Marks(exam, target, predictor.basis).sentence(found.value))
+
+
+def _write_csv(rows: Iterable[Predicted], out: TextIO, *, known: bool) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["line", "predicted", *(["actual"] * known)])
+    for row in rows:
+        writer.writerow([row.line, row.predicted, *([row.actual] * known)])
+
+
+def _write_jsonl(rows: Iterable[Predicted], out: TextIO, *, known: bool) -> None:
+    for row in rows:
+        fields: dict[str, Any] = {"line": row.line, "predicted": row.predicted}
+        out.write(json.dumps(fields | ({"actual": row.actual} if known else {})) + "\n")
+
+
+WRITERS = {RowFormat.csv: _write_csv, RowFormat.jsonl: _write_jsonl}

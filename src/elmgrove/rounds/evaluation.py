@@ -1,0 +1,144 @@
+"""Evaluation: how well the global model does on rows that the server keeps for that."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, Packed
+from elmgrove.errors import BadInput
+from elmgrove.federation import Merged
+from elmgrove.storage import require_written_as, seal, unpacking, unseal
+
+#: The format of an exam's bytes.
+EXAM_FORMAT = "elmgrove.exam"
+#: What an evaluation measures: the share of rows told right, or a mean squared error.
+ACCURACY, ERROR = "accuracy", "error"
+
+
+class GlobalModel(NamedTuple):
+    """What a rule has made of the replies so far: output weights, and how many rows went in."""
+
+    beta: Array
+    rows: float
+
+
+def models_of(merged: Merged, ridge: float) -> tuple[GlobalModel, ...]:
+    """Solves for the global model, or that of each group, by (6) with a ridge."""
+    return tuple(GlobalModel(part.solve(ridge), part.count) for part in merged.parts)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well the global model does on the server's test rows, after a round.
+
+    ``value`` is the share of rows whose class has the largest output (``accuracy``), or the mean
+    squared error in the units that were learned (``error``). Where a rule has a model for each
+    group, ``groups`` has the value of each, and ``value`` is their mean, weighted by the rows that
+    went into each.
+    """
+
+    measure: str
+    value: float
+    rows: int
+    groups: tuple[float, ...] = ()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The evaluation as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> "Evaluation":
+        """Makes an evaluation of what ``fields`` gave."""
+        return cls(**{**fields, "groups": tuple(fields["groups"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """The rows on which a server tests the global model: nobody learns them.
+
+    ``X`` has the rows as they come, before scaling, and ``T`` their targets as clients learn them:
+    with ``classes`` a 1 in the column of the row's class. Without ``T`` the model is a detector's,
+    whose targets are the scaled rows themselves.
+
+    >>> exam = Exam(np.zeros((3, 2)), np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), ("off", "on"))
+    >>> Exam.from_bytes(exam.to_bytes()).classes
+    ('off', 'on')
+    """
+
+    #: Whether only its owner may read a new file of it.
+    private: ClassVar[bool] = True
+
+    X: Array
+    T: Array | None = None
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = [self.X] if self.T is None else [self.X, self.T]
+        if not all(part.ndim == 2 and part.dtype == np.float64 for part in given):
+            raise BadInput("the rows and targets of an exam must be matrices of float64")
+        if not all(np.isfinite(part).all() for part in given):
+            raise BadInput("the rows and targets of an exam must be finite numbers")
+        if not len(self.X) or len(given[-1]) != len(self.X):
+            raise BadInput(f"{len(self.X)} test rows with {len(given[-1])} targets are no exam")
+        if self.classes and (self.T is None or self.T.shape[1] != len(self.classes)):
+            raise BadInput("an exam with classes needs a column of targets for each")
+
+    @property
+    def measure(self) -> str:
+        """What is measured: accuracy for classes, otherwise an error."""
+        return ACCURACY if self.classes else ERROR
+
+    def targets(self, basis: Basis) -> Array:
+        """Gives the targets as clients with this basis learn them."""
+        return basis.scaling(self.X) if self.T is None else self.T
+
+    def baseline(self, basis: Basis) -> float:
+        """Gives what the best constant answer reaches: the commonest class, or the mean."""
+        T = self.targets(basis)
+        return float(T.mean(axis=0).max() if self.classes else T.var(axis=0).mean())
+
+    def evaluate(self, basis: Basis, models: Sequence[GlobalModel]) -> Evaluation | None:
+        """Tests the models; None if there are none yet.
+
+        Of a detector's groups, the model that explains a row best answers it. Which group is to
+        answer a row with a target nobody can tell, so there all models are tested on all rows.
+        """
+        if not models:
+            return None
+        H, T = basis.layer(basis.scaling(self.X)), self.targets(basis)
+        points = np.array([self._points(H @ model.beta, T) for model in models])
+        if self.T is None:
+            return Evaluation(self.measure, float(points.min(axis=0).mean()), len(T))
+        each = points.mean(axis=1)
+        value = float(np.average(each, weights=[model.rows for model in models]))
+        groups = tuple(each.tolist()) if len(models) > 1 else ()
+        return Evaluation(self.measure, value, len(T), groups)
+
+    def _points(self, outputs: Array, T: Array) -> Array:
+        """What each row counts: 1 where its class is told right, or its squared error."""
+        points: Array
+        if self.classes:
+            points = (outputs.argmax(axis=1) == T.argmax(axis=1)).astype(np.float64)
+        else:
+            points = np.square(outputs - T).mean(axis=1)
+        return points
+
+    def to_bytes(self) -> bytes:
+        """Gives the file: sealed, with a checksum."""
+        return seal(EXAM_FORMAT, *self._packed())
+
+    def _packed(self) -> Packed:
+        arrays: dict[str, Array] = {"X": self.X} if self.T is None else {"X": self.X, "T": self.T}
+        return {"classes": list(self.classes)}, arrays
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "Exam":
+        """Makes an exam of what ``to_bytes`` gave; ``BadFile`` for anything else."""
+        fields, arrays = unseal(EXAM_FORMAT, blob)
+        with unpacking("an exam"):
+            made = cls(arrays["X"], arrays.get("T"), tuple(fields["classes"]))
+            require_written_as(made._packed(), fields, arrays)
+        return made
