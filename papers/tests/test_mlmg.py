@@ -1,6 +1,7 @@
 """MLMG's figures: what they measure is right, and they hold on the real data where it is."""
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,19 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 
 from data_sets import real, write_faces, write_sounds
 from elmgrove import BadInput
-from elmgrove.detector.mixture.pattern import ASSIGNMENTS
+from elmgrove.detector.mixture.rule import ASSIGNMENTS
+from elmgrove.federation import by_parameters
 from elmgrove_papers.catalogue import PAPERS, figure
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.figure import Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg import rules
-from elmgrove_papers.mlmg.clients import CASES, RULE, UNITS, Client, basis, digits
+from elmgrove_papers.mlmg.clients import CASES, RIDGE, RULE, UNITS, Client, basis, digits
 from elmgrove_papers.mlmg.fans import LATE
-from elmgrove_papers.mlmg.table2 import federation_rows
+from elmgrove_papers.mlmg.matching import matched
+from elmgrove_papers.mlmg.table2 import federation_rows, printed_rows
+from elmgrove_papers.mlmg.trial import lowest_loss, tried
 from support.commands import Elmgrove, one_clear_line
 
 
@@ -102,6 +106,22 @@ def test_both_answers_are_from_the_models_of_devices_alone() -> None:
         assert strange["clients"] == alone["clients"]
         assert strange["largest_change_own"] == strange["worst_change_own"] == 0.0
         assert unknown["auc_peers"] > alone["auc_peers"] + 0.1
+
+
+def test_as_printed_devices_answer_by_algorithm_3(clients: list[Client]) -> None:
+    """Real members and sessions, against the betas that ``matched`` computes."""
+    made, rule = basis("mnist", 20), replace(RULE, patterns=2)
+    (alone, cooperating) = printed_rows(clients, made, (rule,)).values()
+    fleet = Fleet(made, rule)
+    for client in clients:
+        fleet.learn(client.name, client.train)
+    contributions = [fleet.contribution(client.name) for client in clients]
+    betas = matched(by_parameters(contributions, RIDGE), RIDGE)
+    models = [lowest_loss(made, betas[client.name]) for client in clients]
+    expected = tried(clients, models).numbers()
+    for key in ("auc_own", "auc_peers"):
+        assert cooperating["clients"][key] == pytest.approx(expected["clients"][key], abs=1e-6)
+    assert alone["clients"] != cooperating["clients"]
 
 
 def test_a_fleet_knows_what_its_members_know_until_they_leave(clients: list[Client]) -> None:

@@ -94,6 +94,18 @@ def test_how_rows_were_written_is_remembered(elmgrove: Elmgrove, model: Path) ->
     assert "of 60 rows are told right" in ran.err
 
 
+def test_columns_without_names_are_called_by_number(elmgrove: Elmgrove) -> None:
+    prices(Path("rows.csv"))
+    text = Path("rows.csv").read_text().partition("\n")[2]
+    Path("rows.csv").write_text(text)
+    chosen = ("--target", 3, "--activation", "identity", "--units", 3)
+    ran = elmgrove("federate", "--data", "rows.csv", "--clients", 4, *chosen)
+    assert ran.code == 0, ran.err
+    ran = elmgrove("predict", "rows.csv", "--model", "federation.elm")
+    assert ran.code == 0, ran.err
+    assert "3 of 300 rows is off by 0.0" in ran.err
+
+
 def test_what_does_not_fit_is_one_clear_line(elmgrove: Elmgrove, model: Path) -> None:
     predict = ("predict", "test.csv", "--model")
     text = one_clear_line(elmgrove(*predict, model, "--group", 2))

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
-from elmgrove.detector import STATE_FORMAT
+from elmgrove.detector import STATE_FORMAT, Matching
 from elmgrove.detector.mixture.own import TUNE_EVERY
-from elmgrove.detector.mixture.pattern import PatternRule
-from elmgrove.federation import Contribution, Member
+from elmgrove.detector.mixture.received import Place
+from elmgrove.detector.mixture.rule import PatternRule
+from elmgrove.detector.single import single_model
+from elmgrove.federation import Contribution, Member, Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.patterns import INPUTS, mixed, rows_of
 from support.places import GOLDEN
@@ -21,6 +23,7 @@ STATES = {
     "distance": GOLDEN / "state-patterns-2.elm",
     "loss": GOLDEN / "state-patterns-2-loss.elm",
 }
+INSTEAD = GOLDEN / "state-patterns-2-instead.elm"
 CONTRIBUTIONS = {
     "distance": GOLDEN / "fan-2-patterns.evidence",
     "loss": GOLDEN / "fan-2-patterns-loss.evidence",
@@ -79,9 +82,30 @@ def foreign(**settings: Any) -> Member:
     return made
 
 
+def instead(**settings: Any) -> Member:
+    """Both patterns are in one group, with others; the second is kept as well."""
+    rule = PatternRule(2, start_rows=60, compare="raw", others="instead")
+    made = Member("fan", Detector(LAYER, patterns=rule, **settings), policy="merged")
+    made.detector.learn_many(mixed(1, 200))
+    made.offer(guarded=False)
+    others = [single_model(made.detector.basis) for _ in range(2)]
+    for pattern, model in enumerate(others):
+        model.learn_all(rows_of(pattern + 1, 5, 80))
+    parts, matching = tuple(model.evidence for model in others), Matching(((0, 0), (1, 0)), (1,))
+    made.rest_on(Merged("fans", 3, 2, parts, "evidence", apart=True, matching=matching))
+    assert [(place.number, place.also) for place in made.detector.model.places] == [
+        (1, (2,)),
+        (None, ()),
+    ]
+    return made
+
+
 STAGES: dict[str, Callable[..., Member]] = {
     stage.__name__: stage
-    for stage in (member, before_the_start, after_the_start, published, joined, retired, foreign)
+    for stage in (
+        *(member, before_the_start, after_the_start, published, joined, retired, foreign),
+        instead,
+    )
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -262,6 +286,35 @@ def golden_member(score: str) -> Member:
 def test_the_golden_state_is_what_the_device_writes(score: str) -> None:
     blob = STATES[score].read_bytes()
     assert Member.from_bytes(blob).to_bytes() == blob == golden_member(score).to_bytes()
+
+
+def golden_instead() -> Member:
+    """Patterns by the papers' rules, which share a group with what others know."""
+    layer = HiddenLayer(3, 2, weights="binary", seed=35)
+    rule = PatternRule(2, start_rows=8, compare="raw", others="instead")
+    me = Member("fan", Detector(layer, score="loss", patterns=rule, ridge=0.25), policy="merged")
+    me.detector.learn_many(np.vstack([IDLE, BUSY]))
+    me.offer(guarded=False)
+    (part,) = golden("loss", "fan-3", [IDLE * 2.0]).contribution().parts
+    matching = Matching(((0, 0), (1, 0)), (1,))
+    me.rest_on(Merged("fans", 3, 1, (part,), "parameters", apart=True, matching=matching))
+    recent = me.detector.gate.recent
+    for pattern, typical in zip(me.detector.model.own, (0.5, 0.25), strict=True):
+        pattern.typical = typical
+    counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
+    scores = {"scores": np.arange(len(recent)) / 4.0}
+    recent.restore({"recent": counters}, recent.arrays | scores)
+    return me
+
+
+def test_the_golden_state_by_the_papers_rules_is_read_and_written() -> None:
+    blob = INSTEAD.read_bytes()
+    me = Member.from_bytes(blob)
+    assert me.to_bytes() == blob == golden_instead().to_bytes()
+    assert (me.detector.patterns.compare, me.detector.patterns.others) == ("raw", "instead")
+    assert me.detector.model.places == [Place((0,), 1, (2,))]
+    assert me.merged is not None
+    assert me.merged.matching == Matching(((0, 0), (1, 0)), (1,))
 
 
 @SCORES

@@ -15,7 +15,7 @@ from elmgrove import (
     NotAdmissible,
 )
 from elmgrove.detector.mixture.own import TUNE_EVERY
-from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
+from elmgrove.detector.mixture.rule import MOST_PARTS, PatternRule
 from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)

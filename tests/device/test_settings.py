@@ -14,7 +14,7 @@ import pytest
 
 from elmgrove.cli import main
 from elmgrove.cli.device import variable_of
-from elmgrove.detector.mixture.pattern import PatternRule
+from elmgrove.detector.mixture.rule import PatternRule
 from elmgrove.device.settings import Settings
 from elmgrove.device.settings_file import help_of, read_settings, type_of
 from elmgrove.errors import BadInput
@@ -28,6 +28,8 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "webhook_format": ("slack", "ntfy", "json"),
     "patterns": ("auto", "3", "2"),
     "window": ("7", "auto", "1"),
+    "compare": ("raw", "typical", "raw"),
+    "others": ("instead", "beside", "instead"),
     "alarm": ("strange", "merged", "unknown"),
     "score": ("loss", "distance", "loss"),
     "on_change": ("adapt", "relearn", "tell"),
@@ -218,6 +220,8 @@ def test_patterns_make_the_rule() -> None:
     assert Settings().pattern_rule is None
     assert Settings(patterns="auto").pattern_rule == PatternRule()
     assert Settings(patterns="3").pattern_rule == PatternRule(3)
+    printed = Settings(patterns="2", compare="raw", others="instead")
+    assert printed.pattern_rule == PatternRule(2, compare="raw", others="instead")
 
 
 def test_a_window_is_a_number_or_auto_and_a_score_one_of_two() -> None:

@@ -93,6 +93,8 @@ def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> Non
         ("score", "loss", "distance"),
         ("seed", 7, "0"),
         ("patterns", "2", "1"),
+        ("compare", "raw", "typical"),
+        ("others", "instead", "beside"),
     ],
 )
 def test_what_would_need_learning_again_is_refused(setting: str, value: Any, held: str) -> None:

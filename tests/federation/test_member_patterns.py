@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
-from elmgrove.detector.mixture.pattern import MOST_PARTS, PatternRule
+from elmgrove.detector.mixture.rule import MOST_PARTS, PatternRule
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
 from elmgrove.federation.entries import EVIDENCE_FORMAT

@@ -6,6 +6,7 @@ import pytest
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer
 from elmgrove.algebra import Scaling
 from elmgrove.rounds import GlobalModel, Predictor, Target
+from support.alterations import altered
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(2, 3, "relu", "binary", seed=35)
@@ -43,10 +44,9 @@ def test_the_golden_file_is_read_and_written_as_it_was() -> None:
 
 def test_altered_files_are_refused() -> None:
     blob = GROUPS.to_bytes()
-    for place in range(0, len(blob), 37):
-        altered = blob[:place] + bytes([blob[place] ^ 1]) + blob[place + 1 :]
+    for bad in altered(blob):
         with pytest.raises(BadFile):
-            Predictor.from_bytes(altered)
+            Predictor.from_bytes(bad)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class Figure:
     """One figure or table of a paper; ``numbers`` runs it, ``draw`` puts them on a canvas.
 
     ``repeats``: it averages over the trials of a run, and its devices meet where the run says.
+    ``tuning`` is the figure of how the paper's hyperparameters are chosen, where it tuned them.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Figure:
     seed: int = SEED
     reads_data: bool = True
     repeats: bool = False
+    tuning: "Figure | None" = None
 
     def made(self, run: Run) -> Numbers:
         """Runs the figure, and adds ``made``: when, in how many seconds, where, with what seed.

@@ -19,6 +19,7 @@ from elmgrove.federation import (
     Contribution,
     Cost,
     Member,
+    Rule,
     Terms,
 )
 
@@ -63,8 +64,8 @@ class Fleet:
     """Devices by name; with a ``rule`` each has a model for each of its patterns.
 
     ``meeting`` says where they meet: here, or on a real server; ``policy`` what others are to
-    each: the papers make one model of all. The upload guard is off: the papers' clients have as
-    few rows as nine, which it would not let out.
+    each: the papers make one model of all; ``merge`` which of them it uses. The upload guard is
+    off: the papers' clients have as few rows as nine, which it would not let out.
     """
 
     def __init__(
@@ -73,12 +74,14 @@ class Fleet:
         rule: PatternRule | None = None,
         meeting: Meeting = in_memory,
         policy: str = MERGED,
+        merge: Rule | None = None,
     ) -> None:
         # On a server as in memory: each is asked by name.
         shown = Terms(shows=CONTRIBUTIONS)
         self._charter = Charter("paper", basis, alarm=policy, terms=shown)
         self._exchange_of = meeting(self._charter)
         self._rule = rule
+        self._merge = merge
         self._sessions: dict[str, Session] = {}
 
     def learn(self, name: str, rows: Array) -> None:
@@ -92,7 +95,11 @@ class Fleet:
         # Where others are asked, all of them are, each by name, however large they are.
         budget = None if member.policy == MERGED else Cost()
         self._sessions[member.name] = Session(
-            member, self._exchange_of(member.name), budget=budget, guarded=False
+            member,
+            self._exchange_of(member.name),
+            rule=self._merge,
+            budget=budget,
+            guarded=False,
         )
 
     def sync(self) -> None:

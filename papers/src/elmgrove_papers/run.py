@@ -11,7 +11,7 @@ from rich.table import Table
 from elmgrove.cli import notes, tracked
 from elmgrove.errors import BadInput
 from elmgrove_papers.catalogue import PAPERS, figure
-from elmgrove_papers.figure import Run
+from elmgrove_papers.figure import Figure, Run
 from elmgrove_papers.fleet import meeting
 from elmgrove_papers.tables import Grid, grids, text
 
@@ -62,6 +62,15 @@ OnServer = Annotated[
     ),
 ]
 
+Tune = Annotated[
+    bool,
+    typer.Option(
+        "--tune",
+        help="In Ito 2021's figures 8 to 17 and pairs: choose units and activation by 10-fold "
+        "cross-validation, on the rows to learn from, and show what comes of it.",
+    ),
+]
+
 
 def paper(
     paper: Annotated[
@@ -76,6 +85,7 @@ def paper(
     trials: Trials = None,
     networks: Networks = None,
     server: OnServer = False,
+    tune: Tune = False,
 ) -> None:
     """Run a figure or a table of a paper again, on the published data.
 
@@ -94,6 +104,8 @@ def paper(
         raise BadInput(
             f"--trials, --networks and --server are for figures over trials; of {paper}: {repeated}"
         )
+    if tune:
+        chosen = _tuning(paper, chosen)
     folder = require_folder(data) if chosen.reads_data else Path()
     place = folder_for(output, quick) / paper
     with meeting(server) as where:
@@ -102,6 +114,15 @@ def paper(
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)
+
+
+def _tuning(paper: str, chosen: Figure) -> Figure:
+    if chosen.tuning is None:
+        tuned = ", ".join(one.name for one in PAPERS[paper] if one.tuning) or "none"
+        raise BadInput(
+            f"--tune is for figures whose hyperparameters were tuned; of {paper}: {tuned}"
+        )
+    return chosen.tuning
 
 
 def often(trials: int | None, networks: int | None, quick: bool) -> tuple[int, int | None]:

@@ -33,6 +33,7 @@ from elmgrove.algebra.fitted import (
 from elmgrove.algebra.fresh import Fresh, inputs_withheld
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
+from elmgrove.algebra.leave_out import LeftOut, losses_left_out, surprise_left_out
 from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.lifting import lifted_products, lifted_squares, rows_at
 from elmgrove.algebra.loan import agreed, lent, lent_together
@@ -80,6 +81,7 @@ __all__ = [
     "Fresh",
     "Guess",
     "HiddenLayer",
+    "LeftOut",
     "Levels",
     "MomentSums",
     "Moments",
@@ -116,6 +118,7 @@ __all__ = [
     "lent_together",
     "lifted_products",
     "lifted_squares",
+    "losses_left_out",
     "mean_scores",
     "mirrored",
     "numbers_in",
@@ -128,6 +131,7 @@ __all__ = [
     "rows_at",
     "rows_lent",
     "suggested_units",
+    "surprise_left_out",
     "trained",
     "typical_loss",
     "unpack_evidence",

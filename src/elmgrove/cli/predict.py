@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TextIO
@@ -69,10 +70,13 @@ def predict(
     predictor = load(model, Predictor.from_bytes)
     place = _place(predictor, group)
     layout = layout.after(predictor.layout)
+    column = _column(data, predictor, layout)
+    if column is not None and predictor.basis.features is None:
+        # Where columns have no names, all are read but those that are left out.
+        layout = replace(layout, drop=(*layout.drop, predictor.target.column))
     table = read(data, predictor.basis, layout, skip_bad)
     if not len(table.rows):
         raise BadInput(f"{data}: no rows to predict")
-    column = _column(data, predictor, layout)
     said = predictor.predict(table.array, place)
     WRITERS[style](_told(table, said, column), sys.stdout, known=column is not None)
     if column is not None:

@@ -16,7 +16,8 @@ from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
 from elmgrove.detector.fading import fade
 from elmgrove.detector.feedback import Feedback, accept, listed, reject
-from elmgrove.detector.mixture import ASSIGNMENTS, PatternRule
+from elmgrove.detector.matching import Matching
+from elmgrove.detector.mixture import ASSIGNMENTS, COMPARISONS, OTHERS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News
 from elmgrove.detector.picture import (
@@ -49,11 +50,13 @@ __all__ = [
     "ASSIGNMENTS",
     "CHANGE",
     "CHANGING",
+    "COMPARISONS",
     "ENDED",
     "LEARNING",
     "MERGED",
     "MOST_PARTS",
     "OPENED",
+    "OTHERS",
     "SLOW",
     "SPIKE",
     "STATE_FORMAT",
@@ -76,6 +79,7 @@ __all__ = [
     "Feedback",
     "FixedThreshold",
     "Flagged",
+    "Matching",
     "MeanSigma",
     "News",
     "Noticed",

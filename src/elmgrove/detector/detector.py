@@ -10,6 +10,8 @@ from elmgrove.algebra import Array, Evidence, Moments
 from elmgrove.detector.elsewhere import Elsewhere, Other
 from elmgrove.detector.keeping import Keeping
 from elmgrove.detector.last_rows import stamps_of
+from elmgrove.detector.matching import Matching
+from elmgrove.detector.mixture import RAW, Mixture
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
@@ -131,8 +133,7 @@ class Detector(Keeping):
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
-        waiting = self.quarantine.release()
-        self.adopt(waiting)
+        self.adopt(waiting := self.quarantine.release())
         return len(waiting)
 
     def adopt(self, waiting: Sequence[Waiting], *, by_hand: bool = False) -> None:
@@ -204,10 +205,9 @@ class Detector(Keeping):
         """The verdict on a row that completes no window yet."""
         self.events.row += 1
         x = self.preparation.partial
-        state, score, (x, view) = self.state, score_of(self.model, x), view_of(self.model, x)
-        limit, seen = self.threshold, self.progress.seen
-        judged = (False, (), False, False, False)
-        return Verdict(score, limit, *judged, state, 0, 0, seen, x, view, self.basis, time)
+        score, (x, view) = score_of(self.model, x), view_of(self.model, x)
+        judged, seen = (False, (), False, False, False, self.state), self.progress.seen
+        return Verdict(score, self.threshold, *judged, 0, 0, seen, x, view, self.basis, time)
 
     def _refuse(self, x: Array, score: float, limit: float, period: Period) -> int:
         self.gate.recent.refuse(score, limit)
@@ -238,15 +238,19 @@ class Detector(Keeping):
         """What others learned and this detector took in, as one sum."""
         return self.model.received
 
-    def rest_on(self, parts: Sequence[Evidence]) -> None:
+    def rest_on(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
         """Lets these take the place of all that was received from others.
 
         One model rests on their sum. With patterns, evidence of rows like those of a pattern here
         makes that one better; the rest are patterns that others know, and explain a row here as
-        much as its own do.
+        much as its own do. Where others answer ``instead`` (``PatternRule``) they are not used, and
+        ``matching`` may say which part belongs to which pattern.
         """
         level = self._level()
-        self.model.rest_on(parts)
+        if isinstance(self.model, Mixture):
+            self.model.rest_on(parts, matching)
+        else:
+            self.model.rest_on(parts)
         self._follow(level)
 
     def merge(self, evidence: Evidence) -> None:
@@ -269,10 +273,11 @@ class Detector(Keeping):
         the row would have been normal, and is ``excused`` by that or not. ``loan`` is what they
         lend (``lent``): how readings move together, until this device has seen enough itself.
         """
-        elsewhere = Elsewhere(self.basis, others, ridge=self.model.ridge, dtype=self.model.dtype)
+        model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
+        elsewhere = Elsewhere(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
         if loan != self.loan:
             level = self._level()
-            self.model.borrow(loan)
+            model.borrow(loan)
             self._follow(level)
         self.loan, self.elsewhere, self.excused = loan, elsewhere, excused
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
-from elmgrove.detector import AlarmRule, PatternRule, require_window
+from elmgrove.detector import COMPARISONS, OTHERS, AlarmRule, PatternRule, require_window
 from elmgrove.device.settings_checks import (
     require_choice,
     require_exchange_or_peers,
     require_guarded,
+    require_patterns,
 )
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
@@ -177,6 +178,8 @@ class Settings:
     score: Annotated[str, f"New device: {' or '.join(SCORES)}.", NEW] = "distance"
     seed: Annotated[int, "New device: seed of the hidden layer.", NEW] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto.", NEW] = "1"
+    compare: Annotated[str, "New device: compare patterns by typical or raw.", NEW] = COMPARISONS[0]
+    others: Annotated[str, "New device: others' patterns beside or instead.", NEW] = OTHERS[0]
     rate: Annotated[float, "The share of normal rows that may be flagged.", ALARMS] = 0.01
     confidence: Annotated[
         float,
@@ -221,8 +224,9 @@ class Settings:
             require_guarded(
                 self.listen, self.peer_token, self.control_token, pulled=not self.exchange
             )
-        if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
-            raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
+        require_patterns(self.patterns)
+        require_choice("compare", self.compare, COMPARISONS)
+        require_choice("others", self.others, OTHERS)
         require_window(self.window)
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
@@ -250,7 +254,9 @@ class Settings:
         if self.patterns == "1":
             return None
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
-        return PatternRule(number, retire_after=self.retire_after)
+        return PatternRule(
+            number, retire_after=self.retire_after, compare=self.compare, others=self.others
+        )
 
     @property
     def chosen_spectrum(self) -> Spectrum | None:

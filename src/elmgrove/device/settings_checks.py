@@ -11,6 +11,12 @@ def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
         raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
 
 
+def require_patterns(patterns: str) -> None:
+    """Raises ``BadInput`` unless this is a number of patterns, or ``auto``."""
+    if patterns != "auto" and not (patterns.isdecimal() and int(patterns)):
+        raise BadInput(f"patterns: auto or a number from 1 on, not {patterns!r}")
+
+
 def require_exchange_or_peers(
     exchange: str, peers: Sequence[str], listen: str, control_token: str
 ) -> None:

@@ -14,6 +14,7 @@ from elmgrove.detector import (
     AlarmRule,
     Detector,
     FalseAlarmRate,
+    PatternRule,
     choose_window,
     tune,
 )
@@ -168,6 +169,8 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
         "score": (basis.score, settings.score),
         "seed": (basis.layer.seed, settings.seed),
         "patterns": ("1" if rule is None else str(rule.patterns), settings.patterns),
+        "compare": ((rule or PatternRule()).compare, settings.compare),
+        "others": ((rule or PatternRule()).others, settings.others),
         "increment": (detector.increments.seconds, settings.increment),
     }
     for name, (had, wanted) in made.items():

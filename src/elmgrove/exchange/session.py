@@ -151,7 +151,9 @@ class Session(Steps):
         member = self.member
         again = self._offering.answered(incoming.refusal, incoming.own, asked=incoming.asked)
         if incoming.merged is not None:
-            member.rest_on(incoming.merged)
+            # Where it refused what came, it matched patterns of before.
+            matched = incoming.merged.matching if incoming.refusal is None else None
+            member.rest_on(replace(incoming.merged, matching=matched))
         told = (self._offering.held_back, incoming.refusal)
         reasons = [one for one in told if one is not None]
         if incoming.others is not None:

@@ -166,7 +166,8 @@ class Member(Giver):
     def _use(self, ledger: Ledger, merged: Merged | None = None, policy: str | None = None) -> bool:
         policy = policy or self.policy
         # The model first: if it refuses, the ledger stays as it was.
-        use(self.detector, policy, ledger, merged)
+        given = () if self.published is None else self.published.parts
+        use(self.detector, policy, ledger, merged, tuple(part.number for part in given))
         self.ledger, self.merged, self.policy = ledger, merged, policy
         return True
 

@@ -17,6 +17,7 @@ from elmgrove.algebra import (
     unpack_parts,
     zero_evidence,
 )
+from elmgrove.detector import Matching
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import require_epoch, require_origin, require_threshold
 from elmgrove.federation.groups import require_distance
@@ -61,6 +62,8 @@ class Merged:
 
     Groups with ``labels`` are not to be merged, but to be asked about strange rows, and ``loans``
     are what devices lend, some of them together in each.
+
+    ``matching`` says which patterns of the device are in which of the groups.
     """
 
     federation: str
@@ -71,6 +74,7 @@ class Merged:
     apart: bool = False
     labels: tuple[GroupLabel, ...] = ()
     loans: tuple[Moments, ...] = ()
+    matching: Matching | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.federation)
@@ -164,17 +168,18 @@ def _is_name(name: Any) -> bool:
 
 
 def pack_answers(merged: Merged) -> Packed:
-    """Packs what lets others be asked and borrowed from: labels and loans, if there are any."""
+    """Packs labels, loans and the matching, if there are any."""
     loans, arrays = pack_parts("loan", merged.loans)
     labels = [asdict(label) | {"names": list(label.names)} for label in merged.labels]
-    found = {"labels": labels, "loans": loans}
+    matching = None if merged.matching is None else merged.matching.fields
+    found = {"labels": labels, "loans": loans, "matching": matching}
     return {name: value for name, value in found.items() if value}, arrays
 
 
 def unpack_answers(
     basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> tuple[tuple[GroupLabel, ...], tuple[Moments, ...]]:
-    """Makes labels and loans of what ``pack_answers`` gave."""
+) -> tuple[tuple[GroupLabel, ...], tuple[Moments, ...], Matching | None]:
+    """Makes labels, loans and the matching of what ``pack_answers`` gave."""
     labels = (
         GroupLabel(tuple(known["names"]), known["devices"], known["threshold"])
         for known in fields.get("labels", ())
@@ -183,4 +188,4 @@ def unpack_answers(
     lent = tuple(loan for loan in loans if isinstance(loan, Moments))
     if len(lent) != len(loans):
         raise BadInput("a loss lends nothing")
-    return tuple(labels), lent
+    return tuple(labels), lent, Matching.from_fields(fields.get("matching"))

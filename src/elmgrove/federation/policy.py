@@ -57,9 +57,20 @@ def consult(detector: Detector, policy: str, ledger: Ledger, merged: Merged | No
     detector.consult(others, loan_by(policy, ledger, merged), excused=policy == UNKNOWN)
 
 
-def use(detector: Detector, policy: str, ledger: Ledger, merged: Merged | None) -> None:
-    """Lets these others be to a detector what the policy says, and no others any more."""
+def use(
+    detector: Detector,
+    policy: str,
+    ledger: Ledger,
+    merged: Merged | None,
+    numbers: tuple[int, ...] = (),
+) -> None:
+    """Lets these others be to a detector what the policy says, and no others any more.
+
+    ``numbers`` are those of the patterns that were given away, by which a sum is matched to them.
+    """
     received = received_by(policy, ledger, merged)
     if received or detector.received is not None:
-        detector.rest_on(received)
+        matching = None if merged is None else merged.matching
+        known = matching is not None and all(place < len(numbers) for place, _ in matching.groups)
+        detector.rest_on(received, matching.numbered(numbers) if matching and known else None)
     consult(detector, policy, ledger, merged)

@@ -13,6 +13,9 @@ from elmgrove_papers.ito2021.driving import figure5_of_2020, figure6
 from elmgrove_papers.ito2021.heat_maps import FIVE, har_maps, mnist_maps, only
 from elmgrove_papers.ito2021.losses import figure7, figure18
 from elmgrove_papers.ito2021.round_by_round import rounds
+from elmgrove_papers.ito2021.tuning import har_tuning, mnist_tuning
+
+_TUNING = {"HAR": har_tuning, "MNIST": mnist_tuning}
 
 
 def _maps(name: str, found: Callable[[Run], Numbers], first: int, side: float) -> Iterator[Figure]:
@@ -20,6 +23,13 @@ def _maps(name: str, found: Callable[[Run], Numbers], first: int, side: float) -
 
     ``first`` is the number of the first figure, ``side`` the length of one map.
     """
+    tuning = Figure(
+        f"{name.lower()}-tuning",
+        f"Units and activation by 10-fold cross-validation, {name}",
+        _TUNING[name],
+        drawing.tuning,
+        repeats=True,
+    )
     yield Figure(
         f"{name.lower()}-pairs",
         f"Figures {first} to {first + 4} on {name}, and with patterns",
@@ -27,6 +37,7 @@ def _maps(name: str, found: Callable[[Run], Numbers], first: int, side: float) -
         drawing.maps,
         (4 * side, 2.3 * side),
         repeats=True,
+        tuning=tuning,
     )
     for number, model in enumerate(FIVE, start=first):
         yield Figure(
@@ -36,6 +47,7 @@ def _maps(name: str, found: Callable[[Run], Numbers], first: int, side: float) -
             drawing.maps,
             (1.6 * side, 1.4 * side),
             repeats=True,
+            tuning=tuning,
         )
 
 

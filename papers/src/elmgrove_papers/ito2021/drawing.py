@@ -119,6 +119,24 @@ def maps(found: Numbers, canvas: Any) -> None:
     canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{ours}", size=8)
 
 
+def tuning(found: Numbers, canvas: Any) -> None:
+    """Draws the 10-fold ROC-AUC of each candidate by its units; Table 3's has a ring."""
+    axis = canvas.subplots()
+    candidates = found["candidates"]
+    for activation in dict.fromkeys(row["activation"] for row in candidates):
+        rows = [row for row in candidates if row["activation"] == activation]
+        units, aucs = ([row[key] for row in rows] for key in ("units", "auc, 10-fold"))
+        axis.plot(units, aucs, "o-", label=activation)
+    for row in candidates:
+        if row["Table 3's"]:
+            place = (row["units"], row["auc, 10-fold"])
+            axis.plot(*place, "o", markersize=14, fillstyle="none", color="black", label="Table 3")
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("hidden units")
+    axis.set_ylabel("mean ROC-AUC over ten folds of the rows to learn from")
+    legend(canvas, axis)
+
+
 def _rows(table: Numbers) -> list[list[Any]]:
     return [list(row.values()) for row in table.values()]
 

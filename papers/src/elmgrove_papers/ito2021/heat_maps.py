@@ -87,7 +87,13 @@ def har_data(run: Run) -> tuple[Labelled, int]:
 
 def mnist_maps(run: Run) -> Numbers:
     """Maps all seven models on MNIST; quick: four digits, 1000 rows of each."""
-    return _maps(run, _fewer(run, mnist(run.data)), MNIST, run.at_most(10**6, QUICK_MNIST))
+    data, most = mnist_data(run)
+    return _maps(run, data, MNIST, most)
+
+
+def mnist_data(run: Run) -> tuple[Labelled, int]:
+    """Gives MNIST, and how many rows of a pattern are learned at most."""
+    return _fewer(run, mnist(run.data)), run.at_most(10**6, QUICK_MNIST)
 
 
 def _fewer(run: Run, data: Labelled) -> Labelled:
@@ -138,7 +144,7 @@ def _trials(
         trial = cache(partial(PairsTrial.of, data, setting, number, most))
         for method in _RUNS if number < run.size["networks"] else _MERGING:
             server = method in _MERGING and run.meeting is not in_memory
-            rule = asdict(THREE if method == THREE_PATTERNS else EQUAL)
+            rule = (THREE if method == THREE_PATTERNS else EQUAL).fields
             of_one = {"kind": method, "trial": number, "server": server, "patterns": rule}
             computed = kept(run.cache, key | of_one, partial(_computed, method, trial, run))
             seconds.setdefault(method, []).append(computed["seconds"])

@@ -11,7 +11,7 @@ from elmgrove_papers.data import recordings
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RULE, Client, basis, distance_basis, fans
-from elmgrove_papers.mlmg.table2 import federation_rows
+from elmgrove_papers.mlmg.table2 import federation_rows, printed_rows
 from elmgrove_papers.mlmg.trial import FleetTrial, tried_fleet, tried_unknown
 
 LATE, LEAVER = "12cm-silentB", "12cm-noisy"
@@ -40,7 +40,7 @@ def cooling_fans(run: Run) -> Numbers:
     return {
         "devices": {client.name: len(client.train) for client in clients},
         "rows left out because the fan is off": sum(one.left_out for one in known),
-        "table": federation_rows(clients, made, rules),
+        "table": federation_rows(clients, made, rules) | printed_rows(clients, made, rules),
         **{f"story{name}": story for name, story in stories.items()},
         f"change of own AUC, {STRANGE}": changes,
     }

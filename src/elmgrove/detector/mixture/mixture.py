@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, one_thread
+from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture.own import OwnPatterns
-from elmgrove.detector.mixture.pattern import Pattern, PatternRule
+from elmgrove.detector.mixture.pattern import Pattern
 from elmgrove.detector.mixture.received import Place, Received, require_usable
+from elmgrove.detector.mixture.rule import RAW, PatternRule
 from elmgrove.detector.mixture.weighing import Weighing
 from elmgrove.detector.model import Answer, Part, SingleModel
 from elmgrove.detector.single import typical_score
@@ -37,7 +39,7 @@ class Mixture:
         self.version = 0
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
-        self._received = Received((), self.ridge, rule.tolerance(basis))
+        self._received = Received((), self.ridge, basis, rule)
         self.places: list[Place] = []
         #: The models of what is unlike all patterns here.
         self.foreign: list[SingleModel] = []
@@ -72,15 +74,14 @@ class Mixture:
         if self.rule.assign != "loss":
             return self.scores(X)
         # Scores decide which pattern learns a row, so nothing may be computed again for these.
-        lowest: Array = self._weighing.scores(X, as_they_are=True).min(axis=0)
-        return lowest
+        return np.asarray(self._weighing.scores(X, as_they_are=True).min(axis=0))
 
     def score_one(self, x: Array) -> float:
-        """Scores one row by its best model, in proportion to what is typical of it."""
+        """Scores one row by its best model, as ``Weighing`` compares them."""
         return float(self.scores(x[np.newaxis])[0])
 
     def scores(self, X: Array) -> Array:
-        """Scores each row by its best model, in proportion to what is typical of it."""
+        """Scores each row by its best model, as ``Weighing`` compares them."""
         return np.asarray(self._weighing.scores(X).min(axis=0))
 
     def plain_losses(self, X: Array) -> Array:
@@ -95,8 +96,7 @@ class Mixture:
             labels = scores[: len(self.own)].argmin(axis=0)
         else:
             labels = self.patterns.nearest_to_each(X)
-        lowest: Array = self._weighing.scores_left_out(X, scores, labels).min(axis=0)
-        return lowest
+        return np.asarray(self._weighing.scores_left_out(X, scores, labels).min(axis=0))
 
     def explainer(self, x: Array) -> tuple[int, Any]:
         """Finds the pattern that explains a row best, and what explains it there."""
@@ -201,15 +201,15 @@ class Mixture:
         parts = self._received.parts
         return Evidence.sum(parts) if parts else None
 
-    def rest_on(self, parts: Sequence[Evidence]) -> None:
+    def rest_on(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
         """Lets these take the place of all that was received from others.
 
         What one model explains as well as several becomes one model; what is like an own pattern
-        makes that one better; the rest are foreign patterns.
+        makes that one better; the rest are foreign patterns, or not used where others answer
+        instead. Then a ``matching`` decides what belongs together, if there is one.
         """
-        received = self._usable(parts)
-        places = received.places(self.own)
-        self._received = received
+        received = self._usable(parts, matching)
+        self._received, places = received, received.places(self.own)
         self._place(places)
 
     def add_received(self, evidence: Evidence) -> None:
@@ -234,8 +234,7 @@ class Mixture:
     def pack(self) -> Packed:
         """Packs all patterns; what was received is kept elsewhere."""
         fields, arrays = self.patterns.pack()
-        places = [list(place) for place in self.places]
-        return {"patterns": fields | {"places": places}}, arrays
+        return {"patterns": fields | self._received.fields(self.places)}, arrays
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
@@ -244,7 +243,7 @@ class Mixture:
         known = fields["patterns"]
         self.patterns.restore(known, arrays)
         self.learned = require_whole("learned", fields["learned"], 0)
-        self._received = self._usable(received)
+        self._received = self._usable(received, Matching.from_fields(known.get("matching")))
         # Where parts belonged when they came: the patterns may have changed since.
         self._place(self._received.saved_places(known["places"], self.patterns.numbers))
 
@@ -252,14 +251,15 @@ class Mixture:
 
     def _place(self, places: Sequence[Place]) -> None:
         """Lets what was received be where ``places`` says."""
-        sums = [(place.number, self._received.sum(place.received)) for place in places]
+        sums = [(place.number, self._received.sum_at(place, self.own)) for place in places]
         self.places = list(places)
         foreign = [evidence for number, evidence in sums if number is None]
         self.foreign = [self.patterns.foreign(evidence) for evidence in foreign]
         for pattern in self.own:
             pattern.rest_on([evidence for number, evidence in sums if number == pattern.number])
         typical = [typical_score(evidence, self.ridge) for evidence in foreign]
-        self._weighing = Weighing(self.own, self.foreign, typical)
+        raw = self.rule.compare == RAW
+        self._weighing = Weighing(self.own, self.foreign, typical, raw=raw)
         self._arranged = self.patterns.arrangement
         # Scores computed before are out of date.
         self.version += 1
@@ -284,6 +284,9 @@ class Mixture:
         self.learned += len(X)
         if self.patterns.seen(X):
             self._rearrange()
+        elif any(place.also for place in self.places):
+            # What answers for several patterns here has learned the rows of each.
+            self._place(self.places)
 
     def _rearrange(self) -> None:
         """Finds new places for what was received, if that makes a difference."""
@@ -292,6 +295,6 @@ class Mixture:
         if fading or (places, self.patterns.arrangement) != (self.places, self._arranged):
             self._place(places)
 
-    def _usable(self, parts: Sequence[Evidence]) -> Received:
+    def _usable(self, parts: Sequence[Evidence], matching: Matching | None) -> Received:
         require_usable(parts, self.basis, self.dtype)
-        return Received(parts, self.ridge, self.rule.tolerance(self.basis))
+        return Received(parts, self.ridge, self.basis, self.rule, matching)

@@ -1,13 +1,13 @@
 """The normal patterns of a device: those in use, those put aside, and how they come and go."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, cluster, fit, groups, k_means
-from elmgrove.detector.mixture.pattern import AUTO, Pattern, PatternRule
+from elmgrove.detector.mixture.pattern import Pattern
+from elmgrove.detector.mixture.rule import AUTO, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.detector.single import single_model
 from elmgrove.errors import BadInput, require_whole
@@ -257,7 +257,7 @@ class OwnPatterns:
     def pack(self) -> Packed:
         """Packs all patterns."""
         fields: dict[str, Any] = {
-            "rule": asdict(self.rule),
+            "rule": self.rule.fields,
             "next": self.next_number,
             "seen": self.rows_seen,
             "begun": self.first_rows is None,

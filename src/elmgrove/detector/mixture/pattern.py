@@ -1,4 +1,4 @@
-"""One normal pattern of a device, and the rule by which patterns come and go."""
+"""One normal pattern of a device, and those that were joined to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,62 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    Fresh,
-    Packed,
-    pack_part,
-    unpack_part,
-    usual_tolerance,
-)
-from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
+from elmgrove.algebra import Array, Evidence, Fresh, Packed, pack_part, unpack_part
+from elmgrove.detector.model import Part, SingleModel
 from elmgrove.detector.single import typical_score
 from elmgrove.errors import BadInput, require_whole
-
-AUTO = "auto"
-#: What decides which pattern a row belongs to.
-ASSIGNMENTS = ("centroid", "loss")
-
-
-@dataclass(frozen=True)
-class PatternRule:
-    """How many patterns there are, and which row belongs to which.
-
-    ``patterns``: ``"auto"`` lets the first ``start_rows`` rows decide (one if no silhouette reaches
-    ``silhouette``) and later ones add to it, never above ``most``; a number fixes it. ``assign``:
-    a row belongs to the nearest ``centroid``, or to the model with the lowest ``loss``. ``join``:
-    two patterns become one when one model explains both as well, up to this share of the error (or
-    of the distance); None is what suits the score, 0.02 or 0.1; 0 never joins.
-    ``retire_after``: a pattern that got none of so many rows is put aside; 0 never does.
-    """
-
-    patterns: int | str = AUTO
-    most: int = 5
-    start_rows: int = 256
-    silhouette: float = 0.1
-    assign: str = "centroid"
-    join: float | None = None
-    retire_after: int = 0
-
-    def tolerance(self, basis: Basis) -> float:
-        """Gives what joining two patterns may lose."""
-        return usual_tolerance(basis) if self.join is None else self.join
-
-    def __post_init__(self) -> None:
-        if self.patterns != AUTO:
-            require_whole("patterns", self.patterns, 1)
-        if max(self.most, 1 if self.patterns == AUTO else int(self.patterns)) > MOST_PARTS:
-            raise BadInput(f"there can't be more than {MOST_PARTS} patterns")
-        for name, least in (("most", 1), ("start_rows", 2), ("retire_after", 0)):
-            require_whole(name, getattr(self, name), least)
-        if self.assign not in ASSIGNMENTS:
-            raise BadInput(f"assign must be one of {', '.join(ASSIGNMENTS)}, not {self.assign!r}")
-        if not -1.0 <= self.silhouette <= 1.0:
-            raise BadInput(f"silhouette must lie between -1 and 1, not {self.silhouette}")
-        if not (self.join is None or self.join >= 0.0):
-            raise BadInput(f"join must be at least 0, not {self.join}")
 
 
 @dataclass(frozen=True)
@@ -125,6 +73,11 @@ class Pattern:
         #: Patterns that became part of this one.
         self.joined: list[Joined] = []
         self._received: tuple[Evidence, ...] = ()
+
+    @property
+    def numbers(self) -> list[int]:
+        """Its number, and those of what was joined to it."""
+        return [self.number, *(joined.number for joined in self.joined)]
 
     @property
     def parts(self) -> list[Part]:

@@ -14,16 +14,24 @@ class Weighing:
 
     Models differ in how well they can explain anything at all, so what counts is a score in
     proportion to what is typical of the model (a distance is that already). Foreign ones count as
-    much as own ones: ``typical`` has the score of a typical row of each.
+    much as own ones: ``typical`` has the score of a typical row of each. ``raw`` lets each score
+    count as it is: the lowest raw loss (MLMG, Ito 2019).
     """
 
     def __init__(
-        self, own: Sequence[Pattern], foreign: Sequence[SingleModel], typical: Sequence[float]
+        self,
+        own: Sequence[Pattern],
+        foreign: Sequence[SingleModel],
+        typical: Sequence[float],
+        *,
+        raw: bool = False,
     ) -> None:
         self._own = list(own)
         self.models = [*(pattern.model for pattern in own), *foreign]
         here, elsewhere = _known(np.array([pattern.typical for pattern in own]), np.array(typical))
         self._weights = here.mean() / np.concatenate([here, elsewhere])
+        if raw:
+            self._weights = np.ones(len(self.models))
 
     def answer(self, x: Array) -> Answer:
         """Lets the best model answer for a row."""
