@@ -11,6 +11,7 @@ import pytest
 from scipy.io import wavfile
 
 from elmgrove_papers import require_package
+from elmgrove_papers.data import Labelled
 
 #: The folder with the published data sets, and the mark of tests that need it.
 DATA = os.environ.get("ELMGROVE_DATA")
@@ -54,14 +55,25 @@ def write_archive(folder: Path, name: str, **changed: Any) -> None:
 
 def write_har(folder: Path) -> Any:
     """The official folder with 14 rows of 561 features."""
-    X = rng.normal(size=(14, 561)).round(6)
-    folder = folder / "UCI HAR Dataset"
-    for part, rows in (("train", slice(0, 8)), ("test", slice(8, 14))):
-        (folder / part).mkdir(parents=True)
-        np.savetxt(folder / part / f"X_{part}.txt", X[rows], " %.7e")
-        np.savetxt(folder / part / f"y_{part}.txt", np.arange(14)[rows] % 6 + 1, "%d")
-    (folder / "activity_labels.txt").write_text("1 WALKING\n2 UP\n3 DOWN\n4 SIT\n5 STAND\n6 LAY\n")
+    X, labels = rng.normal(size=(14, 561)).round(6), np.arange(14) % 6
+    names = ("WALKING", "UP", "DOWN", "SIT", "STAND", "LAY")
+    write_official(folder, Labelled(X[:8], labels[:8], X[8:], labels[8:], names))
     return X
+
+
+def write_official(folder: Path, data: Labelled, width: int = 561) -> None:
+    """Any rows as UCI HAR's official folder; columns are repeated until there are as many."""
+    folder = folder / "UCI HAR Dataset"
+    for part, rows, labels in (
+        ("train", data.train, data.train_label),
+        ("test", data.test, data.test_label),
+    ):
+        (folder / part).mkdir(parents=True)
+        wide = np.tile(rows, -(-width // data.width))[:, :width]
+        np.savetxt(folder / part / f"X_{part}.txt", wide, " %.7e")
+        np.savetxt(folder / part / f"y_{part}.txt", labels + 1, "%d")
+    lines = [f"{number} {name}\n" for number, name in enumerate(data.names, 1)]
+    (folder / "activity_labels.txt").write_text("".join(lines))
 
 
 def write_fans(folder: Path, **changed: Any) -> None:

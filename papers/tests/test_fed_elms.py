@@ -160,7 +160,7 @@ def _run(elmgrove: Elmgrove, name: str, folder: Path) -> dict[str, Any]:
     assert ran.code == 0, ran.err
     assert Path(f"out/fed-elms/{name}.png").stat().st_size > 1000
     found: dict[str, Any] = json.loads(Path(f"out/fed-elms/{name}.json").read_text())
-    assert list(found["accuracy"]) == ["50 units", "100 units", "200 units"]
+    assert list(found["accuracy"])[:3] == ["50 units", "100 units", "200 units"]
     return found
 
 

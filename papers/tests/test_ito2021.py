@@ -243,7 +243,7 @@ def test_what_reads_no_data_asks_for_none(
     assert "--data or ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "ito2021", "figure18"))
 
 
-@pytest.mark.parametrize("option", [("--trials", "3"), ("--server",)])
+@pytest.mark.parametrize("option", [("--trials", "3"), ("--networks", "3"), ("--server",)])
 def test_options_that_a_figure_does_not_have_are_refused(
     elmgrove: Elmgrove, option: tuple[str, ...]
 ) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
-from data_sets import DATA, real
+from data_sets import DATA, real, write_official
 from elmgrove.errors import BadFile
-from elmgrove_papers.data import Labelled
+from elmgrove_papers.data import Labelled, har_scaled
 from elmgrove_papers.federated import averaged
 from elmgrove_papers.figure import Run
 from elmgrove_papers.fleet import Meeting, meeting
@@ -25,7 +25,7 @@ from elmgrove_papers.ito2021.baselines import a_pattern_each, bp_nn3, task
 from elmgrove_papers.ito2021.comparison import best, difference, mean
 from elmgrove_papers.ito2021.drawing import maps as drawn
 from elmgrove_papers.ito2021.drawing import rounds as draw_rounds
-from elmgrove_papers.ito2021.heat_maps import FIVE, digest, har_data, har_maps, kept
+from elmgrove_papers.ito2021.heat_maps import FIVE, digest, har_maps, kept
 from elmgrove_papers.ito2021.os_elm import os_elm, three_patterns
 from elmgrove_papers.ito2021.round_by_round import CHOICES, Choice, half_of_both
 from elmgrove_papers.ito2021.settings import HAR, MNIST
@@ -40,7 +40,7 @@ from elmgrove_papers.ito2021.trial import (
 )
 from elmgrove_papers.networks import Training, losses
 from elmgrove_papers.pairs import Pair
-from support.commands import Elmgrove
+from support.commands import Elmgrove, one_clear_line
 
 Array = NDArray[Any]
 WIDTH, PATTERN_ROWS, LABELS = 12, 150, 5
@@ -70,6 +70,8 @@ def small_networks_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heat_maps, "HAR", SMALL)
     monkeypatch.setattr(round_by_round, "HAR", SMALL)
     monkeypatch.setattr(baselines, "ROUNDS", 3)
+    monkeypatch.setattr(round_by_round, "QUICK", ("P_0", "P_2", "P_3"))
+    monkeypatch.setattr(round_by_round, "ROUNDS", 5)
 
 
 def _trial(number: int = 0, labels: int = LABELS) -> PairsTrial:
@@ -217,6 +219,25 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_networks")
+def test_networks_have_as_many_trials_as_one_command_says(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    """On the official folder, with all 561 features."""
+    pytest.importorskip("torch")
+    write_official(tmp_path, _labelled(), 561)
+    size = ("--trials", 2, "--networks", 2)
+    ran = elmgrove("paper", "ito2021", "har-pairs", "--data", ".", "--quick", *size)
+    assert ran.code == 0, ran.err
+    found = json.loads((tmp_path / "paper-results-quick/ito2021/har-pairs.json").read_text())
+    assert found["features"] == 561
+    assert {row["trials"] for row in found["mean"].values()} == {2}
+    assert (found["made"]["trials"], found["made"]["networks"]) == (2, 2)
+    assert all(np.isfinite(row["auc"]) for row in found["mean"].values())
+    refused = elmgrove("paper", "ito2021", "har-pairs", "--data", ".", "--networks", 50)
+    assert "--networks 50: there are 10 trials in all; --trials 50" in one_clear_line(refused)
+
+
+@pytest.mark.usefixtures("small_networks")
 def test_each_figure_is_drawn_from_the_same_trials(elmgrove: Elmgrove, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_har(tmp_path)
@@ -307,15 +328,17 @@ def test_round_by_round_has_what_the_rounds_of_each_pair_have(
 ) -> None:
     pytest.importorskip("torch")
     small = Training((8,), 8, 1)
-    choices = {"each": Choice(a_pattern_each, small), "both": Choice(half_of_both, small)}
+    choices = {name: Choice(a_pattern_each, small) for name in ("each", "left out")}
+    choices["both"] = Choice(half_of_both, small)
     monkeypatch.setattr(round_by_round, "CHOICES", choices)
+    monkeypatch.setattr(round_by_round, "FIVE_EPOCHS", "left out")
     write_har(tmp_path)
     run = Run(tmp_path, quick=True)
     found = round_by_round.rounds(run)
     assert list(found["mean auc"]) == ["each", "both"]
-    assert list(found["mean auc"]["each"]) == [f"round {n}" for n in (1, 2, 5, 10, 20)]
-    data, most = har_data(run)
-    trial = PairsTrial.of(data, SMALL, 0, most)
+    assert list(found["mean auc"]["each"]) == [f"round {n}" for n in (1, 2, 5)]
+    assert found["activities"] == ["P_0", "P_2", "P_3"]
+    trial = PairsTrial.of(har_scaled(tmp_path).only(found["activities"]), SMALL, 0, 1000)
     aucs = [_after_two_rounds(trial, small, pair) for pair in trial.pairs if pair.a != pair.b]
     assert found["mean auc"]["each"]["round 2"] == pytest.approx(np.mean(aucs), abs=1e-6)
     canvas = Canvas()
@@ -336,4 +359,6 @@ def test_after_is_above_before_for_every_pair_of_the_first_four_activities() -> 
     found = har_maps(Run(Path(str(DATA)), quick=True))
     before, after = (found["auc"][model] for model in (BEFORE, AFTER))
     assert all(after[a][b] > before[a][b] for a in after for b in after if a != b)
+    means = [found["mean"][model]["auc"] for model in (AFTER, PATTERNS, THREE_PATTERNS)]
+    assert means == sorted(means)
     assert found["mean"][PATTERNS]["auc"] > found["mean"]["BP-NN3"]["auc"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,30 @@ def test_values_as_people_read_them(value: Any, expected: str) -> None:
     assert text(value) == expected
 
 
+def test_a_wide_table_is_printed_in_parts_that_fit(
+    elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {f"measure number {k}": k / 7 for k in range(40)}
+    rows = {"a": row, "with a long name of its own": row, "few": {"measure number 39": 0.25}}
+    wide = replace(figure("ito2021", "communication"), numbers=lambda run: {"x": rows}, draw=_none)
+    monkeypatch.setitem(PAPERS, "ito2021", (wide,))
+    ran = elmgrove("paper", "ito2021", "communication")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in ran.out
+    for value in row.values():
+        assert text(value) in ran.out.split()
+    # Where a row has no value it is left out.
+    assert sum(line.split()[:1] == ["few"] for line in lines) == 1
+    assert len(list(Grid("x", rows).fitting(10**6))) == 1
+
+
+def _none(found: dict[str, Any], canvas: Any) -> None:
+    """Draws nothing."""
+
+
 def _page(folder: Path) -> str:
     publish(folder, folder / "page.md")
     return (folder / "page.md").read_text()
@@ -93,6 +118,31 @@ def test_a_row_stands_on_the_page_once_but_single_values_with_each_figure(tmp_pa
     assert "run before figures said when" in made
 
 
+def test_a_page_keeps_what_it_has_of_figures_that_are_not_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mlmg").mkdir()
+    for name in ("table2", "fans", "assignment"):
+        found = {name: {"a": {"auc": 0.25}, "b": {"auc": 0.5}}, "features": 3, "made": MADE}
+        (tmp_path / f"mlmg/{name}.json").write_text(json.dumps(found))
+        (tmp_path / f"mlmg/{name}.png").write_bytes(name.encode())
+    before = _page(tmp_path)
+    (tmp_path / "mlmg/fans.json").write_text(json.dumps({"fans": {"a": {"auc": 0.75}}}))
+    (tmp_path / "mlmg/assignment.json").unlink()
+    (tmp_path / "mlmg/table2.json").unlink()
+    # What is said of a figure is the code's, not the page's.
+    monkeypatch.setitem(REMARKS, ("mlmg", "assignment"), "Another remark.")
+    after = _page(tmp_path)
+    kept, replaced = (re.escape(f"`elmgrove paper mlmg {name}`") for name in ("table2", "fans"))
+    section = rf"{kept}.*?(?=###)"
+    assert re.search(section, after, re.DOTALL)[0] == re.search(section, before, re.DOTALL)[0]
+    assert re.search(rf"{replaced}, run before.*\| a \| 0.75 \|\n\n!\[", after, re.DOTALL)
+    assert "Another remark.\n\n| assignment | auc |\n|---|---|\n| a | 0.25 |" in after
+    assert after.count("\n| b | 0.5 |\n") == 2
+    assert (tmp_path / "page/mlmg/assignment.png").read_bytes() == b"assignment"
+    assert _page(tmp_path) == after
+
+
 def test_the_command_writes_the_page_and_names_a_damaged_file(
     elmgrove: Elmgrove, tmp_path: Path
 ) -> None:
@@ -120,9 +170,10 @@ def test_pictures_stand_beside_the_page(tmp_path: Path) -> None:
 
 def test_a_command_is_shown_with_the_trials_it_had(tmp_path: Path) -> None:
     (tmp_path / "ito2021").mkdir()
-    found = {"made": MADE | {"trials": 50}}
+    found = {"made": MADE | {"trials": 50, "networks": 5}}
     (tmp_path / "ito2021/figure9.json").write_text(json.dumps(found))
-    assert "`elmgrove paper ito2021 figure9 --trials 50`, 2026-11-16" in _page(tmp_path)
+    shown = "`elmgrove paper ito2021 figure9 --trials 50 --networks 5`, 2026-11-16"
+    assert shown in _page(tmp_path)
 
 
 def test_all_figures_are_run_once_and_those_without_data_are_named(
@@ -152,9 +203,10 @@ def test_all_figures_are_run_once_and_those_without_data_are_named(
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        ({"quick": True, "trials": 3}, True),
-        ({"quick": True, "trials": 4}, False),
-        ({"quick": False, "trials": 3}, False),
+        ({"quick": True, "trials": 3, "networks": 1}, True),
+        ({"quick": True, "trials": 3, "networks": 3}, False),
+        ({"quick": True, "trials": 4, "networks": 1}, False),
+        ({"quick": False, "trials": 3, "networks": 1}, False),
         ({"quick": True}, False),
     ],
 )

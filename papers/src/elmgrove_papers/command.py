@@ -19,6 +19,7 @@ from elmgrove_papers.run import (
     FOLDER,
     KEPT,
     DataFolder,
+    Networks,
     OnServer,
     Output,
     Quick,
@@ -78,6 +79,7 @@ def every(
     output: Output = None,
     quick: Quick = False,
     trials: Trials = None,
+    networks: Networks = None,
     server: OnServer = False,
 ) -> None:
     """Run all figures of all papers, then write the page with their numbers and pictures.
@@ -89,10 +91,11 @@ def every(
     Example: [bold]elmgrove paper all --data data --quick[/]
     """
     folder, where_to, failed = require_folder(data), folder_for(output, quick), False
+    size = often(trials, networks, quick)
     with meeting(server) as where:
         for paper, figures in PAPERS.items():
             place = where_to / paper
-            run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where)
+            run = Run(folder, quick, tracked, *size, place / KEPT, where)
             for figure in figures:
                 try:
                     came_of_it = _written(figure, place, run)
@@ -126,7 +129,9 @@ def results(
 ) -> None:
     """Write a page with all figures' numbers, beside the papers' and with what differs.
 
-    The pictures go into a folder beside the page, which has its name without ".md".
+    A figure that the folder has no numbers of keeps what a page that is there has of it, so a
+    page is brought up to date figure by figure. The pictures go into a folder beside the page,
+    which has its name without ".md".
 
     Example: [bold]elmgrove paper results paper-results --output docs/results.md[/]
     """

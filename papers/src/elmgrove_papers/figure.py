@@ -15,25 +15,30 @@ from typing import Any
 from elmgrove.storage import write
 from elmgrove_papers import require_package
 from elmgrove_papers.fleet import Meeting, in_memory
+from elmgrove_papers.pictures import COLOURS
 
 Numbers = dict[str, Any]
 #: What random numbers follow from, unless a paper's settings have another.
 SEED = 1
+#: Trials for each in which networks are trained as well, unless told.
+FEWER = 10
 
 
 @dataclass(frozen=True)
 class Run:
     """Where the data is, whether a small run will do, and how to show progress.
 
-    ``trials`` is how often a figure that averages is run; ``cache`` is the folder in which each
-    trial's results are kept, so that an interrupted run goes on. Without one, nothing is kept.
-    ``meeting`` is where devices meet that can meet on a server as well.
+    ``trials`` is how often a figure that averages is run, ``networks`` in how many of these trials
+    networks are trained, which takes far longer: a tenth, unless told. ``cache`` is the folder in
+    which each trial's results are kept, so that an interrupted run goes on. Without one, nothing is
+    kept. ``meeting`` is where devices meet that can meet on a server as well.
     """
 
     data: Path
     quick: bool = False
     track: Callable[[Sequence[Any], str], Iterable[Any]] = lambda items, text: items
     trials: int = 1
+    networks: int | None = None
     cache: Path | None = None
     meeting: Meeting = in_memory
 
@@ -49,6 +54,11 @@ class Run:
         with closing(steps):
             tick()
             yield tick
+
+    @property
+    def size(self) -> dict[str, int]:
+        """How many trials there are, and in how many of them networks are trained."""
+        return {"trials": self.trials, "networks": self.networks or max(1, self.trials // FEWER)}
 
     def at_most(self, full: int, quick: int) -> int:
         """Chooses a size by how much time there is."""
@@ -90,7 +100,7 @@ class Figure:
                 "software": _software(),
                 "seed": self.seed,
                 "quick": run.quick,
-                **({"trials": run.trials} if self.repeats else {}),
+                **(run.size if self.repeats else {}),
             }
         }
 
@@ -98,23 +108,24 @@ class Figure:
         """Says whether the folder has this figure already, from a run of the same size."""
         try:
             made = json.loads((output / f"{self.name}.json").read_bytes())["made"]
-            size = made["quick"], made.get("trials")
+            size = {key: made[key] for key in run.size if key in made}
+            return bool(made["quick"] == run.quick and size == (run.size if self.repeats else {}))
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        return bool(size == (run.quick, run.trials if self.repeats else None))
 
     def write(self, found: Numbers, output: Path) -> list[Path]:
         """Writes NAME.png and NAME.json to a folder that is made if need be; the numbers last."""
         require_package("matplotlib").use("Agg")
         output.mkdir(parents=True, exist_ok=True)
         paths = [output / f"{self.name}.{ending}" for ending in ("png", "json")]
-        pyplot = require_package("matplotlib.pyplot")
-        canvas = pyplot.figure(figsize=self.size, layout="constrained")
-        self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
-        small = " (quick run)" if found["made"]["quick"] else ""
-        canvas.suptitle(f"{self.title}{small}", fontsize=10)
-        canvas.savefig(paths[0], dpi=120)
-        pyplot.close(canvas)
+        pyplot, cycler = require_package("matplotlib.pyplot"), require_package("cycler")
+        with pyplot.rc_context({"axes.prop_cycle": cycler.cycler(color=COLOURS)}):
+            canvas = pyplot.figure(figsize=self.size, layout="constrained")
+            self.draw({key: value for key, value in found.items() if key != "made"}, canvas)
+            small = " (quick run)" if found["made"]["quick"] else ""
+            canvas.suptitle(f"{self.title}{small}", fontsize=10)
+            canvas.savefig(paths[0], dpi=120)
+            pyplot.close(canvas)
         write(paths[1], json.dumps(found, indent=2).encode())
         return paths
 

@@ -1,6 +1,7 @@
 """A page with the numbers and pictures of all figures, from the files their commands wrote."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
@@ -24,21 +25,28 @@ pictures without numbers), and what differs from the paper. Lines of a table tha
 not repeated. The seconds are those of the command; trials that were kept from an earlier one are
 not in them, but in "processor seconds". What may be concluded is said in `docs/papers.md`.
 """
+#: A figure's part of a page: its title, what was run, a remark, and the rest: what came of it.
+_SECTION = re.compile(
+    r"^### [^\n]+\n\n(?P<run>`elmgrove paper (?P<name>\S+ [^\s`]+)[^\n]*)\n\n[^\n]+(?:\n[^\n]+)*"
+    r"\n(?P<found>.*?)(?=^##|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def publish(folder: Path, page: Path) -> None:
-    """Writes the page, from PAPER/FIGURE.json; figures without a file are not run.
+    """Writes the page, from PAPER/FIGURE.json; of a figure without a file it keeps what it has.
 
-    Its pictures are copied to a folder beside it, which is called as the page is: PAGE/PAPER.
-    Nothing is written if a file can't be read.
+    So a page is brought up to date figure by figure. What it has of none is not run. Its
+    pictures are copied to a folder beside it, which is called as the page is: PAGE/PAPER. Nothing
+    is written if a file can't be read.
     """
-    blocks, pictures = [_HEAD], dict[Path, bytes]()
+    blocks, pictures, known = [_HEAD], dict[Path, bytes](), _known(page)
     for paper, figures in PAPERS.items():
         blocks.append(f"## {TITLES[paper]}\n")
         shown: list[Line] = []
         for figure in figures:
             path = folder / paper / f"{figure.name}.json"
-            blocks += _figure(paper, figure, path, shown)
+            blocks += _figure(paper, figure, path, shown, known)
             picture = path.with_suffix(".png")
             if path.exists() and picture.exists():
                 place = Path(page.stem, paper, picture.name)
@@ -50,17 +58,29 @@ def publish(folder: Path, page: Path) -> None:
     write(page, "\n".join(blocks).encode())
 
 
-def _figure(paper: str, figure: Figure, path: Path, shown: list[Line]) -> Iterator[str]:
+def _known(page: Path) -> dict[str, tuple[str, str]]:
+    """What the page has of each figure: how it was run, and what came of it."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    sections = _SECTION.finditer(text)
+    return {one["name"]: (one["run"], one["found"].strip()) for one in sections}
+
+
+def _figure(
+    paper: str, figure: Figure, path: Path, shown: list[Line], known: dict[str, tuple[str, str]]
+) -> Iterator[str]:
     yield f"### {figure.title}\n"
-    command = f"elmgrove paper {paper} {figure.name}"
+    name = f"{paper} {figure.name}"
     remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
     if not path.exists():
-        yield f"`{command}`: not run.\n\n{remark}"
+        ran, numbers = known.get(name, (f"`elmgrove paper {name}`: not run.", ""))
+        yield f"{ran}\n\n{remark}"
+        if numbers:
+            yield f"{numbers}\n"
         return
     found = _read(path)
     made = found.pop("made", {})
-    trials = f" --trials {made['trials']}" if "trials" in made else ""
-    yield f"`{command}{trials}`, {_made(made)}\n\n{remark}"
+    size = "".join(f" --{key} {made[key]}" for key in ("trials", "networks") if key in made)
+    yield f"`elmgrove paper {name}{size}`, {_made(made)}\n\n{remark}"
     for grid in grids(found):
         if not grid.title:
             yield fill(_values(grid.rows[""]), WIDTH) + "\n"

@@ -13,14 +13,14 @@ from elmgrove.errors import BadInput
 from elmgrove_papers.catalogue import PAPERS, figure
 from elmgrove_papers.figure import Figure, Run
 from elmgrove_papers.fleet import meeting
-from elmgrove_papers.tables import grids, text
+from elmgrove_papers.tables import Grid, grids, text
 
 TRIALS = 10
 FOLDER, QUICK_FOLDER = Path("paper-results"), Path("paper-results-quick")
 #: The folder in a paper's folder with what its trials found.
 KEPT = "trials"
-#: Columns that still fit on a screen.
-WIDEST = 9
+# What a table has on a screen beside its columns.
+_EDGES = 2
 DataFolder = Annotated[
     Path | None,
     typer.Option(
@@ -42,8 +42,16 @@ Quick = Annotated[bool, typer.Option("--quick", help="A small run, in about a mi
 Trials = Annotated[
     int | None,
     typer.Option(
-        help=f"Trials to average over, in Ito 2021's figures 8 to 17 and pairs; networks get "
-        rf"a tenth of them. \[default: {TRIALS}, with --quick 1]",
+        help="Trials to average over, in Ito 2021's figures 8 to 17 and pairs; the papers have 50. "
+        rf"\[default: {TRIALS}, with --quick 1]",
+        min=1,
+    ),
+]
+Networks = Annotated[
+    int | None,
+    typer.Option(
+        help="In how many of these trials networks are trained as well, which takes far longer. "
+        r"\[default: a tenth of the trials]",
         min=1,
     ),
 ]
@@ -75,6 +83,7 @@ def paper(
     output: Output = None,
     quick: Quick = False,
     trials: Trials = None,
+    networks: Networks = None,
     server: OnServer = False,
     tune: Tune = False,
 ) -> None:
@@ -90,18 +99,21 @@ def paper(
         _list(paper)
         return
     chosen = figure(paper, name)
-    if (trials or server) and not chosen.repeats:
+    if (trials or networks or server) and not chosen.repeats:
         repeated = ", ".join(one.name for one in PAPERS[paper] if one.repeats) or "none"
-        raise BadInput(f"--trials and --server are for figures over trials; of {paper}: {repeated}")
+        raise BadInput(
+            f"--trials, --networks and --server are for figures over trials; of {paper}: {repeated}"
+        )
     if tune:
         chosen = _tuning(paper, chosen)
     folder = require_folder(data) if chosen.reads_data else Path()
     place = folder_for(output, quick) / paper
     with meeting(server) as where:
-        found = chosen.made(Run(folder, quick, tracked, often(trials, quick), place / KEPT, where))
+        size = often(trials, networks, quick)
+        found = chosen.made(Run(folder, quick, tracked, *size, place / KEPT, where))
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
-    _show(found, chosen.title, place / f"{chosen.name}.json")
+    _show(found, chosen.title)
 
 
 def _tuning(paper: str, chosen: Figure) -> Figure:
@@ -113,9 +125,14 @@ def _tuning(paper: str, chosen: Figure) -> Figure:
     return chosen.tuning
 
 
-def often(trials: int | None, quick: bool) -> int:
-    """Says how many trials there are: as many as are asked for, else the default."""
-    return trials or (1 if quick else TRIALS)
+def often(trials: int | None, networks: int | None, quick: bool) -> tuple[int, int | None]:
+    """Says how many trials there are, as many as are asked for or the default, and of networks."""
+    found = trials or (1 if quick else TRIALS)
+    if networks is not None and networks > found:
+        raise BadInput(
+            f"--networks {networks}: there are {found} trials in all; --trials {networks} as well"
+        )
+    return found, networks
 
 
 def folder_for(output: Path | None, quick: bool) -> Path:
@@ -140,21 +157,22 @@ def _list(paper: str | None) -> None:
     Console().print(grid)
 
 
-def _show(found: dict[str, Any], title: str, path: Path) -> None:
-    """The tables in the numbers; of what is too wide for a screen it is said where it is."""
+def _show(found: dict[str, Any], title: str) -> None:
+    """Prints the tables in the numbers; one that is too wide for the screen in several parts."""
+    out = Console()
     for grid in grids({name: part for name, part in found.items() if name != "made"}):
-        if not grid.title:
-            for name, value in grid.rows[""].items():
-                Console(highlight=False).print(f"{text(name)}: {text(value)}")
-        elif len(grid.columns) <= WIDEST:
-            shown = Table(title=f"{title}: {grid.title}", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-            # Names of rows are broken between words alone.
-            longest = max(len(word) for name in grid.rows for word in text(name).split() or [""])
-            shown.add_column(min_width=longest)
-            for heading in grid.columns:
-                shown.add_column(text(heading), overflow="fold")
-            for line in grid.lines():
-                shown.add_row(*line)
-            Console().print(shown)
-        else:
-            Console(highlight=False, soft_wrap=True).print(f"{grid.title}: see {path}")
+        if grid.title:
+            for part in grid.fitting(out.width - _EDGES):
+                out.print(_table(part, f"{title}: {grid.title}"))
+            continue
+        for name, value in grid.rows[""].items():
+            Console(highlight=False, soft_wrap=True).print(f"{text(name)}: {text(value)}")
+
+
+def _table(grid: Grid, title: str) -> Table:
+    shown = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading, width in zip(("", *map(text, grid.columns)), grid.widths, strict=True):
+        shown.add_column(heading, width=width)
+    for line in grid.lines():
+        shown.add_row(*line)
+    return shown

@@ -1,12 +1,14 @@
 """The tables in a figure's numbers, for a screen or a page."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
 #: From here on a value is written without digits after the point.
 _LARGE = 1000.0
+#: Characters of a screen: between two columns, and of a cell that is not broken yet.
+_GAP, _WIDE = 2, 32
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,34 @@ class Grid:
         """Gives each row's name and cells as text; empty where a row has no such value."""
         for name, row in self.rows.items():
             yield [text(name), *(text(row.get(column)) for column in self.columns)]
+
+    @property
+    def widths(self) -> list[int]:
+        """How wide names and columns are on a screen, where long lines are broken between words."""
+        names, *cells = zip(*self.lines(), strict=True)
+        return [_width(names), *(_width(*pair) for pair in zip(cells, self.columns, strict=True))]
+
+    def fitting(self, width: int) -> Iterator["Grid"]:
+        """Splits the columns over as many tables as it takes for each to be so wide at most.
+
+        A table has at least one column. Rows that have no value in a part are left out of it.
+        """
+        names, *widths = (one + _GAP for one in self.widths)
+        taken, free = list[str](), width - names
+        for column, needed in zip(self.columns, widths, strict=True):
+            if taken and needed > free:
+                yield self._only(taken)
+                taken, free = [], width - names
+            taken.append(column)
+            free -= needed
+        yield self._only(taken)
+
+    def _only(self, columns: Sequence[str]) -> "Grid":
+        rows = {
+            name: {column: row[column] for column in columns if column in row}
+            for name, row in self.rows.items()
+        }
+        return Grid(self.title, {name: row for name, row in rows.items() if row})
 
 
 def grids(found: Mapping[str, Any]) -> Iterator[Grid]:
@@ -60,6 +90,12 @@ def _rows(part: Any, name: str) -> Iterator[tuple[str, Row]]:
         yield name, row
     for key, value in below.items():
         yield from _rows(value, f"{name}, {key}" if name else str(key))
+
+
+def _width(cells: Sequence[str], heading: str = "") -> int:
+    """As wide as the widest cell, up to a limit; but no word is broken."""
+    word = max(len(word) for cell in (*cells, text(heading)) for word in cell.split() or [""])
+    return max(word, min(_WIDE, max(map(len, cells))))
 
 
 def _plain(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """Rows with labels, split into those to learn from and those to test with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,14 +47,20 @@ class Labelled:
         """Keeps every ``step``-th test row, and all rows to learn from."""
         return replace(self, test=self.test[::step], test_label=self.test_label[::step])
 
+    def only(self, names: Sequence[str]) -> "Labelled":
+        """Keeps the rows of some labels alone, which count from 0 in this order."""
+        numbers = {self.names.index(name): number for number, name in enumerate(names)}
+
+        def part(rows: Array, labels: Array) -> tuple[Array, Array]:
+            mine = np.isin(labels, list(numbers))
+            return rows[mine], np.array([numbers[label] for label in labels[mine]], np.intp)
+
+        train, test = part(self.train, self.train_label), part(self.test, self.test_label)
+        return Labelled(*train, *test, tuple(names))
+
     def first(self, labels: int) -> "Labelled":
         """Keeps the rows of the first few labels alone."""
-        train, test = self.train_label < labels, self.test_label < labels
-        return Labelled(
-            *(self.train[train], self.train_label[train]),
-            *(self.test[test], self.test_label[test]),
-            self.names[:labels],
-        )
+        return self.only(self.names[:labels])
 
     def rescaled(self, low: float, high: float) -> "Labelled":
         """Scales values that are from ``low`` to ``high`` here to [0, 1]."""

@@ -4,22 +4,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from elmgrove_papers.figure import Numbers
+from elmgrove_papers.pictures import legend
+
+# What keys of Figure 4 begin with.
+_ROUNDS = "rounds: "
 
 
 def figure4(found: Numbers, canvas: Any) -> None:
     """Draws a line for each number of hidden units, over the number of rounds."""
     axis = canvas.subplots()
     for name, row in found["accuracy"].items():
-        points = {key: value for key, value in row.items() if key.startswith("rounds")}
+        points = {
+            int(key.removeprefix(_ROUNDS)): value
+            for key, value in row.items()
+            if key.startswith(_ROUNDS)
+        }
         axis.plot(list(points), list(points.values()), marker="o", label=name)
-    axis.set_ylabel("accuracy, %")
-    axis.legend()
+    axis.set(xlabel="rounds that a client's rows are split into", ylabel="accuracy, %")
+    axis.set_xscale("log")
+    axis.set_xticks(list(points), list(points))
+    axis.minorticks_off()
+    legend(canvas, axis)
 
 
 def figure5(found: Numbers, canvas: Any) -> None:
     """Draws a line for each way to learn, over hidden units, in a band from lowest to highest."""
     axis = canvas.subplots()
     _over_units(axis, list(found["accuracy"].values()), "units")
+    legend(canvas, axis)
     low, high = (list(found[key].values()) for key in ("lowest", "highest"))
     for way in _ways(low):
         edges = [[row[way] for row in rows] for rows in (low, high)]
@@ -34,8 +46,8 @@ def figure6(found: Numbers, canvas: Any) -> None:
     for way in _ways(rows):
         pairs = [(t[way], row[way]) for t, row in zip(times, rows, strict=True)]
         _line(right, way, pairs)
-    right.set_xscale("log")
-    right.set_xlabel("updating time, s")
+    right.set(xscale="log", xlabel="processor time of the update, s")
+    legend(canvas, left)
 
 
 def imbalanced(found: Numbers, canvas: Any) -> None:
@@ -73,7 +85,6 @@ def _over_units(axis: Any, rows: Sequence[dict[str, Any]], key: str) -> None:
         _line(axis, way, [(row[key], row[way]) for row in rows])
     axis.set_xlabel("hidden units of the ELM")
     axis.set_ylabel("accuracy, %")
-    axis.legend()
 
 
 def _line(axis: Any, way: str, pairs: Sequence[tuple[Any, Any]]) -> None:
@@ -87,5 +98,9 @@ def _ways(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [key for key in rows[0] if key not in ("units", "L_NN", "clients") and "−" not in key]
 
 
-def _style(way: str) -> dict[str, str]:
-    return {"marker": "x" if "paper" in way else "o", "linestyle": ":" if "paper" in way else "-"}
+def _style(way: str) -> dict[str, Any]:
+    if "paper" in way:
+        return {"marker": "x", "linestyle": ":"}
+    # Wide, since exact merging lies on it.
+    wide = {"linewidth": 6, "alpha": 0.4} if way == "centralized, clients' rows" else {}
+    return {"marker": "o", "linestyle": "-"} | wide

@@ -1,6 +1,5 @@
 """The pictures of Ito's figures and tables, from their numbers."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,10 @@ from elmgrove.algebra import Array
 from elmgrove_papers.figure import Numbers
 from elmgrove_papers.ito2021.losses import MERGED, A, B
 from elmgrove_papers.ito2021.trial import OURS
+from elmgrove_papers.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, bars, legend
 
-#: The colours of the paper's Figures 6 and 7.
-_COLOURS = {A: "tab:green", B: "tab:blue", MERGED: "tab:red", "BP-NN3": "tab:gray"}
+#: The colours of the paper's Figures 6 and 7, in shades that everybody tells apart.
+_COLOURS = {A: GREEN, B: BLUE, MERGED: RED, "BP-NN3": GREY}
 
 #: Along a vertical line, below the upper edge of the axes.
 _AT_THE_TOP = {
@@ -32,41 +32,45 @@ def losses(found: Numbers, canvas: Any) -> None:
     """Draws a group of bars for each pattern; BP-NN3's have their own scale, as in the paper."""
     axis, rows = canvas.subplots(), found["loss"]
     models = list(next(iter(rows.values())))
-    _bars(axis, rows, models, [model for model in models if model != "BP-NN3"])
-    axis.set_ylabel("mean loss")
-    if "BP-NN3" in models:
-        right = axis.twinx()
-        _bars(right, rows, models, ["BP-NN3"])
-        right.set_ylabel("mean loss of BP-NN3")
-        right.get_legend().set_loc("upper left")
+    bars(axis, rows, models, _COLOURS, [model for model in models if model != "BP-NN3"])
+    axis.set(xlabel="tested with", ylabel="mean loss", yscale="log")
+    if "BP-NN3" not in models:
+        legend(canvas, axis)
+        return
+    right = axis.twinx()
+    bars(right, rows, models, _COLOURS, ["BP-NN3"])
+    right.set(ylabel="mean loss of BP-NN3", yscale="log")
+    legend(canvas, axis, right)
 
 
 def latencies(found: Numbers, canvas: Any) -> None:
     """Draws a group of bars for each step, beside the paper's, for each number of hidden units."""
     axes = canvas.subplots(1, len(found["milliseconds"]), sharey=True, squeeze=False)[0]
-    models = ["OS-ELM", "BP-NN3-FL", "OS-ELM, paper", "BP-NN3-FL, paper"]
+    colours = dict(zip(("OS-ELM", "BP-NN3-FL"), (BLUE, ORANGE), strict=True))
+    colours |= dict(zip(("OS-ELM, paper", "BP-NN3-FL, paper"), (SKY, "#F3D08A"), strict=True))
     for axis, (units, rows) in zip(axes, found["milliseconds"].items(), strict=True):
-        _bars(axis, rows, models, models)
-        axis.set_title(units)
-    axes[0].set_ylabel("ms")
+        bars(axis, rows, list(colours), colours)
+        axis.set(title=units, xlabel="step", yscale="log")
+    axes[0].set_ylabel("time of a call, ms")
+    legend(canvas, axes[0])
 
 
 def sequential(found: Numbers, canvas: Any) -> None:
     """Draws the loss over the number of sequential updates, and the merged model's as a line."""
     axis = canvas.subplots()
-    for model, colour in (("sequential", "tab:blue"), ("merged", "tab:red")):
+    for model, colour in (("sequential", BLUE), ("merged", RED)):
         points = [(row["updates"], row[model]) for row in found["loss"]]
         axis.plot(*zip(*points, strict=True), color=colour, label=model)
     reached = {row["updates"]: text for text, row in found["crossing"].items()}
     # Where two are reached at once, the nearer one is named.
     for updates, text in reached.items():
         if updates is not None:
-            axis.axvline(updates, color="tab:gray", linewidth=0.8)
+            axis.axvline(updates, color=GREY, linewidth=0.8)
             axis.annotate(text, (updates, 1.0), **_AT_THE_TOP)
     paper = next(iter(found["crossing"].values()))["paper"]
     axis.axvline(paper, color="black", linestyle=":", label="the paper's lines meet")
     axis.set(xlabel="sequential updates", ylabel="mean loss on laying", yscale="log")
-    axis.legend(loc="center right")
+    legend(canvas, axis)
 
 
 def rounds(found: Numbers, canvas: Any) -> None:
@@ -79,30 +83,17 @@ def rounds(found: Numbers, canvas: Any) -> None:
         axis.axhline(auc["auc"], color="black", linestyle=style, label=text)
     axis.set(xlabel="rounds", ylabel="mean ROC-AUC", xscale="log")
     axis.set_xticks(marks, marks)
-    axis.legend(fontsize=8)
+    legend(canvas, axis)
 
 
 def communication(found: Numbers, canvas: Any) -> None:
     """Draws the bytes in all, up and down, for each data set."""
     axes = canvas.subplots(1, len(found["bytes a device"]), sharey=True, squeeze=False)[0]
     for axis, (name, rows) in zip(axes, found["bytes a device"].items(), strict=True):
-        _bars(axis, rows, ["up", "down"], ["up", "down"])
-        axis.set_title(name)
+        bars(axis, rows, ["up", "down"])
+        axis.set(title=name, xlabel="what is sent", yscale="log")
     axes[0].set_ylabel(f"bytes a device; R = {found['rounds']} rounds")
-
-
-def _bars(
-    axis: Any, rows: Mapping[str, Numbers], models: Sequence[str], drawn: Sequence[str]
-) -> None:
-    """A place for each model in each row's group, a bar for those that are drawn."""
-    width = 0.8 / len(models)
-    for model in drawn:
-        places = np.arange(len(rows)) + (models.index(model) - (len(models) - 1) / 2) * width
-        heights = [row[model] for row in rows.values()]
-        axis.bar(places, heights, width, label=model, color=_COLOURS.get(model))
-    axis.set_xticks(range(len(rows)), list(rows), fontsize=8)
-    axis.set_yscale("log")
-    axis.legend(fontsize=8)
+    legend(canvas, axes[0])
 
 
 def maps(found: Numbers, canvas: Any) -> None:
@@ -143,7 +134,7 @@ def tuning(found: Numbers, canvas: Any) -> None:
     axis.set_xscale("log", base=2)
     axis.set_xlabel("hidden units")
     axis.set_ylabel("mean ROC-AUC over ten folds of the rows to learn from")
-    axis.legend(fontsize=8)
+    legend(canvas, axis)
 
 
 def _rows(table: Numbers) -> list[list[Any]]:

@@ -33,13 +33,13 @@ TABLE_3, TEN_FOLD, LEFT_OUT = "Table 3", "10-fold", "leave-one-out"
 
 
 def har_tuning(run: Run) -> Numbers:
-    """Chooses on HAR; quick: four activities, 120 rows of each."""
+    """Chooses on HAR; quick: four activities, 800 rows of each."""
     data, most = har_data(run)
     return _chosen(run, data, HAR, most)
 
 
 def mnist_tuning(run: Run) -> Numbers:
-    """Chooses on MNIST; quick: four digits, 200 rows of each."""
+    """Chooses on MNIST; quick: four digits, 1000 rows of each."""
     data, most = mnist_data(run)
     return _chosen(run, data, MNIST, most)
 

@@ -1,11 +1,12 @@
 """The pictures of MLMG's figures, from their numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from elmgrove_papers.figure import Numbers
+from elmgrove_papers.pictures import ORANGE, SKY, bars, legend
 
 
 def table(found: Numbers, canvas: Any) -> None:
@@ -14,7 +15,7 @@ def table(found: Numbers, canvas: Any) -> None:
 
 
 def fans(found: Numbers, canvas: Any) -> None:
-    """Draws the table, and below it each device's ROC-AUC step by step, in each story."""
+    """Draws the table, and below it each device's ROC-AUC step by step in time, in each story."""
     upper, lower = canvas.subfigures(2, 1, height_ratios=(2, 3))
     _bars({"cooling fans": found["table"]}, upper)
     stories = {name: story for name, story in found.items() if name.startswith("story")}
@@ -30,21 +31,31 @@ def fans(found: Numbers, canvas: Any) -> None:
         column[1].set_xticks(range(len(steps)), steps, fontsize=7, rotation=90)
     grid[0, 0].set_ylabel("ROC-AUC, own")
     grid[1, 0].set_ylabel("ROC-AUC, peers'")
-    grid[0, 0].legend(fontsize=7)
+    lower.supxlabel("step of the story", fontsize=8)
+    legend(lower, *grid[0], size=7)
 
 
 def comparison(found: Numbers, canvas: Any) -> None:
     """Draws bars for each paradigm and number of groups; the choice has a dark edge."""
     grid = canvas.subplots(len(found), 2, squeeze=False)
+    named = {"auc_own": "ROC-AUC, own rows", "accuracy": "accuracy"}
     for line, (case, paradigms) in zip(grid, found.items(), strict=True):
-        for axis, measure in zip(line, ("auc_own", "accuracy"), strict=True):
-            bars = list(_paradigm_bars(paradigms))
-            for place, (_, numbers, chosen) in enumerate(bars):
-                for shift, rule, colour in ((-0.2, "FedAvg", "silver"), (0.2, "E²LM", "gold")):
-                    edge = {"edgecolor": "black", "linewidth": 2} if chosen else {}
-                    axis.bar(place + shift, numbers[rule][measure], 0.4, color=colour, **edge)
-            axis.set_xticks(range(len(bars)), [text for text, *_ in bars], rotation=90, fontsize=7)
-            axis.set_title(f"{case}: {measure.replace('_', ' ')} (grey FedAvg, yellow E²LM)")
+        for axis, (measure, text) in zip(line, named.items(), strict=True):
+            _paradigm(axis, list(_paradigm_bars(paradigms)), measure)
+            axis.set_title(case)
+            axis.set(xlabel="paradigm, number of groups", ylabel=text)
+    legend(canvas, grid[0, 0])
+
+
+def _paradigm(axis: Any, groups: Sequence[tuple[str, Any, bool]], measure: str) -> None:
+    chosen = np.array([chosen for *_, chosen in groups])
+    edge = {"edgecolor": "black", "linewidth": 2, "label": "the number that the data suggest"}
+    for shift, rule, colour in ((-0.2, "FedAvg", SKY), (0.2, "E²LM", ORANGE)):
+        places = np.arange(len(groups)) + shift
+        heights = np.array([row[rule][measure] for _, row, _ in groups])
+        axis.bar(places, heights, 0.4, color=colour, label=rule)
+        axis.bar(places[chosen], heights[chosen], 0.4, fill=False, **edge)
+    axis.set_xticks(range(len(groups)), [text for text, *_ in groups], rotation=90, fontsize=7)
 
 
 def pairs(found: Numbers, canvas: Any) -> None:
@@ -54,11 +65,11 @@ def pairs(found: Numbers, canvas: Any) -> None:
         axis.bar(place, means["auc"], 0.6, color="silver")
         dots = [row[variant]["auc"] for row in found["pairs"]]
         axis.plot(np.full(len(dots), place), dots, ".", color="black", alpha=0.4)
-        axis.text(place, 1.01, f"{means['auc']:.3f}", ha="center")
+        axis.text(place, 1.04, f"{means['auc']:.3f}", ha="center")
     names = [variant.replace(", ", ",\n") for variant in found["mean"]]
     axis.set_xticks(range(len(names)), names, fontsize=8)
+    axis.set(xlabel="what decides (bar: mean; dot: a device of a pair)", ylim=(0, 1.12))
     axis.set_ylabel("ROC-AUC, both patterns normal")
-    axis.set_ylim(0, 1.1)
 
 
 def settings(found: Numbers, canvas: Any) -> None:
@@ -67,27 +78,25 @@ def settings(found: Numbers, canvas: Any) -> None:
     for axis, (name, rows) in zip(grid[0], found.items(), strict=True):
         count = list(rows[0]).index("patterns found")
         texts = [", ".join(map(str, list(row.values())[:count])) for row in rows]
-        for key, style in (("auc_own", "o-"), ("auc_own_alone", "o:"), ("auc_peers", "s-")):
-            axis.plot([row[key] for row in rows], style, label=key.replace("_", " "))
-        axis.set_xticks(range(len(rows)), texts, rotation=90, fontsize=7)
-        axis.set_title(name)
-    grid[0][0].legend(fontsize=7)
+        bars(axis, dict(zip(texts, rows, strict=True)), ["auc_own_alone", "auc_own", "auc_peers"])
+        axis.tick_params("x", rotation=90)
+        axis.set(title=name, xlabel="what learns a row, patterns")
+    grid[0][0].set_ylabel("ROC-AUC")
+    legend(canvas, grid[0][0])
 
 
 def _bars(tables: Numbers, canvas: Any) -> None:
     axes = canvas.subplots(1, len(tables), squeeze=False, sharey=True)[0]
     for axis, (title, rows) in zip(axes, tables.items(), strict=True):
-        keys = ("f_score", "auc_own", "auc_peers")
-        for shift, key in zip((-0.27, 0.0, 0.27), keys, strict=True):
-            values = [row[key] for row in rows.values()]
-            axis.bar(np.arange(len(rows)) + shift, values, 0.27, label=key.replace("_", " "))
+        bars(axis, rows, ["f_score", "auc_own", "auc_peers"])
         for place, row in enumerate(rows.values()):
             if "paper" in row:
-                axis.hlines(row["paper"]["f_score"], place - 0.4, place - 0.14, color="black")
+                ends, height = (place - 0.42, place - 0.12), row["paper"]["f_score"]
+                axis.plot(ends, (height, height), color="black", label="f score in the paper")
         axis.set_xticks(range(len(rows)), list(rows), rotation=60, ha="right", fontsize=8)
-        printed = any("paper" in row for row in rows.values())
-        axis.set_title(f"{title} (line: F-score in the paper)" if printed else title)
-    axes[0].legend(fontsize=8, loc="lower left")
+        axis.set(title=title, xlabel="approach")
+    axes[0].set_ylabel("F-score, ROC-AUC")
+    legend(canvas, *axes)
 
 
 def _paradigm_bars(paradigms: Numbers) -> Iterator[tuple[str, Any, bool]]:

@@ -8,7 +8,7 @@ from elmgrove.detector import ASSIGNMENTS, PatternRule
 from elmgrove_papers.data import har, mnist, recordings
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
-from elmgrove_papers.mlmg.clients import RULE, Client, activities, basis, digits, fans
+from elmgrove_papers.mlmg.clients import RULE, Client, activities, basis, fans, few_digits
 from elmgrove_papers.mlmg.trial import tried_fleet
 
 
@@ -30,13 +30,12 @@ def assignment(run: Run) -> Numbers:
 
 
 def _data(run: Run) -> dict[str, list[Client]]:
-    # As many rows as in a quick run: assignment by loss takes them one by one.
-    small = replace(run, quick=True)
+    # Few rows: assignment by loss takes them one by one.
     pixels = mnist(run.data)
     return {
-        "mnist case 1": digits(pixels, 1, small),
-        "mnist case 2": digits(pixels, 2, small),
-        "har": activities(har(run.data), small),
+        "mnist case 1": few_digits(pixels, 1),
+        "mnist case 2": few_digits(pixels, 2),
+        "har": activities(har(run.data)),
         "fans": fans(recordings(run.data)),
     }
 

@@ -41,7 +41,7 @@ _MEASURES = ("precision", "recall", "f_score", "accuracy")
 
 
 def table2(run: Run) -> Numbers:
-    """Tries both cases of MNIST; quick: 400 training rows a digit."""
+    """Tries both cases of MNIST; quick: 2500 training rows a client."""
     data = mnist(run.data)
     found: Numbers = {}
     for case in run.track((1, 2), "Table II"):
