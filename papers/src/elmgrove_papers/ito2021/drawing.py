@@ -8,7 +8,7 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove_papers.figure import Numbers
 from elmgrove_papers.ito2021.losses import MERGED, A, B
-from elmgrove_papers.ito2021.trial import OURS
+from elmgrove_papers.ito2021.trial import DAEF, OURS
 
 #: The colours of the paper's Figures 6 and 7.
 _COLOURS = {A: "tab:green", B: "tab:blue", MERGED: "tab:red", "BP-NN3": "tab:gray"}
@@ -91,6 +91,23 @@ def communication(found: Numbers, canvas: Any) -> None:
     axes[0].set_ylabel(f"bytes a device; R = {found['rounds']} rounds")
 
 
+def beside_daef(found: Numbers, canvas: Any) -> None:
+    """Draws each model's mean ROC-AUC and its worst pair, and the numbers that a device sends."""
+    left, right = canvas.subplots(1, 2)
+    for name, marker in (("HAR", "o"), ("MNIST", "s")):
+        rows = found[f"{name}, mean"]
+        for key, fill in (("auc", "full"), ("worst pair", "none")):
+            values = [row[key] for row in rows.values()]
+            left.plot(values, list(rows), marker, fillstyle=fill, label=f"{name}, {key}")
+    left.set_xlabel("ROC-AUC, mean over trials")
+    costs = found["cost a device"]
+    right.barh(list(costs), [row["numbers sent"] for row in costs.values()], color="silver")
+    right.set(xscale="log", xlabel="numbers that a device sends")
+    for axis in (left, right):
+        axis.invert_yaxis()
+    canvas.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, fontsize=8)
+
+
 def _bars(
     axis: Any, rows: Mapping[str, Numbers], models: Sequence[str], drawn: Sequence[str]
 ) -> None:
@@ -106,17 +123,18 @@ def _bars(
 
 
 def maps(found: Numbers, canvas: Any) -> None:
-    """Draws a map for each model. Bold: the best of the paper's five, and what of ours is above."""
+    """Draws a map for each model. Bold: the best of the paper's five, and others above it."""
     shown, best = found["auc"], _rows(found["best of the five"])
     columns = min(_COLUMNS, len(shown))
     axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
     for axis in axes[len(shown) :]:
         axis.remove()
-    highest = np.max([_rows(rows) for model, rows in shown.items() if model not in OURS], axis=0)
+    others = (*OURS, *DAEF)
+    highest = np.max([_rows(rows) for model, rows in shown.items() if model not in others], axis=0)
     for axis, (model, rows) in zip(axes, shown.items(), strict=False):
         values = np.array(_rows(rows))
         chosen = np.array([[model in cell for cell in row] for row in best])
-        bold = values > highest if model in OURS else chosen
+        bold = values > highest if model in others else chosen
         _map(axis, list(rows), values, bold, 6 if len(shown) > 1 else 8)
         mean = found["mean"][model]
         axis.set_title(
@@ -124,8 +142,8 @@ def maps(found: Numbers, canvas: Any) -> None:
             fontsize=8,
         )
     canvas.colorbar(axis.images[0], ax=canvas.axes, label="ROC-AUC", shrink=0.6, extend="min")
-    ours = "; of ours: above all five" if len(shown) > 1 else ""
-    canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{ours}", size=8)
+    more = "; of the others: above all five" if len(shown) > 1 else ""
+    canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{more}", size=8)
 
 
 def _rows(table: Numbers) -> list[list[Any]]:
