@@ -108,6 +108,27 @@ def beside_daef(found: Numbers, canvas: Any) -> None:
     canvas.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, fontsize=8)
 
 
+def hardware(found: Numbers, canvas: Any) -> None:
+    """Draws what was measured over what was counted: times of each step, and bytes held."""
+    *steps, last = canvas.subplots(1, 5)
+    sizes = {name: name.rpartition(", ")[2] for name in found["microseconds"]}
+    styles = dict(zip(dict.fromkeys(sizes.values()), "os^", strict=True))
+    for way, marker in styles.items():
+        mine = [name for name, its in sizes.items() if its == way]
+        for axis, step in zip(steps, found["microseconds"][mine[0]], strict=True):
+            counts = [max(found["multiplications"][name][step], 1) for name in mine]
+            times = [found["microseconds"][name][step] for name in mine]
+            axis.plot(counts, times, marker, label=way)
+            axis.set(xscale="log", yscale="log", title=step, xlabel="multiplications, counted")
+        held = [found["bytes held"][name] for name in mine]
+        last.plot([row["counted"] for row in held], [row["measured"] for row in held], marker)
+    last.axline((1e5, 1e5), (1e6, 1e6), color="gray", linewidth=0.8)
+    last.set(xscale="log", yscale="log", title="memory", xlabel="bytes, counted")
+    last.set_ylabel("bytes, measured")
+    steps[0].set_ylabel("µs, measured")
+    canvas.legend(*steps[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+
+
 def _bars(
     axis: Any, rows: Mapping[str, Numbers], models: Sequence[str], drawn: Sequence[str]
 ) -> None:
