@@ -90,16 +90,14 @@ REMARKS = {
     "is 50. The paper used TensorFlow 1.12, this is PyTorch. A ratio "
     "is BP-NN3-FL's time by OS-ELM's, so that above 1 OS-ELM is faster. The network's prediction "
     "is also timed in NumPy, without what PyTorch's calls cost.",
-    (
-        "ito2021",
-        "hardware",
-    ): "Not in the paper, which has times at two sizes (Table 4). One thread, "
-    "float64, random rows. A multiplication stands for itself and the addition that comes with it. "
-    '"As printed" are (12), (1), (15), (8) and (6) in NumPy, without any check of a row; ours check '
-    'rows, and merging includes the check that sums are admissible. "By distance" rows wait and '
-    "are added 512 at a time, and those that wait are most of its memory where n is far above Ñ. "
-    "Microseconds are those of the fastest of five turns, and those of small sizes are calls of "
-    "Python; bytes more are what a call holds at most beyond what was there.",
+    ("ito2021", "hardware"): "Not in the paper, which has times at two sizes (Table 4). One "
+    "thread, float64, random rows. A multiplication stands for itself and the addition that comes "
+    "with it. As printed: (12), (1), (15), (8) and (6) in NumPy, without any check. Ours check "
+    "rows, and merging has the check that sums are admissible in it. By distance rows wait and "
+    "are added 512 at a time; where n is far above Ñ those that wait are most of the memory. "
+    "Microseconds are processor time, the mean of a call in the fastest of five turns, and at "
+    "small sizes that of Python's calls. Bytes more are what a call holds at most beyond what was "
+    "there.",
     (
         "ito2021",
         "figure18",
