@@ -102,7 +102,7 @@ def beside_daef(found: Numbers, canvas: Any) -> None:
     left.set_xlabel("ROC-AUC, mean over trials")
     costs = found["cost a device"]
     right.barh(list(costs), [row["numbers sent"] for row in costs.values()], color="silver")
-    right.set(xscale="log", xlabel="numbers that a device sends")
+    right.set_xlabel("numbers that a device sends")
     for axis in (left, right):
         axis.invert_yaxis()
     canvas.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, fontsize=8)
