@@ -76,6 +76,7 @@ def test_layers_are_those_of_the_method_written_down() -> None:
     # The encoder: left singular vectors, up to their signs.
     U = np.linalg.svd(X.T, full_matrices=False)[0][:, :4]
     np.testing.assert_allclose(np.abs(W), np.abs(U), atol=1e-10)
+    assert (W.max(axis=0) >= -W.min(axis=0)).all()
     assert not zero.any()
     # ELM-AE: of sigmoids of random mixtures, back to the layer before.
     H, limit = sigmoid(X @ W), np.sqrt(6 / 10)
