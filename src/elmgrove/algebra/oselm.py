@@ -31,8 +31,8 @@ class Network:
         self._inputs = Rows(basis.inputs, self.dtype, names)
         self._targets = Rows(basis.outputs, self.dtype)
         self._blas = Blas(self.dtype)
-        self._alpha_t = layer.alpha.astype(self.dtype).T
-        self._b = layer.b.astype(self.dtype)
+        self._alpha_t = layer.alpha.astype(self.dtype, copy=False).T
+        self._b = layer.b.astype(self.dtype, copy=False)
         self._activate = layer.activate if layer.activation != "identity" else None
 
     def hidden_one(self, x: Array) -> Array:

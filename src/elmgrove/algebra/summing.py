@@ -32,7 +32,7 @@ class MomentSums:
         self.dtype = dtype
         self._A = mixing(basis)
         if self._A is not None:
-            self._A = self._A.astype(dtype)
+            self._A = self._A.astype(dtype, copy=False)
         self._blas = Blas(dtype)
         self._centred = basis.scaling.kind != "none"
         self._rows: Array = np.empty((WAITING, basis.inputs), dtype)

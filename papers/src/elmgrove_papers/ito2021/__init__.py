@@ -8,8 +8,10 @@ from functools import partial
 
 from elmgrove_papers.figure import Figure, Numbers, Run
 from elmgrove_papers.ito2021 import drawing
+from elmgrove_papers.ito2021.beside_daef import beside_daef
 from elmgrove_papers.ito2021.costs import communication, table4
 from elmgrove_papers.ito2021.driving import figure5_of_2020, figure6
+from elmgrove_papers.ito2021.hardware import hardware
 from elmgrove_papers.ito2021.heat_maps import FIVE, har_maps, mnist_maps, only
 from elmgrove_papers.ito2021.losses import figure7, figure18
 from elmgrove_papers.ito2021.round_by_round import rounds
@@ -35,7 +37,7 @@ def _maps(name: str, found: Callable[[Run], Numbers], first: int, side: float) -
         f"Figures {first} to {first + 4} on {name}, and with patterns",
         found,
         drawing.maps,
-        (4 * side, 2.3 * side),
+        (4 * side, 3.3 * side),
         repeats=True,
         tuning=tuning,
     )
@@ -56,8 +58,17 @@ FIGURES = (
     Figure("figure7", "Figure 7: losses before and after, HAR", figure7, drawing.losses),
     *_maps("HAR", har_maps, 8, 4.0),
     *_maps("MNIST", mnist_maps, 13, 5.0),
+    Figure("daef", "DAEF beside one merge", beside_daef, drawing.beside_daef, repeats=True),
     Figure("rounds", "BP-NN3-FL round by round, HAR", rounds, drawing.rounds),
     Figure("table4", "Table 4: latencies", table4, drawing.latencies, (13, 5), reads_data=False),
+    Figure(
+        "hardware",
+        "Operations and memory by n and Ñ",
+        hardware,
+        drawing.hardware,
+        (16, 4),
+        reads_data=False,
+    ),
     Figure("figure18", "Figure 18: merging or sequential updates", figure18, drawing.sequential),
     Figure(
         "communication",

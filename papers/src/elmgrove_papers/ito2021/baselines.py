@@ -1,4 +1,4 @@
-"""The networks' ROC-AUC for all pairs of a trial: BP-NN3, BP-NN5 and BP-NN3-FL."""
+"""The baselines' ROC-AUC for all pairs of a trial: BP-NN3, BP-NN5, BP-NN3-FL, and DAEF."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,10 +8,11 @@ import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove_papers.backpropagation import Weights
+from elmgrove_papers.daef import DaefDevice, DaefFleet
 from elmgrove_papers.federated import averaged
 from elmgrove_papers.figure import SEED, Run
 from elmgrove_papers.ito2021.settings import ROUND_EPOCHS, ROUNDS
-from elmgrove_papers.ito2021.trial import BP_NN3, BP_NN3_FL, BP_NN5, Maps, PairsTrial
+from elmgrove_papers.ito2021.trial import BP_NN3, BP_NN3_FL, BP_NN5, DAEF, Maps, PairsTrial
 from elmgrove_papers.networks import AT_ONCE, Task, Training, begin, fitted, losses
 from elmgrove_papers.pairs import Pair
 
@@ -51,6 +52,19 @@ def bp_nn3_fl(trial: PairsTrial, run: Run) -> Maps:
         return averaged(trial.single, dealt, training, ROUNDS, lambda number, state: tick())
 
     return _tested(trial, run, BP_NN3_FL, learn, ROUNDS)
+
+
+def daef(trial: PairsTrial, run: Run) -> Maps:
+    """Maps DAEF in both shapes; both devices have the same model, as after a merge of ours."""
+    maps, devices = {name: trial.empty() for name in DAEF}, dict[str, DaefDevice]()
+    for pair in run.track(trial.pairs, trial.text("DAEF", run)):
+        for name, rows in zip(pair.names, a_pattern_each(trial, pair), strict=True):
+            if name not in devices:
+                devices[name] = DaefDevice(trial.data.train[rows])
+        fleet, tested = DaefFleet([devices[name] for name in pair.names]), pair.tested(trial.data)
+        for name, model in fleet.both(trial.setting.units, SEED + trial.number).items():
+            maps[name][pair] = maps[name][pair[::-1]] = tested.auc(model.losses)
+    return {name: found.tolist() for name, found in maps.items()}
 
 
 def a_pattern_each(trial: PairsTrial, pair: Pair) -> Sequence[Array]:

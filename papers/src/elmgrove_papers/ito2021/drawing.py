@@ -7,7 +7,7 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove_papers.figure import Numbers
 from elmgrove_papers.ito2021.losses import MERGED, A, B
-from elmgrove_papers.ito2021.trial import OURS
+from elmgrove_papers.ito2021.trial import DAEF, OURS
 from elmgrove_papers.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, bars, legend
 
 #: The colours of the paper's Figures 6 and 7, in shades that everybody tells apart.
@@ -96,18 +96,57 @@ def communication(found: Numbers, canvas: Any) -> None:
     legend(canvas, axes[0])
 
 
+def beside_daef(found: Numbers, canvas: Any) -> None:
+    """Draws each model's mean ROC-AUC and its worst pair, and the numbers that a device sends."""
+    left, right = canvas.subplots(1, 2)
+    for name, marker in (("HAR", "o"), ("MNIST", "s")):
+        rows = found[f"{name}, mean"]
+        for key, fill in (("auc", "full"), ("worst pair", "none")):
+            values = [row[key] for row in rows.values()]
+            left.plot(values, list(rows), marker, fillstyle=fill, label=f"{name}, {key}")
+    left.set_xlabel("ROC-AUC, mean over trials")
+    costs = found["cost a device"]
+    right.barh(list(costs), [row["numbers sent"] for row in costs.values()], color="silver")
+    right.set_xlabel("numbers that a device sends")
+    for axis in (left, right):
+        axis.invert_yaxis()
+    legend(canvas, left)
+
+
+def hardware(found: Numbers, canvas: Any) -> None:
+    """Draws what was measured over what was counted: times of each step, and bytes held."""
+    *steps, last = canvas.subplots(1, 5)
+    sizes = {name: name.rpartition(", ")[2] for name in found["microseconds"]}
+    styles = dict(zip(dict.fromkeys(sizes.values()), "os^", strict=True))
+    for way, marker in styles.items():
+        mine = [name for name, its in sizes.items() if its == way]
+        for axis, step in zip(steps, found["microseconds"][mine[0]], strict=True):
+            counts = [max(found["multiplications"][name][step], 1) for name in mine]
+            times = [found["microseconds"][name][step] for name in mine]
+            axis.plot(counts, times, marker, label=way)
+            axis.set(xscale="log", yscale="log", title=step, xlabel="multiplications, counted")
+        held = [found["bytes held"][name] for name in mine]
+        last.plot([row["counted"] for row in held], [row["measured"] for row in held], marker)
+    last.axline((1e5, 1e5), (1e6, 1e6), color="gray", linewidth=0.8)
+    last.set(xscale="log", yscale="log", title="memory", xlabel="bytes, counted")
+    last.set_ylabel("bytes, measured")
+    steps[0].set_ylabel("µs, measured")
+    legend(canvas, steps[0])
+
+
 def maps(found: Numbers, canvas: Any) -> None:
-    """Draws a map for each model. Bold: the best of the paper's five, and what of ours is above."""
+    """Draws a map for each model. Bold: the best of the paper's five, and others above it."""
     shown, best = found["auc"], _rows(found["best of the five"])
     columns = min(_COLUMNS, len(shown))
     axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
     for axis in axes[len(shown) :]:
         axis.remove()
-    highest = np.max([_rows(rows) for model, rows in shown.items() if model not in OURS], axis=0)
+    others = (*OURS, *DAEF)
+    highest = np.max([_rows(rows) for model, rows in shown.items() if model not in others], axis=0)
     for axis, (model, rows) in zip(axes, shown.items(), strict=False):
         values = np.array(_rows(rows))
         chosen = np.array([[model in cell for cell in row] for row in best])
-        bold = values > highest if model in OURS else chosen
+        bold = values > highest if model in others else chosen
         _map(axis, list(rows), values, bold, 6 if len(shown) > 1 else 8)
         mean = found["mean"][model]
         axis.set_title(
@@ -115,8 +154,8 @@ def maps(found: Numbers, canvas: Any) -> None:
             fontsize=8,
         )
     canvas.colorbar(axis.images[0], ax=canvas.axes, label="ROC-AUC", shrink=0.6, extend="min")
-    ours = "; of ours: above all five" if len(shown) > 1 else ""
-    canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{ours}", size=8)
+    more = "; of the others: above all five" if len(shown) > 1 else ""
+    canvas.supxlabel(f"{found['features']} features. Bold: best of the five models{more}", size=8)
 
 
 def tuning(found: Numbers, canvas: Any) -> None:

@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement, starmap
 import numpy as np
 
 from elmgrove.algebra import Array
+from elmgrove_papers.daef import NARROW, WIDE
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.figure import SEED, Run
 from elmgrove_papers.ito2021.settings import PairsSetting
@@ -16,6 +17,8 @@ BEFORE, AFTER, BP_NN3, BP_NN5, BP_NN3_FL = "before", "after", "BP-NN3", "BP-NN5"
 #: What the paper does not have.
 PATTERNS, THREE_PATTERNS = "after, with patterns", "after, with three patterns each"
 OURS = (PATTERNS, THREE_PATTERNS)
+#: Of another paper: two shapes of its autoencoder.
+DAEF = (WIDE, NARROW)
 #: ROC-AUC by the pattern of device A (row) and of device B (column), for each model.
 Maps = dict[str, list[list[float]]]
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from elmgrove.detector import PatternRule
 from elmgrove.federation import STRANGE, UNKNOWN
+from elmgrove_papers.daef import DaefDevice, DaefFleet
 from elmgrove_papers.data import Labelled, har, mnist
 from elmgrove_papers.figure import SEED, Numbers, Run
-from elmgrove_papers.mlmg.clients import RULE, basis, distance_basis
+from elmgrove_papers.mlmg.clients import RULE, UNITS, basis, distance_basis
 from elmgrove_papers.pairs import TRAINING_SHARE, Pair, PatternDevices, Tested
 
 #: What a device has after the merge; before it, it has one model.
@@ -51,6 +52,9 @@ def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run) -> Number
         PatternDevices(split, every, one, None, UNKNOWN)
         for one in (made, distance_basis(split.train))
     )
+    by_layers = [
+        DaefDevice(split.train[split.train_label == label]) for label in range(len(data.names))
+    ]
     merging = {variant: PatternDevices(split, every, made, rule) for variant, rule in RULES.items()}
     rows = list[dict[str, Any]]()
     for pair in run.track(pairs, f"Pairs of {name}"):
@@ -63,6 +67,10 @@ def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run) -> Number
                 score = two.merged()
             for one, view in zip(found, views, strict=True):
                 one[variant] = view.aucs(score)
+        fleet = DaefFleet([by_layers[label] for label in pair])
+        for variant, model in fleet.both(UNITS[name], SEED).items():
+            for one, view in zip(found, views, strict=True):
+                one[variant] = view.aucs(model.losses)
         for one, more in zip(found, _answers(distant, pair, views), strict=True):
             one |= {f"{key}{BY_DISTANCE}": aucs for key, aucs in more.items()}
         for labels, one in zip((pair, pair[::-1]), found, strict=True):

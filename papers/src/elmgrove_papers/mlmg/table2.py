@@ -16,6 +16,7 @@ from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits, dis
 from elmgrove_papers.mlmg.matching import averaged
 from elmgrove_papers.mlmg.trial import (
     Model,
+    daef_models,
     lowest_loss,
     never_alarms,
     tried,
@@ -63,7 +64,7 @@ def beside_the_paper(rows: Rows, printed: dict[str, tuple[float, ...]]) -> Rows:
 
 
 def federation_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]) -> Rows:
-    """Makes the table of one data set: the paper's approaches, policies, and patterns by rules."""
+    """Makes the table of one data set: the paper's approaches, DAEF, policies, and patterns."""
     every = np.vstack([client.train for client in clients])
     single = _learned(Fleet(basis), clients)
     alone = tried_fleet(single, clients)
@@ -79,6 +80,8 @@ def federation_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[Pat
         "FedAvg": tried(clients, [average] * len(clients)).numbers(alone),
         "E²LM": tried_fleet(single, clients).numbers(alone),
     }
+    for name, model in daef_models(clients, basis.hidden.units).items():
+        rows[name] = tried(clients, [model] * len(clients)).numbers(alone)
     rows |= {name.capitalize(): row for name, row in _policy_rows(clients, basis).items()}
     for rule in rules:
         rows |= _pattern_rows(clients, basis, rule)

@@ -9,6 +9,8 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import Detector
 from elmgrove_papers.answers import RARE, unknown
+from elmgrove_papers.daef import DaefDevice, DaefFleet
+from elmgrove_papers.figure import SEED
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg.clients import QUANTILE, Client
@@ -112,6 +114,12 @@ def lowest_loss(basis: Basis, betas: Sequence[Array]) -> Model:
         return lowest
 
     return Model(score)
+
+
+def daef_models(clients: Sequence[Client], units: int) -> dict[str, Model]:
+    """Makes DAEF's model of all clients in either shape, by its name: each client has it."""
+    fleet = DaefFleet([DaefDevice(client.train) for client in clients])
+    return {name: Model(found.losses) for name, found in fleet.both(units, SEED).items()}
 
 
 def _items(scores: Array, item: int) -> Array:
