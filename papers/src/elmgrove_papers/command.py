@@ -92,7 +92,9 @@ def every(
     with meeting(server) as where:
         for paper, figures in PAPERS.items():
             place = where_to / paper
-            run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where)
+            run = Run(
+                folder, quick, tracked, often(trials, quick), place / KEPT, where, notes.print
+            )
             for figure in figures:
                 try:
                     came_of_it = _written(figure, place, run)

@@ -27,7 +27,8 @@ class Run:
 
     ``trials`` is how often a figure that averages is run; ``cache`` is the folder in which each
     trial's results are kept, so that an interrupted run goes on. Without one, nothing is kept.
-    ``meeting`` is where devices meet that can meet on a server as well.
+    ``meeting`` is where devices meet that can meet on a server as well. ``note`` is told what a
+    person should know of the data.
     """
 
     data: Path
@@ -36,6 +37,7 @@ class Run:
     trials: int = 1
     cache: Path | None = None
     meeting: Meeting = in_memory
+    note: Callable[[str], None] = lambda text: None
 
     @contextmanager
     def ticking(self, ticks: int, text: str) -> Iterator[Callable[[], None]]:

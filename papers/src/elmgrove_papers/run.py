@@ -86,7 +86,8 @@ def paper(
     folder = require_folder(data) if chosen.reads_data else Path()
     place = folder_for(output, quick) / paper
     with meeting(server) as where:
-        found = chosen.made(Run(folder, quick, tracked, often(trials, quick), place / KEPT, where))
+        run = Run(folder, quick, tracked, often(trials, quick), place / KEPT, where, notes.print)
+        found = chosen.made(run)
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title, place / f"{chosen.name}.json")

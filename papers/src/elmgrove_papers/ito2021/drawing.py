@@ -13,6 +13,8 @@ from elmgrove_papers.ito2021.trial import OURS
 #: The colours of the paper's Figures 6 and 7.
 _COLOURS = {A: "tab:green", B: "tab:blue", MERGED: "tab:red", "BP-NN3": "tab:gray"}
 
+#: Those of Figure 5 of Ito 2020.
+COLOURS_2020 = {A: "tab:gray", B: "tab:blue", MERGED: "tab:orange"}
 #: Along a vertical line, below the upper edge of the axes.
 _AT_THE_TOP = {
     "xycoords": ("data", "axes fraction"),
@@ -22,6 +24,8 @@ _AT_THE_TOP = {
     "va": "top",
     "fontsize": 7,
 }
+#: Over a group of bars.
+_ABOVE = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": 8}
 #: Maps side by side.
 _COLUMNS = 4
 #: Where colours begin: few cells are worse than chance.
@@ -39,6 +43,32 @@ def losses(found: Numbers, canvas: Any) -> None:
         _bars(right, rows, models, ["BP-NN3"])
         right.set_ylabel("mean loss of BP-NN3")
         right.get_legend().set_loc("upper left")
+
+
+def driving(found: Numbers, canvas: Any, colours: Mapping[str, str] = _COLOURS) -> None:
+    """Draws a plot for each tested style: a group of bars for each tested driver, and their mean.
+
+    Above a group: how many times lower the loss is after the merge, at the device that had not
+    learned that style.
+    """
+    loss, falls = found["loss"], found["times lower after the merge"]
+    fallen = sorted(key.split(" at ") for key in next(iter(falls.values())))
+    axes = canvas.subplots(1, len(fallen), sharey=True)
+    for axis, (style, device) in zip(axes, fallen, strict=True):
+        rows = {driver: tested[style] for driver, tested in loss.items()}
+        _bars(axis, rows, [A, B, MERGED], [A, B, MERGED], colours)
+        axis.get_legend().remove()
+        for place, (driver, row) in enumerate(rows.items()):
+            times = f"÷ {falls[driver][f'{style} at {device}']:.3g}"
+            axis.annotate(times, (place, max(row.values())), **_ABOVE)
+        axis.set_title(f"{style} driving (÷: by how much {device}'s loss falls)", fontsize=9)
+        axis.set_xlabel("tested driver")
+        axis.margins(y=0.1)
+    axes[0].set_ylabel("mean loss")
+    learned = {device: f"{device} learned {text}" for device, text in found["learned"].items()}
+    handles, names = axes[0].get_legend_handles_labels()
+    texts = [learned.get(name, f"{name}: after the cooperative update") for name in names]
+    canvas.legend(handles, texts, loc="outside lower center", fontsize=8, ncols=2)
 
 
 def latencies(found: Numbers, canvas: Any) -> None:
@@ -92,14 +122,18 @@ def communication(found: Numbers, canvas: Any) -> None:
 
 
 def _bars(
-    axis: Any, rows: Mapping[str, Numbers], models: Sequence[str], drawn: Sequence[str]
+    axis: Any,
+    rows: Mapping[str, Numbers],
+    models: Sequence[str],
+    drawn: Sequence[str],
+    colours: Mapping[str, str] = _COLOURS,
 ) -> None:
     """A place for each model in each row's group, a bar for those that are drawn."""
     width = 0.8 / len(models)
     for model in drawn:
         places = np.arange(len(rows)) + (models.index(model) - (len(models) - 1) / 2) * width
         heights = [row[model] for row in rows.values()]
-        axis.bar(places, heights, width, label=model, color=_COLOURS.get(model))
+        axis.bar(places, heights, width, label=model, color=colours.get(model))
     axis.set_xticks(range(len(rows)), list(rows), fontsize=8)
     axis.set_yscale("log")
     axis.legend(fontsize=8)
