@@ -33,6 +33,8 @@ class Received:
 
     def sum(self, members: Sequence[int]) -> Evidence:
         """Adds up some of the parts, by their places."""
+        if len(members) == 1:
+            return self.parts[members[0]]
         return Evidence.sum(self.parts[index] for index in members)
 
     def places(self, own: Sequence[Pattern]) -> list[Place]:
