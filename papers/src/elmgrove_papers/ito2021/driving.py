@@ -73,13 +73,13 @@ def _losses(run: Run, own: str, other: str) -> Numbers:
         fleet = two_devices(BASIS, test.learned[own], test.learned[other])
         loss[driver] = before_and_after(fleet, test.tested)
     falls = {driver: _falls(rows, own, other) for driver, rows in loss.items()}
+    means = {style: _mean(row[style] for row in loss.values()) for style in STYLES}
     return {
         "learned": {
             device: f"{style} driving of all drivers but the tested one"
             for device, style in ((A, own), (B, other))
         },
-        "loss": loss
-        | {MEAN: {style: _mean(row[style] for row in loss.values()) for style in STYLES}},
+        "loss": loss | {MEAN: means},
         "times lower after the merge": falls | {MEAN: _mean(falls.values())},
         "rows": {driver: test.rows for driver, test in tests.items()},
         "window, s": WINDOW,
@@ -115,8 +115,8 @@ def _tests(driven: Sequence[_Driven]) -> dict[str, _Test]:
             tests[driver] = _Test(tuple(sorted(roads)), tested, learned)
     if not tests:
         raise BadInput(
-            f"too few drives of more than {WINDOW} s: a driver must have a normal and an aggressive "
-            "one on the same road, and the other drivers one of each as well"
+            f"too few drives of more than {WINDOW} s: a driver must have a normal and an "
+            "aggressive one on the same road, and the other drivers one of each as well"
         )
     return tests
 

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from elmgrove_papers.figure import Numbers
+from elmgrove_papers.mlmg.others import ITEMS
 
 
 def table(found: Numbers, canvas: Any) -> None:
     """Draws each approach's F-score and ROC-AUC, side by side; the paper's F-score as a line."""
-    _bars(found, canvas)
+    _bars({name: part for name, part in found.items() if name != ITEMS}, canvas)
 
 
 def fans(found: Numbers, canvas: Any) -> None:
@@ -35,8 +36,9 @@ def fans(found: Numbers, canvas: Any) -> None:
 
 def comparison(found: Numbers, canvas: Any) -> None:
     """Draws bars for each paradigm and number of groups; the choice has a dark edge."""
-    grid = canvas.subplots(len(found), 2, squeeze=False)
-    for line, (case, paradigms) in zip(grid, found.items(), strict=True):
+    cases = {name: part for name, part in found.items() if name != ITEMS}
+    grid = canvas.subplots(len(cases), 2, squeeze=False)
+    for line, (case, paradigms) in zip(grid, cases.items(), strict=True):
         for axis, measure in zip(line, ("auc_own", "accuracy"), strict=True):
             bars = list(_paradigm_bars(paradigms))
             for place, (_, numbers, chosen) in enumerate(bars):
