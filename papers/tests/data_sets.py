@@ -2,8 +2,10 @@
 
 import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -91,36 +93,52 @@ def write_fans(folder: Path, **changed: Any) -> None:
     np.savez(folder / "cooling_fan.npz", **{**parts, **changed})
 
 
-def write_faces(folder: Path, clients: int = 1) -> None:
-    """CelebA as LEAF keeps it: each client has six pictures and smiles in all but two."""
+def write_faces(folder: Path, clients: int = 1, pictures: int = 6) -> None:
+    """CelebA as LEAF keeps it: each client has a face, and smiles in two of three pictures."""
     raw = folder / "celeba/data/raw"
     (raw / "img_align_celeba").mkdir(parents=True)
     image = require_package("PIL.Image")
     attributes, identities = [], []
-    for number in range(1, 6 * clients + 1):
-        name = f"{number:06}.jpg"
-        pixels = rng.integers(0, 256, (218, 178, 3), np.uint8)
-        image.fromarray(pixels).save(raw / "img_align_celeba" / name)
-        attributes.append(f"{name} -1 {'-1' if number % 3 == 0 else ' 1'}")
-        identities.append(f"{name} {(number - 1) // 6 + 40}")
+    for number in range(1, pictures * clients + 1):
+        name, smiles = f"{number:06}.jpg", number % 3 != 0
+        client = (number - 1) // pictures
+        face = np.random.default_rng(client).integers(40, 216, (8, 8))
+        face[5:7, 2:6] += 40 if smiles else -40
+        pixels = np.kron(face, np.ones((28, 23)))[:218, :178, np.newaxis]
+        noisy = pixels + rng.normal(0.0, 20.0, (218, 178, 3))
+        image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(raw / "img_align_celeba" / name)
+        attributes.append(f"{name} -1 {' 1' if smiles else '-1'}")
+        identities.append(f"{name} {client + 40}")
     head = [str(len(attributes)), "Young Smiling"]
     (raw / "list_attr_celeba.txt").write_text("\n".join([*head, *attributes, ""]))
     (raw / "identity_CelebA.txt").write_text("\n".join([*identities, ""]))
 
 
-def write_sounds(folder: Path, machines: tuple[str, ...] = ("ToyCar", "pump")) -> None:
-    """DCASE's layout: half a second each, a tone with noise; anomalies have another tone."""
+#: Types of machines, and how many of each: 23 in all, as published.
+MACHINES = {"ToyCar": 4, "ToyConveyor": 3, "fan": 4, "pump": 4, "slider": 4, "valve": 4}
+
+
+def write_sounds(
+    folder: Path,
+    machines: Mapping[str, int] = MappingProxyType({"ToyCar": 1, "pump": 1}),
+    counts: tuple[int, int, int] = (12, 9, 3),
+) -> None:
+    """DCASE's layout: half a second each, a tone with noise; anomalies have another tone.
+
+    ``counts`` are those of the recordings to learn from, and to test with: normal and anomalous.
+    """
     time = np.arange(8000) / 16000
-    for kind in machines:
-        for part, state, count in (
-            ("train", "normal", 12),
-            ("test", "normal", 9),
-            ("test", "anomaly", 3),
+    parts = (("train", "normal"), ("test", "normal"), ("test", "anomaly"))
+    for kind, often in machines.items():
+        for machine, ((part, state), count) in product(
+            range(1, often + 1), zip(parts, counts, strict=True)
         ):
             for number in range(count):
-                path = folder / "dev_data" / kind / part / f"{state}_id_01_{number:08}.wav"
+                path = (
+                    folder / "dev_data" / kind / part / f"{state}_id_{machine:02}_{number:08}.wav"
+                )
                 path.parent.mkdir(parents=True, exist_ok=True)
-                pitch = 440 if state == "normal" else 3000
+                pitch = 440 * machine if state == "normal" else 3000
                 wave = np.sin(2 * np.pi * pitch * time) + 0.1 * rng.normal(size=len(time))
                 wavfile.write(path, 16000, (wave * 8000).astype(np.int16))
 

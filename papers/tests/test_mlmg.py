@@ -21,7 +21,18 @@ from elmgrove_papers.figure import Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg import rules
-from elmgrove_papers.mlmg.clients import CASES, RIDGE, RULE, UNITS, Client, basis, digits
+from elmgrove_papers.mlmg.clients import (
+    CASES,
+    QUANTILE,
+    RIDGE,
+    RULE,
+    UNITS,
+    Client,
+    basis,
+    digits,
+    rare_together,
+    third_left_out,
+)
 from elmgrove_papers.mlmg.fans import LATE
 from elmgrove_papers.mlmg.matching import matched
 from elmgrove_papers.mlmg.table2 import federation_rows, printed_rows
@@ -71,6 +82,75 @@ def test_clients_get_their_digits_and_a_tenth_of_anomalies() -> None:
             total = len(client.own) + len(client.rare)
             assert len(client.rare) / total == pytest.approx(0.1, abs=0.02)
             assert len(client.own) + len(client.peers) == 9 * 40
+
+
+def _client(own: int, strange: int, item: int = 1) -> Client:
+    rows = [np.zeros((count * item, 2)) for count in (3, own, own, strange)]
+    return Client(f"{own}-{strange}", *rows, item)
+
+
+def test_few_test_items_have_a_tenth_of_anomalies_together() -> None:
+    """The paper's CelebA: 121 smiles and 14 others, from 100 clients with one smile or two."""
+    clients = rare_together([_client(1 + (k < 21), 2 + k % 5) for k in range(100)])
+    assert sum(len(client.own) for client in clients) == 121
+    assert sum(len(client.rare) for client in clients) == 14
+    assert all(len(client.rare) <= len(client.anomalies) for client in clients)
+    assert max(len(client.rare) for client in clients) <= 3, "spread over the clients"
+    assert rare_together(clients) == clients, "drawn with a seed"
+
+
+def test_where_anomalies_are_fewer_than_a_tenth_all_count() -> None:
+    clients = rare_together([_client(40, 1, item=2), _client(40, 1, item=2)])
+    assert [len(client.rare) for client in clients] == [2, 2]
+
+
+def _drawn(name: str, items: int, item: int, rng: np.random.Generator) -> Client:
+    """Recordings of a few rows each, on a plane of their own with noise."""
+    plane = np.random.default_rng(len(name)).normal(size=(2, 20))
+    parts = [
+        (rng.normal(size=(count * item, 2)) @ plane + 0.1 * rng.normal(size=(count * item, 20)))
+        for count in (items, 30, 30)
+    ]
+    return Client(name, *parts, rng.normal(size=(10 * item, 20)) * 3.0, item)
+
+
+@pytest.mark.parametrize("item", [1, 4])
+@pytest.mark.parametrize(("items", "out"), [(1, []), (2, [1]), (7, [1, 4])])
+def test_every_third_item_is_left_out_whole(item: int, items: int, out: list[int]) -> None:
+    whole = _drawn("one", items, item, np.random.default_rng(3))
+    client = third_left_out(whole)
+    each = whole.train.reshape(items, item, 20)
+    np.testing.assert_array_equal(client.left_out.reshape(-1, item, 20), each[out])
+    np.testing.assert_array_equal(client.train.reshape(-1, item, 20), np.delete(each, out, axis=0))
+
+
+def test_with_few_recordings_normal_ones_are_not_refused() -> None:
+    """By what was learned the threshold is next to nothing, and every recording is above it."""
+    rng = np.random.default_rng(4)
+    clients = [_drawn(name, 18, 4, rng) for name in ("one", "other", "third.")]
+    made = basis("mnist", 20)
+    learned = federation_rows(clients, made, (RULE,))["Alone"]
+    left_out = federation_rows(list(map(third_left_out, clients)), made, (RULE,))
+    assert min(learned["auc_own"], left_out["Alone"]["auc_own"]) > 0.99
+    assert learned["recall"] < 0.3
+    for row in left_out.values():
+        assert row["recall"] > 0.6
+    assert left_out["Alone"]["precision"] > 0.95
+
+
+def test_the_threshold_is_of_rows_that_the_model_did_not_learn() -> None:
+    client = third_left_out(_drawn("one", 30, 2, np.random.default_rng(6)))
+    made = basis("mnist", 20)
+    H = made.layer(client.train)
+    beta = np.linalg.solve(H.T @ H + RIDGE * np.eye(H.shape[1]), H.T @ client.train)
+
+    def losses(rows: Any) -> Any:
+        return np.square(rows - made.layer(rows) @ beta).mean(axis=1).reshape(-1, 2).mean(axis=1)
+
+    threshold = np.quantile(losses(client.left_out), QUANTILE)
+    expected = Decisions.of(losses(client.own), losses(client.rare), threshold)
+    assert tried([client], [lowest_loss(made, [beta])]).decisions == expected
+    assert expected.false_alarms > 0
 
 
 def test_the_split_is_another_one_of_the_same_rows() -> None:
@@ -206,7 +286,7 @@ def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.Monk
         assert case["MLMG"]["local_models"] == [locals_] * 5
         assert list(case["single"]["groups"]) == ["1"]
         assert list(case["multi-global"]["groups"]) == ["2", "3", "4", "5"]
-        assert list(case["MLMG"]["groups"]) == ["2", "3"]
+        assert {"2", "3", str(case["MLMG"]["chosen"])} == set(case["MLMG"]["groups"])
         # Each alone: there is nothing to average or to add.
         alone = case["multi-global"]["groups"]["5"]
         assert alone["FedAvg"]["auc_own"] == pytest.approx(alone["E²LM"]["auc_own"], abs=1e-9)
@@ -240,8 +320,16 @@ def test_unknown_names_and_no_data_are_one_clear_line(
 def test_faces_run(elmgrove: Elmgrove, tmp_path: Path) -> None:
     write_faces(tmp_path, clients=3)
     assert elmgrove("paper", "mlmg", "celeba", "--data", tmp_path, "--output", "out").code == 0
-    rows = json.loads((tmp_path / "out/mlmg/celeba.json").read_text())["celeba"]
-    assert rows["E²LM"]["paper"]["f_score"] == 0.87
+    found = json.loads((tmp_path / "out/mlmg/celeba.json").read_text())
+    assert found["celeba"]["E²LM"]["paper"]["f_score"] == 0.87
+    assert found["items"] == {
+        "clients": 3,
+        "learned": 6,
+        "left out, for thresholds": 3,
+        "normal in tests": 3,
+        "anomalous in decisions": 1,
+        "anomalous in ROC-AUC": 6,
+    }
     assert (tmp_path / "out/mlmg/celeba.png").stat().st_size > 1000
 
 
@@ -251,7 +339,34 @@ def test_sounds_run_and_another_tone_is_found(elmgrove: Elmgrove, tmp_path: Path
     assert ran.code == 0
     rows = json.loads((tmp_path / "out/mlmg/dcase.json").read_text())["dcase"]
     assert rows["Alone"]["auc_own"] == 1.0
+    assert rows["Alone"]["recall"] > 0.5, "a dozen recordings tell where strange begins"
     assert (tmp_path / "out/mlmg/dcase.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "clients"),
+    [("comparison-celeba", "CelebA", 4), ("comparison-dcase", "DCASE 2020", 3)],
+)
+def test_paradigms_are_compared_on_faces_and_sounds(
+    elmgrove: Elmgrove, tmp_path: Path, name: str, title: str, clients: int
+) -> None:
+    write_faces(tmp_path, clients=4)
+    write_sounds(tmp_path, {"ToyCar": 2, "pump": 1}, (6, 4, 2))
+    assert elmgrove("paper", "mlmg", name, "--data", tmp_path, "--output", "out").code == 0
+    paradigms = json.loads((tmp_path / f"out/mlmg/{name}.json").read_text())[title]
+    assert list(paradigms) == ["single", "multi-global", "MLMG"]
+    assert paradigms["MLMG"]["local_models"] == [2] * clients
+    assert paradigms["multi-global"]["local_models"] == [1] * clients
+    for paradigm in ("multi-global", "MLMG"):
+        counts = paradigms[paradigm]["groups"]
+        assert {"2", str(clients), str(paradigms[paradigm]["chosen"])} <= set(counts)
+        for row in counts.values():
+            assert set(row) == {"FedAvg", "E²LM"}
+            assert 0.0 <= row["E²LM"]["recall"] <= 1.0
+    # Each alone: there is nothing to average or to add.
+    alone = paradigms["multi-global"]["groups"][str(clients)]
+    assert alone["FedAvg"]["auc_own"] == pytest.approx(alone["E²LM"]["auc_own"], abs=1e-9)
+    assert (tmp_path / f"out/mlmg/{name}.png").stat().st_size > 1000
 
 
 @real

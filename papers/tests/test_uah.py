@@ -7,28 +7,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from data_sets import write_drive, write_driveset
+from data_sets import FOLDER, write_drive, write_driveset
 from elmgrove import BadFile
-from elmgrove_papers.data import drives
+from elmgrove_papers.data import Drive, drives
 from elmgrove_papers.data.uah import LEVELS, STEP, WINDOW, tables
 from support.commands import Elmgrove, one_clear_line
+
+#: Device-A's and Device-B's, in Figure 6.
+STYLES = ("normal", "aggressive")
+
+
+def _unnoted(text: str) -> None:
+    raise AssertionError(f"nothing to note: {text}")
+
+
+def _only(folder: Path) -> Drive:
+    (one,) = drives(folder, _unnoted)
+    return one
 
 
 def test_drives_are_read_from_the_published_layout(tmp_path: Path) -> None:
     write_driveset(tmp_path, seconds=WINDOW + 1 + 2 * STEP)
-    found = drives(tmp_path)
+    found = drives(tmp_path, _unnoted)
     assert [(one.driver, one.pattern) for one in found[:3]] == [
         ("D1", "aggressive"),
         ("D1", "drowsy"),
         ("D1", "normal"),
     ]
     assert all(one.road == "secondary" for one in found)
-    assert all(one.rows.shape == (3, LEVELS**2) for one in found)
+    assert all(one.rows(_unnoted).shape == (3, LEVELS**2) for one in found)
 
 
 @settings(deadline=None)  # drawing so many numbers may take long on a busy machine
@@ -53,13 +66,12 @@ def _counted(speeds: Sequence[float]) -> Any:
 
 def test_a_drive_shorter_than_a_window_has_no_rows(tmp_path: Path) -> None:
     write_drive(tmp_path, "D1", "DROWSY", [50.0] * WINDOW)
-    (one,) = drives(tmp_path)
-    assert one.rows.shape == (0, LEVELS**2)
+    assert _only(tmp_path).rows(_unnoted).shape == (0, LEVELS**2)
 
 
 def test_what_is_missing_is_named_with_its_source(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"UAH-DriveSet is not in .*: download it from http"):
-        drives(tmp_path)
+        drives(tmp_path, _unnoted)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +88,7 @@ def test_what_is_missing_is_named_with_its_source(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200).write_text(content)
     with pytest.raises(BadFile, match=r"RAW_GPS\.txt .* download it again"):
-        drives(tmp_path)
+        _only(tmp_path).rows(_unnoted)
 
 
 @pytest.mark.parametrize(
@@ -92,84 +104,193 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str, reason: str) -> None
     path = write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200)
     path.write_text(f"5.2 60.0\n\n{line}\n8.2 60.0\n")
     with pytest.raises(BadFile, match=rf"RAW_GPS\.txt .*{reason}"):
-        drives(tmp_path)
+        _only(tmp_path).rows(_unnoted)
 
 
 def test_unknown_speeds_and_repeated_times_are_left_out(tmp_path: Path) -> None:
     speeds = np.random.default_rng(2).uniform(0.0, 140.0, WINDOW + 40).round(1)
     path = write_drive(tmp_path, "D1", "NORMAL1", speeds.tolist())
-    (expected,) = drives(tmp_path)
+    expected = _only(tmp_path).rows(_unnoted)
     lines = path.read_text().splitlines()
     time = lines[20].split()[0]
     lines[20:21] = [f"{time} -3.6", lines[20], f"{time} 139.0", f"{float(time) + 0.5} -1.0"]
     path.write_text("\n".join(lines))
-    (found,) = drives(tmp_path)
-    np.testing.assert_array_equal(found.rows, expected.rows)
+    told: list[str] = []
+    np.testing.assert_array_equal(_only(tmp_path).rows(told.append), expected)
+    assert told == [f"{path}: 1 lines repeat a time and are left out."]
+
+
+def repeat_block(path: Path) -> None:
+    """Writes nine lines twice, as in D6's drowsy drive on the motorway: there 1061 to 1069."""
+    lines = path.read_text().splitlines(keepends=True)
+    # One of them with a speed that the phone did not know.
+    lines[63] = f"{lines[63].split()[0]} -3.6\n"
+    path.write_text("".join([*lines[:69], *lines[60:69], *lines[69:]]))
+
+
+def test_a_block_of_lines_that_comes_twice_counts_once_and_is_noted(tmp_path: Path) -> None:
+    speeds = np.random.default_rng(3).uniform(0.0, 140.0, WINDOW + 40).round(1)
+    path = write_drive(tmp_path, "D6", "NORMAL", speeds.tolist(), "MOTORWAY")
+    repeat_block(path)
+    assert len(path.read_text().splitlines()) == WINDOW + 49
+    told: list[str] = []
+    found = _only(tmp_path).rows(told.append)
+    np.testing.assert_array_equal(found, tables(np.delete(speeds, 63)))
+    assert told == [f"{path}: 9 lines repeat a time and are left out."]
 
 
 def test_a_drive_without_a_known_speed_has_no_rows(tmp_path: Path) -> None:
     write_drive(tmp_path, "D1", "NORMAL1", [-3.6] * 200)
-    (one,) = drives(tmp_path)
-    assert one.rows.shape == (0, LEVELS**2)
+    assert _only(tmp_path).rows(_unnoted).shape == (0, LEVELS**2)
 
 
-def test_a_folder_that_tells_no_pattern_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_tells_no_pattern_is_noted(tmp_path: Path) -> None:
     write_drive(tmp_path, "D1", "NORMAL1", [50.0] * 200)
     write_drive(tmp_path, "D1", "ASLEEP", [50.0] * 200)
-    with pytest.raises(BadFile, match=r"ASLEEP.*tells no driver, pattern and road"):
-        drives(tmp_path)
+    told: list[str] = []
+    assert [one.pattern for one in drives(tmp_path, told.append)] == ["normal"]
+    (text,) = told
+    assert "ASLEEP" in text
+    assert "tells no driver, pattern and road" in text
+
+
+def _found(elmgrove: Elmgrove, folder: Path, paper: str = "ito2021", name: str = "figure6") -> Any:
+    assert elmgrove("paper", paper, name, "--data", folder, "--output", "out").code == 0
+    return json.loads((folder / f"out/{paper}/{name}.json").read_text())
 
 
 @pytest.mark.parametrize(("paper", "name"), [("ito2021", "figure6"), ("ito2020", "figure5")])
-def test_driving_runs_and_the_merged_model_knows_both(
+def test_every_driver_is_tested_and_the_merged_model_knows_both(
     elmgrove: Elmgrove, tmp_path: Path, paper: str, name: str
 ) -> None:
     write_driveset(tmp_path, drivers=3)
-    assert elmgrove("paper", paper, name, "--data", tmp_path, "--output", "out").code == 0
-    found = json.loads((tmp_path / f"out/{paper}/{name}.json").read_text())
-    assert found["tested driver"] == "D3"
-    assert found["rows learned"] == {"aggressive": 2 * 78, "normal": 2 * 78}
-    own = {"ito2021": "normal", "ito2020": "aggressive"}[paper]
-    (other,) = {"normal", "aggressive"} - {own}
-    loss = found["loss"]
-    assert loss[other]["Device-A"] > 3 * loss[other]["merged"]
-    assert loss[own]["Device-B"] > 3 * loss[own]["merged"]
+    found = _found(elmgrove, tmp_path, paper, name)
+    own, other = {"ito2021": STYLES, "ito2020": STYLES[::-1]}[paper]
+    everybody_else = "driving of all drivers but the tested one"
+    assert found["learned"] == {
+        "Device-A": f"{own} {everybody_else}",
+        "Device-B": f"{other} {everybody_else}",
+    }
+    falls = found["times lower after the merge"]
+    assert list(found["loss"]) == list(falls) == ["D1", "D2", "D3", "mean"]
+    for driver, loss in found["loss"].items():
+        assert loss[other]["Device-A"] > 3 * loss[other]["merged"]
+        assert loss[own]["Device-B"] > 3 * loss[own]["merged"]
+        if driver != "mean":
+            fallen = loss[other]["Device-A"] / loss[other]["merged"]
+            assert falls[driver][f"{other} at Device-A"] == pytest.approx(fallen)
+            assert found["rows"][driver]["learned, normal"] == 2 * 78
+            assert found["rows"][driver]["tested, aggressive"] == 78
     assert (tmp_path / f"out/{paper}/{name}.png").stat().st_size > 1000
 
 
-def test_driving_needs_both_patterns_of_two_drivers(elmgrove: Elmgrove, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["loss", "times lower after the merge"])
+def test_the_mean_is_that_of_the_drivers(elmgrove: Elmgrove, tmp_path: Path, table: str) -> None:
+    write_driveset(tmp_path, drivers=3, seconds=300)
+    rows = pd.json_normalize(list(_found(elmgrove, tmp_path)[table].values()))
+    np.testing.assert_allclose(rows[:-1].mean(), rows.iloc[-1])
+
+
+def test_devices_have_learned_nothing_of_the_tested_driver(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    """Whatever it drove, the losses of the others' devices on a third one stay as they are."""
+    write_driveset(tmp_path, drivers=2, seconds=300)
+    before = _found(elmgrove, tmp_path)["loss"]["D2"]
+    (path,) = (tmp_path / FOLDER).glob("D2/*-NORMAL1-*/RAW_GPS.txt")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:200]))
+    after = _found(elmgrove, tmp_path)["loss"]["D2"]
+    assert after["aggressive"] == before["aggressive"]
+    assert after["normal"] != before["normal"]
+
+
+def test_driving_needs_both_styles_of_two_drivers(elmgrove: Elmgrove, tmp_path: Path) -> None:
     write_driveset(tmp_path, drivers=1)
     ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
-    assert "a normal and an aggressive one on every road" in one_clear_line(ran)
+    assert "a normal and an aggressive one on the same road" in one_clear_line(ran)
 
 
-def _tested(elmgrove: Elmgrove, folder: Path) -> str:
-    assert elmgrove("paper", "ito2021", "figure6", "--data", folder, "--output", "out").code == 0
-    return str(json.loads((folder / "out/ito2021/figure6.json").read_text())["tested driver"])
-
-
-def test_the_tested_driver_has_both_styles_on_every_road(
+def test_a_driver_is_tested_on_the_roads_on_which_it_has_both_styles(
     elmgrove: Elmgrove, tmp_path: Path
 ) -> None:
     """As published: the last driver has one style on one of the roads."""
     write_driveset(tmp_path, drivers=2, seconds=300, road="MOTORWAY")
     write_driveset(tmp_path, drivers=3, seconds=300)
     write_drive(tmp_path, "D3", "NORMAL", [90.0] * 300, "MOTORWAY")
-    assert _tested(elmgrove, tmp_path) == "D2"
     # A drive that is too short has no rows to test with.
     write_drive(tmp_path, "D3", "AGGRESSIVE", [90.0] * WINDOW, "MOTORWAY")
-    assert _tested(elmgrove, tmp_path) == "D2"
+    rows = _found(elmgrove, tmp_path)["rows"]
+    roads = {driver: row["roads"] for driver, row in rows.items()}
+    assert roads == dict.fromkeys(("D1", "D2"), "motorway and secondary") | {"D3": "secondary"}
+    assert (rows["D3"]["tested, normal"], rows["D1"]["tested, normal"]) == (18, 36)
+    assert rows["D1"]["learned, normal"] == 2 * 36, "others' drives count on all roads"
 
 
-def test_a_road_with_one_style_does_not_count(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    write_driveset(tmp_path, drivers=3, seconds=300)
-    write_drive(tmp_path, "D1", "NORMAL", [90.0] * 300, "MOTORWAY")
-    assert _tested(elmgrove, tmp_path) == "D3"
+def test_a_driver_without_a_road_in_both_styles_is_not_tested(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    write_driveset(tmp_path, drivers=2, seconds=300)
+    write_drive(tmp_path, "D3", "NORMAL", [90.0] * 300, "MOTORWAY")
+    write_drive(tmp_path, "D3", "AGGRESSIVE", [90.0] * 300)
+    assert list(_found(elmgrove, tmp_path)["rows"]) == ["D1", "D2"]
 
 
-def test_nobody_with_both_styles_on_every_road_is_said(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    for driver, road in (("D1", "MOTORWAY"), ("D2", "SECONDARY")):
-        for pattern in ("NORMAL", "AGGRESSIVE"):
-            write_drive(tmp_path, driver, pattern, [90.0] * 300, road)
+def test_nobody_with_both_styles_on_a_road_is_said(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    for driver, pattern in (("D1", "NORMAL"), ("D2", "AGGRESSIVE")):
+        write_drive(tmp_path, driver, pattern, [90.0] * 300)
     ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
-    assert "a normal and an aggressive one on every road" in one_clear_line(ran)
+    assert "a normal and an aggressive one on the same road" in one_clear_line(ran)
+
+
+def _path(folder: Path, pattern: str) -> Path:
+    (path,) = (folder / FOLDER).glob(f"D1/*-{pattern}-*/RAW_GPS.txt")
+    return path
+
+
+def test_a_drive_that_a_figure_does_not_use_does_not_stop_it(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    write_driveset(tmp_path, seconds=300)
+    expected = _found(elmgrove, tmp_path)["loss"]
+    _path(tmp_path, "DROWSY").write_text("damaged")
+    write_drive(tmp_path, "D1", "ASLEEP", [50.0] * 200)
+    ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path, "--output", "out")
+    assert (ran.code, _found(elmgrove, tmp_path)["loss"]) == (0, expected)
+    assert "ASLEEP" in ran.err, "it might have been one that is used"
+    told = elmgrove("paper", "data", "--data", tmp_path)
+    assert told.code == 1
+    assert "DROWSY-SECONDARY/RAW_GPS.txt can't be read" in told.out
+
+
+def test_a_folder_that_tells_nothing_is_damage(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_driveset(tmp_path, seconds=300)
+    write_drive(tmp_path, "D1", "ASLEEP", [50.0] * 200)
+    told = elmgrove("paper", "data", "--data", tmp_path)
+    assert told.code == 1
+    assert "tells no driver, pattern and road" in told.out
+
+
+def test_a_damaged_drive_that_a_figure_uses_is_named(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    write_driveset(tmp_path, seconds=300)
+    _path(tmp_path, "NORMAL1").write_text("damaged")
+    ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path)
+    assert "D1-NORMAL1-SECONDARY/RAW_GPS.txt can't be read" in one_clear_line(ran)
+
+
+def test_repeated_lines_are_told_to_whoever_runs_a_figure_and_kept(
+    elmgrove: Elmgrove, tmp_path: Path
+) -> None:
+    write_driveset(tmp_path, seconds=300)
+    for pattern in ("DROWSY", "AGGRESSIVE"):
+        repeat_block(_path(tmp_path, pattern))
+    told = "AGGRESSIVE-SECONDARY/RAW_GPS.txt: 9 lines repeat a time"
+    ran = elmgrove("paper", "ito2021", "figure6", "--data", tmp_path, "--output", "out")
+    assert told in ran.err
+    assert "DROWSY" not in ran.err
+    (note,) = _found(elmgrove, tmp_path)["notes"]
+    assert told in note
+    assert str(tmp_path) not in note
+    held = elmgrove("paper", "data", "--data", tmp_path)
+    assert held.code == 0, "what is repeated is no damage"
+    assert "DROWSY-SECONDARY/RAW_GPS.txt: 9 lines repeat a time" in held.out

@@ -95,7 +95,7 @@ def every(
     with meeting(server) as where:
         for paper, figures in PAPERS.items():
             place = where_to / paper
-            run = Run(folder, quick, tracked, *size, place / KEPT, where)
+            run = Run(folder, quick, tracked, *size, place / KEPT, where, notes.print)
             for figure in figures:
                 try:
                     came_of_it = _written(figure, place, run)

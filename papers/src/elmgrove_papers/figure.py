@@ -31,7 +31,8 @@ class Run:
     ``trials`` is how often a figure that averages is run, ``networks`` in how many of these trials
     networks are trained, which takes far longer: a tenth, unless told. ``cache`` is the folder in
     which each trial's results are kept, so that an interrupted run goes on. Without one, nothing is
-    kept. ``meeting`` is where devices meet that can meet on a server as well.
+    kept. ``meeting`` is where devices meet that can meet on a server as well. ``note`` is told
+    what a person should know of the data.
     """
 
     data: Path
@@ -41,6 +42,7 @@ class Run:
     networks: int | None = None
     cache: Path | None = None
     meeting: Meeting = in_memory
+    note: Callable[[str], None] = lambda text: None
 
     @contextmanager
     def ticking(self, ticks: int, text: str) -> Iterator[Callable[[], None]]:

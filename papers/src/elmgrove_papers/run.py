@@ -110,7 +110,8 @@ def paper(
     place = folder_for(output, quick) / paper
     with meeting(server) as where:
         size = often(trials, networks, quick)
-        found = chosen.made(Run(folder, quick, tracked, *size, place / KEPT, where))
+        run = Run(folder, quick, tracked, *size, place / KEPT, where, notes.print)
+        found = chosen.made(run)
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -271,11 +272,15 @@ class Evidence:
         if not self.largest <= float(np.finfo(dtype).max):
             raise BadInput(f"this evidence holds values beyond the range of {dtype}")
 
+    @cached_property
+    def admission(self) -> Admission:
+        """The verdict of ``admissible`` on these sums by themselves: they never change."""
+        return self.admissible()
+
     def require_admissible(self, what: str) -> None:
         """Raises ``NotAdmissible`` with the reason, unless the evidence is admissible."""
-        verdict = self.admissible()
-        if not verdict:
-            raise NotAdmissible(f"{what}: {verdict.reason}")
+        if not self.admission:
+            raise NotAdmissible(f"{what}: {self.admission.reason}")
 
 
 def honest_resolution(stated: float, dtype: np.dtype[Any]) -> float:

@@ -1,9 +1,10 @@
 """Sets of rows as they are compared: what one model of two loses, and how much of it is chance."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,36 @@ _USUAL = {"loss": 0.02, "distance": 0.1}
 ONE_KIND = 0.3
 
 
+class _Remembered:
+    """Numbers that were computed, by what they were computed of: the newest ones.
+
+    Of a fleet most devices are what they were when it is grouped again, at the next sync or, where
+    several devices share a process, by the next one: then its pairs are known but for a few.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known = dict[bytes, float]()
+
+    def get(self, key: bytes) -> float | None:
+        """Gives the number of this key; None where it is not known."""
+        return self._known.get(key)
+
+    def number(self, key: bytes, compute: Callable[[], float]) -> float:
+        """Gives the number of this key; computes it where it is not known any more."""
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= self._most:
+                # All at once: another thread may be here as well, and finds or computes.
+                self._known.clear()
+            found = self._known[key] = compute()
+        return found
+
+
+# Some 10 MB: the pairs of 300 sets of rows.
+_REMEMBERED = _Remembered(50_000)
+
+
 @dataclass(frozen=True)
 class Fitted:
     """Evidence of a set of rows, with the squared error that the best model of them leaves."""
@@ -35,16 +66,41 @@ class Fitted:
     error: float = field(init=False)
 
     def __post_init__(self) -> None:
+        error = _REMEMBERED.number(self._key, self._least_error)
+        object.__setattr__(self, "error", error)
+
+    def _least_error(self) -> float:
         # Below this, an error is rounding.
         floor = 1e-12 * max(self.evidence.energy, 0.0)
-        error = self.evidence.error_of(self.evidence.solve(self.ridge))
-        object.__setattr__(self, "error", max(error, floor))
+        return max(self.evidence.error_of(self.evidence.solve(self.ridge)), floor)
+
+    @cached_property
+    def _key(self) -> bytes:
+        """The same for sums that are the same to the last bit, with the same ridge."""
+        evidence = self.evidence
+        made = sha256(evidence.basis.fingerprint.encode())
+        numbers = (evidence.energy, evidence.count, evidence.resolution, self.ridge)
+        for array in (evidence.U, evidence.V, np.array(numbers)):
+            made.update(array.dtype.str.encode())
+            made.update(np.ascontiguousarray(array).data)
+        return made.digest()
 
     def __add__(self, other: "Fitted") -> "Fitted":
         return Fitted(self.evidence + other.evidence, self.ridge)
 
     def loss_with(self, other: "Fitted") -> float:
         """Computes by what share an error grows if one model serves both: that of the worse off."""
+        return _REMEMBERED.number(self._key_with(other), lambda: self._computed_loss(other))
+
+    def known_loss_with(self, other: "Fitted") -> float | None:
+        """Gives ``loss_with`` where it was computed before; None where it was not, or long ago."""
+        return _REMEMBERED.get(self._key_with(other))
+
+    def _key_with(self, other: "Fitted") -> bytes:
+        # Either way round the sums are the same, to the last bit.
+        return b"".join(sorted((self._key, other._key)))
+
+    def _computed_loss(self, other: "Fitted") -> float:
         # What overflows is no pair: it becomes the largest loss there is, which is still a number.
         with np.errstate(over="ignore", invalid="ignore"):
             joint = (self.evidence + other.evidence).solve(self.ridge)

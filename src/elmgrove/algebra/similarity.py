@@ -5,6 +5,7 @@ by it. ``Screening`` spares most of the work: it tells beforehand which pairs wo
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,7 +186,7 @@ class _Candidates:
         self._fits = list(fits)
         self._by_chance = by_chance
         self._members: list[tuple[int, ...]] = [(index,) for index in range(len(fits))]
-        self._screening = _screening(fits)
+        self._screening: Screening | None = None
         self._losses = np.full((len(fits), len(fits)), np.inf)
         self._known = np.zeros(self._losses.shape, bool)
         pairs = np.triu_indices(len(fits), 1)
@@ -194,8 +195,20 @@ class _Candidates:
             self._losses[pairs] = (all_losses(fits) - chances)[pairs]
             self._known[pairs] = True
             return
-        screening = self._screening
-        self._losses[pairs] = UNKNOWN if screening is None else screening.bounds()[pairs]
+        self._losses[pairs] = UNKNOWN
+        self._recall()
+        # What most pairs lose may be known from another time, and the few others are soon compared.
+        if len(fits) > FEW and 2 * self._known.sum() < len(pairs[0]):
+            errors = [fit.error for fit in fits]
+            self._screening = Screening([fit.evidence for fit in fits], errors, fits[0].ridge)
+            unknown = np.isfinite(self._losses) & ~self._known
+            self._losses[unknown] = self._screening.bounds()[unknown]
+
+    def _recall(self) -> None:
+        for i, j in combinations(range(len(self._fits)), 2):
+            loss = self._fits[i].known_loss_with(self._fits[j])
+            if loss is not None:
+                self._losses[i, j], self._known[i, j] = loss - self._chance(i, j), True
 
     @property
     def groups(self) -> list[list[int]]:
@@ -240,10 +253,3 @@ class _Candidates:
         for k in (k for k, members in enumerate(self._members) if members and k != i):
             pair = min(i, k), max(i, k)
             self._losses[pair], self._known[pair] = bounds[k], False
-
-
-def _screening(fits: Sequence[Any]) -> Screening | None:
-    if len(fits) <= FEW or isinstance(fits[0], FittedDistance):
-        return None
-    evidences, errors = [fit.evidence for fit in fits], [fit.error for fit in fits]
-    return Screening(evidences, errors, fits[0].ridge)

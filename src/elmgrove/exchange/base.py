@@ -253,4 +253,6 @@ def _summed(charter: Charter, models: Collection[LocalPattern]) -> Evidence:
     for model in models:
         parts[model.origin] = (*parts.get(model.origin, ()), model.evidence)
     held = [Contribution(origin, 0, some) for origin, some in parts.items()]
-    return Evidence.sum(part for one in bounded(charter.terms, held) for part in one.parts)
+    counted = [part for one in bounded(charter.terms, held) for part in one.parts]
+    # What is alone stays what it is, with all that is known of it already.
+    return counted[0] if len(counted) == 1 else Evidence.sum(counted)

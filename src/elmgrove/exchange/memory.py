@@ -1,7 +1,7 @@
 """An exchange in memory: for devices in one process, and the model for all others."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmgrove.exchange.base import (
     Listing,
@@ -15,20 +15,31 @@ from elmgrove.federation import (
     Charter,
     Entry,
     Merged,
+    Version,
     entry_from_bytes,
     follows,
 )
 
 
+class _Held(NamedTuple):
+    entry: Entry
+    size: int
+    version: Version
+
+
 class MemoryExchange:
-    """Keeps entries as bytes, as if they had travelled. Not for several threads at once."""
+    """Keeps what can be read of entries' bytes, as if they had travelled.
+
+    An entry is read once, when it comes; everybody gets that one, which nobody can change. Not for
+    several threads at once.
+    """
 
     #: Groups are made when somebody asks.
     standing = False
 
     def __init__(self, charter: Charter) -> None:
         self.charter = charter
-        self._held: dict[str, bytes] = {}
+        self._held: dict[str, _Held] = {}
         # The device that made each change: for that device it is none.
         self._changes: list[str] = []
 
@@ -40,21 +51,18 @@ class MemoryExchange:
         self.charter.require(entry)
         held = self._held.get(entry.origin)
         blob = entry.to_bytes()
-        if follows(None if held is None else version_of(held), version_of(blob)):
-            self._held[entry.origin] = blob
+        version = version_of(blob)
+        if follows(None if held is None else held.version, version):
+            self._held[entry.origin] = _Held(entry_from_bytes(blob), len(blob), version)
             self._changes.append(entry.origin)
 
     def listings(self) -> list[Listing]:
         """Lists what is held of every device, in the order of the names."""
-        return [
-            listing_of(entry_from_bytes(blob), len(blob)) for _, blob in sorted(self._held.items())
-        ]
+        return [listing_of(held.entry, held.size) for _, held in sorted(self._held.items())]
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
         """Gives the entries of these devices that are there."""
-        return [
-            entry_from_bytes(self._held[name]) for name in sorted(origins) if name in self._held
-        ]
+        return [self._held[name].entry for name in sorted(origins) if name in self._held]
 
     def merged(
         self, without: str, known: Merged | None, grouped: str | None = None

@@ -103,8 +103,8 @@ class Merged:
 
         Sums that are to be merged are whole or not at all: those are refused where they are used.
         """
-        kept = [place for place, part in enumerate(self.parts) if part.admissible()]
-        loans = tuple(loan for loan in self.loans if loan.admissible())
+        kept = [place for place, part in enumerate(self.parts) if part.admission]
+        loans = tuple(loan for loan in self.loans if loan.admission)
         if not self.labels or len(kept) == len(self.parts):
             return replace(self, loans=loans)
         parts = tuple(self.parts[place] for place in kept)

@@ -50,9 +50,14 @@ def _har(folder: Path) -> str:
 
 
 def _drives(folder: Path) -> str:
-    found = uah.drives(folder)
-    drivers, rows = len({one.driver for one in found}), sum(len(one.rows) for one in found)
-    return f"{len(found)} drives of {drivers} drivers, {rows:,} rows of {uah.LEVELS**2} features"
+    unnamed, repeated = list[str](), list[str]()
+    found = uah.drives(folder, unnamed.append)
+    rows = sum(len(one.rows(repeated.append)) for one in found)
+    if unnamed:
+        raise BadFile(f"{uah.SOURCE.name}: {unnamed[0]}")
+    drivers = len({one.driver for one in found})
+    held = f"{len(found)} drives of {drivers} drivers, {rows:,} rows of {uah.LEVELS**2} features"
+    return ". ".join([held, *repeated]).removesuffix(".")
 
 
 def _fans(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """UAH-DriveSet: six drivers, three ways to drive, as tables of changes of speed (Romera 2016)."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
@@ -24,54 +25,73 @@ WINDOW, STEP = 120, 10
 _NAME = re.compile(r"\d+-\d+km-(D\d+)-(NORMAL|AGGRESSIVE|DROWSY)\d*-(MOTORWAY|SECONDARY)")
 
 
+#: Is told what a person should know of a data set, in a sentence.
+Note = Callable[[str], None]
+
+
 @dataclass(frozen=True)
 class Drive:
-    """One drive: driver, pattern, road, and its rows, each a table of LEVELS² probabilities."""
+    """One drive: driver, pattern, road, and its file, which is read when its rows are wanted."""
 
     driver: str
     pattern: str
     road: str
-    rows: Array
+    path: Path
+
+    def rows(self, note: Note) -> Array:
+        """Reads the drive: each row a table of LEVELS² probabilities; none if it is too short.
+
+        A file has a line a second: time in s, speed in km/h, and columns that are not read.
+        Seconds without a line are not filled in: the speeds before and after count as neighbours.
+        Left out in the same way are lines with a speed below 0, by which phones say that they do
+        not know it, and lines that repeat a time, so that a second counts once: a phone may write
+        a block of lines twice. How many were repeated is noted. A time that goes back in a line
+        that was not there before is an error.
+        """
+        with SOURCE.reading(self.path):
+            speeds, repeated = _speeds(self.path)
+        if repeated:
+            note(f"{self.path}: {repeated} lines repeat a time and are left out.")
+        return tables(speeds)
 
 
-def drives(folder: Path) -> list[Drive]:
-    """Reads all drives, by driver and time; those shorter than a window have no rows.
+def drives(folder: Path, note: Note) -> list[Drive]:
+    """Lists all drives, by driver and time; no file is read.
 
-    A file has a line a second: time in s, speed in km/h, and columns that are not read. Seconds
-    without a line are not filled in: the speeds before and after count as neighbours. Left out
-    in the same way are lines with a speed below 0, by which phones say that they do not know it,
-    and of lines with the same time all but the first, so that a second counts once. A time that
-    goes back is an error.
+    A folder whose name tells no driver, pattern and road is left out, and noted.
     """
     found = sorted((folder / FOLDER).glob("*/*/RAW_GPS.txt"))
     if not found:
         raise SOURCE.missing(folder)
-    return [_drive(path) for path in found]
+    known = []
+    for path in found:
+        if named := _NAME.fullmatch(path.parent.name):
+            driver, pattern, road = named.groups()
+            known.append(Drive(driver, pattern.lower(), road.lower(), path))
+        else:
+            note(f"{path} is left out: its folder's name tells no driver, pattern and road.")
+    return known
 
 
-def _drive(path: Path) -> Drive:
-    with SOURCE.reading(path):
-        named = _NAME.fullmatch(path.parent.name)
-        if named is None:
-            raise ValueError("its folder's name tells no driver, pattern and road")
-        driver, pattern, road = named.groups()
-        return Drive(driver, pattern.lower(), road.lower(), tables(_speeds(path)))
-
-
-def _speeds(path: Path) -> Array:
+def _speeds(path: Path) -> tuple[Array, int]:
+    """The known speeds in time order, and how many lines repeat a time."""
     known: dict[float, float] = {}
-    last = -inf
+    lines = set[tuple[float, float]]()
+    last, repeated = -inf, 0
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line.strip():
             time, speed = _time_and_speed(number, line)
-            if time < last:
+            again = (time, speed) in lines
+            if time < last and not again:
                 raise ValueError(f"line {number}: the time goes back")
-            last = time
+            repeated += again or time in known
+            lines.add((time, speed))
+            last = max(last, time)
             if speed >= 0.0:
                 known.setdefault(time, speed)
-    if last == -inf:
+    if not lines:
         raise ValueError("no line of time and speed")
-    return np.array(list(known.values()))
+    return np.array(list(known.values())), repeated
 
 
 def _time_and_speed(number: int, line: str) -> tuple[float, float]:

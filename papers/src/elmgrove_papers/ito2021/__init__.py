@@ -54,7 +54,7 @@ def _maps(name: str, found: Callable[[Run], Numbers], first: int, side: float) -
 
 
 FIGURES = (
-    Figure("figure6", "Figure 6: losses before and after, driving", figure6, drawing.losses),
+    Figure("figure6", "Figure 6: losses before and after, driving", figure6, drawing.driving),
     Figure("figure7", "Figure 7: losses before and after, HAR", figure7, drawing.losses),
     *_maps("HAR", har_maps, 8, 4.0),
     *_maps("MNIST", mnist_maps, 13, 5.0),
@@ -79,5 +79,10 @@ FIGURES = (
     ),
 )
 FIGURES_2020 = (
-    Figure("figure5", "Figure 5: before and after, driving", figure5_of_2020, drawing.losses),
+    Figure(
+        "figure5",
+        "Figure 5: before and after, driving",
+        figure5_of_2020,
+        partial(drawing.driving, colours=drawing.COLOURS_2020),
+    ),
 )

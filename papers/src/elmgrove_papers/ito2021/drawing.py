@@ -13,6 +13,8 @@ from elmgrove_papers.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, bars, 
 #: The colours of the paper's Figures 6 and 7, in shades that everybody tells apart.
 _COLOURS = {A: GREEN, B: BLUE, MERGED: RED, "BP-NN3": GREY}
 
+#: Those of Figure 5 of Ito 2020.
+COLOURS_2020 = {A: GREY, B: BLUE, MERGED: ORANGE}
 #: Along a vertical line, below the upper edge of the axes.
 _AT_THE_TOP = {
     "xycoords": ("data", "axes fraction"),
@@ -22,6 +24,8 @@ _AT_THE_TOP = {
     "va": "top",
     "fontsize": 7,
 }
+#: Over a group of bars.
+_ABOVE = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": 8}
 #: Maps side by side.
 _COLUMNS = 4
 #: Where colours begin: few cells are worse than chance.
@@ -41,6 +45,31 @@ def losses(found: Numbers, canvas: Any) -> None:
     bars(right, rows, models, _COLOURS, ["BP-NN3"])
     right.set(ylabel="mean loss of BP-NN3", yscale="log")
     legend(canvas, axis, right)
+
+
+def driving(found: Numbers, canvas: Any, colours: Mapping[str, str] = _COLOURS) -> None:
+    """Draws a plot for each tested style: a group of bars for each tested driver, and their mean.
+
+    Above a group: how many times lower the loss is after the merge, at the device that had not
+    learned that style.
+    """
+    loss, falls = found["loss"], found["times lower after the merge"]
+    fallen = sorted(key.split(" at ") for key in next(iter(falls.values())))
+    axes = canvas.subplots(1, len(fallen), sharey=True)
+    for axis, (style, device) in zip(axes, fallen, strict=True):
+        rows = {driver: tested[style] for driver, tested in loss.items()}
+        bars(axis, rows, [A, B, MERGED], colours)
+        for place, (driver, row) in enumerate(rows.items()):
+            times = f"÷ {falls[driver][f'{style} at {device}']:.3g}"
+            axis.annotate(times, (place, max(row.values())), **_ABOVE)
+        axis.set_title(f"{style} driving (÷: by how much {device}'s loss falls)", fontsize=9)
+        axis.set(xlabel="tested driver", yscale="log")
+        axis.margins(y=0.1)
+    axes[0].set_ylabel("mean loss")
+    learned = {device: f"{device} learned {text}" for device, text in found["learned"].items()}
+    handles, names = axes[0].get_legend_handles_labels()
+    texts = [learned.get(name, f"{name}: after the cooperative update") for name in names]
+    canvas.legend(handles, texts, loc="outside lower center", fontsize=8, ncols=2)
 
 
 def latencies(found: Numbers, canvas: Any) -> None:

@@ -2,7 +2,11 @@
 
 from elmgrove_papers.figure import Figure
 from elmgrove_papers.mlmg import drawing
-from elmgrove_papers.mlmg.comparison import comparison
+from elmgrove_papers.mlmg.comparison import (
+    comparison,
+    comparison_of_faces,
+    comparison_of_sounds,
+)
 from elmgrove_papers.mlmg.fans import cooling_fans
 from elmgrove_papers.mlmg.others import celeba, dcase
 from elmgrove_papers.mlmg.pairs import har_pairs, mnist_pairs
@@ -20,4 +24,18 @@ FIGURES = (
     Figure("assignment", "Nearest centroid or lowest loss", assignment, drawing.settings, (14, 5)),
     Figure("celeba", "Table II on CelebA", celeba, drawing.table),
     Figure("dcase", "Table II on DCASE 2020's sounds", dcase, drawing.table),
+    Figure(
+        "comparison-celeba",
+        "Single, multi-global, MLMG on CelebA",
+        comparison_of_faces,
+        drawing.comparison,
+        (14, 6),
+    ),
+    Figure(
+        "comparison-dcase",
+        "Single, multi-global, MLMG on DCASE 2020's sounds",
+        comparison_of_sounds,
+        drawing.comparison,
+        (14, 6),
+    ),
 )

@@ -1,7 +1,7 @@
 """Clients: what each device learns, with which layer and rule, and what it is tested with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,9 @@ class Client:
     """Rows of a device: to learn; normal ones of its own and of its peers' patterns; anomalies.
 
     ``item`` consecutive rows are one thing to judge (a sound of several frames), by their mean.
+    ``left_out`` are rows to learn from that no model learns: where there are any, they say where
+    strange begins. ``rare_items`` is how many anomalies decisions are counted on, where they are a
+    tenth of all clients' test items together; None: of this client's.
     """
 
     name: str
@@ -45,11 +48,42 @@ class Client:
     peers: Array
     anomalies: Array
     item: int = 1
+    left_out: Array = field(default_factory=lambda: np.empty((0, 0)))
+    rare_items: int | None = None
 
     @property
     def rare(self) -> Array:
         """As many anomalies as make 10 % of the test rows, as in the paper."""
-        return self.anomalies[: max(len(self.own) // self.item // 9, 1) * self.item]
+        tenth = max(len(self.own) // self.item // 9, 1)
+        return self.anomalies[: (tenth if self.rare_items is None else self.rare_items) * self.item]
+
+
+def third_left_out(client: Client) -> Client:
+    """Leaves every third item out of learning, for the threshold; of a single one nothing.
+
+    Rows of one recording are learned or left out together. On rows that it learned, a model with
+    more units than rows has hardly any loss, and a threshold from there refuses everything. What a
+    model without some of the rows loses on those would not do either: with about as many rows as
+    units the loss on new rows changes by the row.
+    """
+    items = np.arange(len(client.train) // client.item)
+    out = np.repeat(items % 3 == 1, client.item)
+    return replace(client, train=client.train[~out], left_out=client.train[out])
+
+
+def rare_together(clients: Sequence[Client]) -> list[Client]:
+    """Draws anomalies that make 10 % of the test items of all clients together.
+
+    Where each client has one test item or two, an anomaly each would be half of them.
+    """
+    held = [len(client.anomalies) // client.item for client in clients]
+    normal = sum(len(client.own) // client.item for client in clients)
+    drawn = np.random.default_rng(SEED).multivariate_hypergeometric(
+        held, min(-(-normal // 9), sum(held))
+    )
+    return [
+        replace(client, rare_items=int(count)) for client, count in zip(clients, drawn, strict=True)
+    ]
 
 
 def basis(data: str, width: int) -> Basis:

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from elmgrove_papers.figure import Numbers
+from elmgrove_papers.mlmg.others import ITEMS
 from elmgrove_papers.pictures import ORANGE, SKY, bars, legend
 
 
 def table(found: Numbers, canvas: Any) -> None:
     """Draws each approach's F-score and ROC-AUC, side by side; the paper's F-score as a line."""
-    _bars(found, canvas)
+    _bars({name: part for name, part in found.items() if name != ITEMS}, canvas)
 
 
 def fans(found: Numbers, canvas: Any) -> None:
@@ -37,9 +38,10 @@ def fans(found: Numbers, canvas: Any) -> None:
 
 def comparison(found: Numbers, canvas: Any) -> None:
     """Draws bars for each paradigm and number of groups; the choice has a dark edge."""
-    grid = canvas.subplots(len(found), 2, squeeze=False)
+    cases = {name: part for name, part in found.items() if name != ITEMS}
+    grid = canvas.subplots(len(cases), 2, squeeze=False)
     named = {"auc_own": "ROC-AUC, own rows", "accuracy": "accuracy"}
-    for line, (case, paradigms) in zip(grid, found.items(), strict=True):
+    for line, (case, paradigms) in zip(grid, cases.items(), strict=True):
         for axis, (measure, text) in zip(line, named.items(), strict=True):
             _paradigm(axis, list(_paradigm_bars(paradigms)), measure)
             axis.set_title(case)

@@ -1,12 +1,13 @@
 """MLMG, Table II: one global model, and what patterns and policies make of the same data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Basis
+from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.federation import STRANGE, UNKNOWN, SameGroup
 from elmgrove_papers.data import mnist
@@ -19,9 +20,10 @@ from elmgrove_papers.mlmg.trial import (
     daef_models,
     lowest_loss,
     never_alarms,
+    strange_models,
     tried,
     tried_fleet,
-    tried_unknown,
+    unknown_models,
 )
 
 #: Precision, recall, F-score and accuracy as the paper prints them.
@@ -37,6 +39,8 @@ PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
         "E²LM": (0.9, 0.981, 0.939, 0.884),
     },
 }
+#: The paper's.
+APPROACHES = ("Centralized", "FedAvg", "E²LM")
 Rows = dict[str, dict[str, Any]]
 _MEASURES = ("precision", "recall", "f_score", "accuracy")
 
@@ -63,30 +67,56 @@ def beside_the_paper(rows: Rows, printed: dict[str, tuple[float, ...]]) -> Rows:
     return {name: row | paper.get(name, {}) for name, row in rows.items()}
 
 
+class _Line(NamedTuple):
+    """A line of the table: its name, and the clients' models as they are until the next line."""
+
+    name: str
+    models: Iterable[Model]
+    more: Mapping[str, Any] = MappingProxyType({})
+
+
 def federation_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]) -> Rows:
     """Makes the table of one data set: the paper's approaches, DAEF, policies, and patterns."""
+    rows: Rows = {}
+    for name, models, more in _lines(clients, basis, rules):
+        trial = tried(clients, models)
+        if name.lower().endswith("alone"):
+            alone, numbers = trial, trial.numbers()
+        else:
+            numbers = trial.numbers(alone)
+        if name.lower().endswith(STRANGE):
+            numbers["largest_change_own"] = trial.largest_change(alone)
+        rows[name] = {**numbers, **more}
+    silent = {**never_alarms(clients).numbers, "auc_own": 0.5, "auc_peers": 0.5}
+    # The paper's approaches first; they are compared with devices that are alone.
+    ordered = sorted(rows, key=lambda name: name not in APPROACHES)
+    return {"Never alarms": silent} | {name: rows[name] for name in ordered}
+
+
+def _lines(
+    clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]
+) -> Iterator[_Line]:
+    """All lines; those that follow one of devices alone are compared with that one."""
     every = np.vstack([client.train for client in clients])
-    single = _learned(Fleet(basis), clients)
-    alone = tried_fleet(single, clients)
-    parts = [single.detector(client.name).evidence for client in clients]
-    single.sync()
-    average = lowest_loss(basis, [averaged(parts, RIDGE)])
+    yield from _policy_lines(clients, basis)
+    yield from _approaches(clients, basis, every)
+    for rule in rules:
+        yield from _pattern_lines(clients, basis, rule)
+    for line in _policy_lines(clients, distance_basis(every)):
+        yield line._replace(name=f"By distance, {line.name.lower()}")
+
+
+def _approaches(clients: Sequence[Client], basis: Basis, every: Array) -> Iterator[_Line]:
     central = Fleet(basis)
     central.learn("central", every)
-    everything = Model(central.detector("central").score_many)
-    rows = {
-        "Never alarms": {**never_alarms(clients).numbers, "auc_own": 0.5, "auc_peers": 0.5},
-        "Centralized": tried(clients, [everything] * len(clients)).numbers(alone),
-        "FedAvg": tried(clients, [average] * len(clients)).numbers(alone),
-        "E²LM": tried_fleet(single, clients).numbers(alone),
-    }
+    yield _Line("Centralized", [Model(central.detector("central").score_many)] * len(clients))
+    fleet = _learned(Fleet(basis), clients)
+    parts = [fleet.detector(client.name).evidence for client in clients]
+    yield _Line("FedAvg", [lowest_loss(basis, [averaged(parts, RIDGE)])] * len(clients))
+    fleet.sync()
+    yield _Line("E²LM", strange_models(fleet, clients))
     for name, model in daef_models(clients, basis.hidden.units).items():
-        rows[name] = tried(clients, [model] * len(clients)).numbers(alone)
-    rows |= {name.capitalize(): row for name, row in _policy_rows(clients, basis).items()}
-    for rule in rules:
-        rows |= _pattern_rows(clients, basis, rule)
-    distant = _policy_rows(clients, distance_basis(every))
-    return rows | {f"By distance, {name}": row for name, row in distant.items()}
+        yield _Line(name, [model] * len(clients))
 
 
 def printed_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]) -> Rows:
@@ -109,29 +139,24 @@ def printed_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[Patter
     return found
 
 
-def _pattern_rows(clients: Sequence[Client], basis: Basis, rule: PatternRule) -> Rows:
+def _pattern_lines(clients: Sequence[Client], basis: Basis, rule: PatternRule) -> Iterator[_Line]:
     fleet = _learned(Fleet(basis, rule), clients)
-    alone = tried_fleet(fleet, clients)
-    counts = [len(fleet.detector(client.name).parts) for client in clients]
-    fleet.sync()
-    rows = _policy_rows(clients, basis, rule)
-    rows["cooperating"] = tried_fleet(fleet, clients).numbers(alone)
-    name = f"Patterns ({rule.patterns})"
-    return {f"{name}, {key}": {**row, "patterns": counts} for key, row in rows.items()}
+    counts = {"patterns": [len(fleet.detector(client.name).parts) for client in clients]}
+    title = f"Patterns ({rule.patterns})"
+    for line in _policy_lines(clients, basis, rule):
+        yield _Line(f"{title}, {line.name.lower()}", line.models, counts)
+    yield _Line(f"{title}, cooperating", map(Model.of, fleet.each_synced()), counts)
 
 
-def _policy_rows(clients: Sequence[Client], basis: Basis, rule: PatternRule | None = None) -> Rows:
-    """Tests devices alone, then both their answers, which are from the same models."""
+def _policy_lines(
+    clients: Sequence[Client], basis: Basis, rule: PatternRule | None = None
+) -> Iterator[_Line]:
+    """Devices alone, then both their answers, which are from the same models."""
     fleet = _learned(Fleet(basis, rule, policy=UNKNOWN), clients)
-    alone = tried_fleet(fleet, clients)
+    yield _Line("Alone", strange_models(fleet, clients))
     fleet.sync()
-    strange = tried_fleet(fleet, clients)
-    change = {"largest_change_own": strange.largest_change(alone)}
-    return {
-        "alone": alone.numbers(),
-        STRANGE: strange.numbers(alone) | change,
-        UNKNOWN: tried_unknown(fleet, clients).numbers(alone),
-    }
+    yield _Line(STRANGE.capitalize(), strange_models(fleet, clients))
+    yield _Line(UNKNOWN.capitalize(), unknown_models(fleet, clients))
 
 
 def _learned(fleet: Fleet, clients: Sequence[Client]) -> Fleet:

@@ -1,6 +1,6 @@
 """A trial: what each client's model makes of its own rows, its peers' and anomalies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ _RATE = 0.01
 class Model(NamedTuple):
     """What a client has: scores of rows, and where strange begins.
 
-    None lets a quantile of the losses on the client's own rows decide.
+    None lets a quantile of the losses on the client's own rows decide. So do rows that were left
+    out of learning, whatever the threshold is.
     """
 
     score: Callable[[Array], Array]
@@ -58,12 +59,12 @@ class FleetTrial:
         return float(max(np.subtract(self.own, alone.own), key=abs))
 
 
-def tried(clients: Sequence[Client], models: Sequence[Model]) -> FleetTrial:
-    """Tests each client with its model."""
+def tried(clients: Sequence[Client], models: Iterable[Model]) -> FleetTrial:
+    """Tests each client with its model; each model is done with before the next one is made."""
     decisions, own, peers = [], [], []
     for client, model in zip(clients, models, strict=True):
         normal, foreign, strange = (
-            _items(model.score(rows), client.item)
+            item_scores(model, rows, client.item)
             for rows in (client.own, client.peers, client.anomalies)
         )
         rare = strange[: len(client.rare) // client.item]
@@ -89,11 +90,17 @@ def _left_out_threshold(detector: Detector) -> float:
 
 
 def _threshold(client: Client, model: Model) -> float:
+    if len(client.left_out):
+        return _quantile(client, model, client.left_out)
     # A detector's is infinite while it has too few rows, and for rows, not for means of them.
     if model.threshold is not None and model.threshold < np.inf and client.item == 1:
         return model.threshold
     most = _CALIBRATING // client.item * client.item
-    return float(np.quantile(_items(model.score(client.train[-most:]), client.item), QUANTILE))
+    return _quantile(client, model, client.train[-most:])
+
+
+def _quantile(client: Client, model: Model, rows: Array) -> float:
+    return float(np.quantile(item_scores(model, rows, client.item), QUANTILE))
 
 
 def never_alarms(clients: Sequence[Client]) -> Decisions:
@@ -122,17 +129,27 @@ def daef_models(clients: Sequence[Client], units: int) -> dict[str, Model]:
     return {name: Model(found.losses) for name, found in fleet.both(units, SEED).items()}
 
 
-def _items(scores: Array, item: int) -> Array:
-    means: Array = scores.reshape(-1, item).mean(axis=1)
+def item_scores(model: Model, rows: Array, item: int) -> Array:
+    """Scores things of so many rows each, by the mean of their rows."""
+    means: Array = model.score(rows).reshape(-1, item).mean(axis=1)
     return means
+
+
+def strange_models(fleet: Fleet, clients: Sequence[Client]) -> list[Model]:
+    """Gives each client its detector as it is now."""
+    return [Model.of(fleet.detector(client.name)) for client in clients]
+
+
+def unknown_models(fleet: Fleet, clients: Sequence[Client]) -> list[Model]:
+    """Gives each client ``unknown``: with the devices that it asks as they are now."""
+    return [Model(unknown(fleet, client.name), RARE) for client in clients]
 
 
 def tried_fleet(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
     """Tests each client with its detector as it is now."""
-    return tried(clients, [Model.of(fleet.detector(client.name)) for client in clients])
+    return tried(clients, strange_models(fleet, clients))
 
 
 def tried_unknown(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
     """Tests each client by ``unknown``: with the devices that it asks as they are now."""
-    models = [Model(unknown(fleet, client.name), RARE) for client in clients]
-    return tried(clients, models)
+    return tried(clients, unknown_models(fleet, clients))

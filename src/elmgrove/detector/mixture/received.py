@@ -46,14 +46,14 @@ class Received:
         fitted = [] if self.matching else [fit(parts[index], ridge) for index in self._filled]
         found = groups(fitted, self._tolerance)
         self._groups = [
-            (members, fit(Evidence.sum(parts[index] for index in members), ridge))
+            (members, fit(_added([parts[index] for index in members]), ridge))
             for members in (tuple(self._filled[index] for index in group) for group in found)
         ]
 
     def sum_at(self, place: Place, own: Sequence[Pattern]) -> Evidence:
         """Adds up what is at a place: received parts, and the rows of patterns in their group."""
         also = [pattern.evidence for pattern in own if pattern.number in place.also]
-        return Evidence.sum([*(self.parts[index] for index in place.received), *also])
+        return _added([*(self.parts[index] for index in place.received), *also])
 
     def places(self, own: Sequence[Pattern]) -> list[Place]:
         """Finds for each group the own pattern that one model could serve as well, or none.
@@ -117,6 +117,11 @@ class Received:
         if not (named <= {None, *numbers} and {*placed} <= {*self._filled}):
             raise BadInput("a received part has a place that is no pattern")
         return found
+
+
+def _added(parts: Sequence[Evidence]) -> Evidence:
+    """The sum; of one part that part itself, so that what is known of it is not found again."""
+    return parts[0] if len(parts) == 1 else Evidence.sum(parts)
 
 
 def _place(received: Sequence[int], number: int | None, also: Sequence[int] = ()) -> Place:
