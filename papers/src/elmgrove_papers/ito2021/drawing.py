@@ -1,5 +1,6 @@
 """The pictures of Ito's figures and tables, from their numbers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
