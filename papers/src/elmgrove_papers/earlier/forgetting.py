@@ -6,8 +6,8 @@ what Ito 2020 and 2021 say of it (§4: batches of one row, a forgetting mechanis
 inverse; §5.1.2: a forget factor α, of which 1 is none), not its equations nor its data. Taken for
 its rule is recursive least squares with a forget factor, row by row (``recursion``). Whether the
 weight of a row is printed as α or as α² could not be looked up: here φ is that weight. Ours, since
-not at hand: the data (HAR), the layer (Ito 2021's Table 3), and how it is judged, in both of the ways
-in which a change can be meant: the new pattern instead of all before it, or as one more.
+not at hand: the data (HAR), the layer (Ito 2021's Table 3), and how it is judged, in both ways in
+which a change can be meant: the new pattern instead of all before it, or as one more.
 """
 
 from collections.abc import Callable, Iterator
