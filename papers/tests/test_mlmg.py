@@ -306,8 +306,9 @@ def test_unknown_names_and_no_data_are_one_clear_line(
     elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("ELMGROVE_DATA", raising=False)
-    assert "there are: ito2020, ito2021, fed-elms, mlmg" in one_clear_line(
-        elmgrove("paper", "nobody")
+    assert (
+        "there are: ito2020, ito2021, fed-elms, mlmg, ito2019, onlad, sunaga2023"
+        in one_clear_line(elmgrove("paper", "nobody"))
     )
     assert "table2" in one_clear_line(elmgrove("paper", "mlmg", "table9"))
     assert "ELMGROVE_DATA" in one_clear_line(elmgrove("paper", "mlmg", "table2"))

@@ -1,6 +1,7 @@
 """All papers and their figures, by name."""
 
 from elmgrove.errors import BadInput
+from elmgrove_papers.earlier import ITO2019, ONLAD, SUNAGA2023
 from elmgrove_papers.fed_elms import FIGURES as FED_ELMS
 from elmgrove_papers.figure import Figure
 from elmgrove_papers.ito2021 import FIGURES as ITO2021
@@ -12,6 +13,9 @@ PAPERS: dict[str, tuple[Figure, ...]] = {
     "ito2021": ITO2021,
     "fed-elms": FED_ELMS,
     "mlmg": MLMG,
+    "ito2019": ITO2019,
+    "onlad": ONLAD,
+    "sunaga2023": SUNAGA2023,
 }
 
 

@@ -55,6 +55,10 @@ _MLMG = (
     f"{_ONE_RUN} The paper does not state which digits each client has, nor its threshold; "
     "clients and thresholds are those of `papers.md`."
 )
+_NOT_AT_HAND = (
+    "**Of the paper itself its abstract was at hand**, and what later papers say of it: what was "
+    "taken from there, and what is this project's own, is said where the code is."
+)
 _POLICIES = (
     "`strange` is a device's own model, as it is once it knows the others; by `unknown`, with the "
     "same models, a row ranks by the lowest false-alarm rate at which it would be anomalous here "
@@ -88,6 +92,9 @@ TITLES = {
     "ito2021": "Ito 2021: cooperative model update between edge devices",
     "fed-elms": "Fed-ELMS",
     "mlmg": "MLMG",
+    "ito2019": "Ito 2019: the number of instances, tuned at run time",
+    "onlad": "ONLAD: forgetting where what is normal changes",
+    "sunaga2023": "Sunaga 2023: from a silent room to a noisy one",
 }
 
 REMARKS = {
@@ -183,4 +190,16 @@ REMARKS = {
     ("mlmg", "dcase"): _DCASE,
     ("mlmg", "comparison-celeba"): f"{_CELEBA} {_TWO_LOCALS}",
     ("mlmg", "comparison-dcase"): f"{_DCASE} {_TWO_LOCALS}",
+    ("ito2019", "instances"): f"{_ONE_RUN} {_NOT_AT_HAND} Its data are drives; here they are HAR's "
+    "activities and a fan's speeds, one after another and then all again. When an instance is "
+    "added and when two are one is this project's reading, so three factors are shown and none is "
+    f"chosen. By distance, scores are in units of their own. {_HAR}",
+    ("onlad", "forgetting"): f"{_NOT_AT_HAND} Its data and its ways to judge are others. Rows are "
+    "those of HAR in the order of the file, so people change within a phase; rows to judge are of "
+    "other people. φ is the weight that a row keeps with each later one. Means over as many "
+    f"orders of the activities as stated, with one layer. {_HAR}",
+    ("sunaga2023", "rooms"): f"{_NOT_AT_HAND} The data are the paper's own. Losses are means over "
+    "as many random layers as stated. There is one 12 cm fan in each room, so the peer is the same "
+    "fan an earlier half of its recordings before: the best peer there can be; its own row "
+    "is there as well.",
 }
