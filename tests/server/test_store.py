@@ -747,3 +747,23 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
             assert [change.revision for change in changes] == list(range(since + 1, revision + 1))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+async def test_tallies_count_what_is_held_of_each_federation(store: Store) -> None:
+    assert await store.create_federation(CARS)
+    for name in ("fan-1", "fan-2"):
+        assert await store.enrol("fans", DeviceRow(name, f"k-{name}", False, 1.0), again=False)
+        await put(store, name, name.encode() * 3)
+    before = await store.tallies()
+    assert (before["fans"].contributions, before["fans"].size) == (2, 30.0)
+    assert await store.revoke("fans", "fan-1")
+
+    found = await store.tallies(by_device=True)
+    fans, cars = found["fans"], found["cars"]
+    assert (fans.valid, fans.revoked, fans.contributions, fans.size) == (1, 1, 1, 15.0)
+    assert (fans.stored, fans.rounds) == (3, None), "two contributions and a departure"
+    assert list(fans.by_device) == ["fan-2"]
+    assert fans.by_device["fan-2"] == (fans.rows, fans.received)
+    assert (cars.valid, cars.contributions, cars.stored, cars.received) == (0, 0, 0, None)
+    for name in ("fans", "cars", ""):
+        assert found[name].recorded == len(await store.audit(name, 1000))

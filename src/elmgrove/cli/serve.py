@@ -62,13 +62,22 @@ def serve(
     answer_deadline: Annotated[
         float, _limit("Seconds for each further part of an answer to be read.")
     ] = 60.0,
+    open_metrics: Annotated[
+        bool,
+        typer.Option("--open-metrics", help="Show /metrics to all, without a token."),
+    ] = False,
+    device_metrics: Annotated[
+        bool,
+        typer.Option("--device-metrics", help="Have a few metrics of each device as well."),
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the exchange: devices put what they learned and get what the others learned.
 
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
-    require_extra("starlette", "server")
+    for needed in ("starlette", "prometheus_client"):
+        require_extra(needed, "server")
     server = require_extra("elmgrove.server", "server")
     server.require_certificate_with_key(certificate, private_key, client_ca)
     if admin_token is None:
@@ -97,5 +106,7 @@ def serve(
             answer_deadline=answer_deadline,
         ),
         audit_days=audit_days,
+        device_metrics=device_metrics,
+        open_metrics=open_metrics,
         log_level=log_level,
     )

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.audit import keep_pruned
 from elmgrove.server.limits import RECENT, Limiter, Limits, buckets_by_key
+from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.openapi import openapi_document
 from elmgrove.server.problems import Problem
 from elmgrove.server.refusals import Refusals
@@ -42,17 +43,21 @@ def make_app(
     max_body: int = MAX_BODY,
     audit_days: float = AUDIT_DAYS,
     limits: Limits = DEFAULT,
+    device_metrics: bool = False,
+    open_metrics: bool = False,
 ) -> Starlette:
     """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server.
 
-    Another server must itself limit connections, and how long it waits for them.
+    Another server must itself limit connections, and how long it waits for them. Its metrics have
+    series for single devices with ``device_metrics``, and are shown to all with ``open_metrics``.
     """
 
+    metrics = ServerMetrics(by_device=device_metrics, is_open=open_metrics)
     keys = buckets_by_key(limits)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        store = await open_store(store_url)
+        store = metrics.watched(await open_store(store_url))
         # Known from the start: else those who guess, from the address of others, would keep
         # these from being let in for the first time.
         for known in (*await store.secret_hashes(RECENT - 1), hashed(admin_token)):
@@ -76,22 +81,26 @@ def make_app(
             await store.close()
 
     errors = (Problem, ElmgroveError, HTTPException, Exception)
-    return Starlette(
+    app = Starlette(
         routes=[*_routes(), Route("/openapi.json", _openapi)],
         lifespan=lifespan,
-        middleware=[Middleware(Limiter, limits, keys)],
+        middleware=[Middleware(Metered, metrics), Middleware(Limiter, limits, keys)],
         exception_handlers=dict.fromkeys(errors, Refusals().answer),
     )
+    app.state.metrics = metrics
+    return app
 
 
 def _routes() -> Iterator[Route]:
     """One for each path, so that a wrong method is answered with all that are right."""
     for path in dict.fromkeys(offer.path for offer in OFFERS):
         handlers = {offer.method: offer.handler for offer in OFFERS if offer.path == path}
-        yield Route(path, partial(_handled, handlers), methods=list(handlers))
+        shown = path.replace(":path}", "}")
+        yield Route(path, partial(_handled, shown, handlers), methods=list(handlers))
 
 
-async def _handled(handlers: Mapping[str, Handler], request: Request) -> Response:
+async def _handled(path: str, handlers: Mapping[str, Handler], request: Request) -> Response:
+    request.state.route = path
     return await handlers["GET" if request.method == "HEAD" else request.method](request)
 
 
@@ -111,6 +120,8 @@ def listen(
     max_body: int = MAX_BODY,
     audit_days: float = AUDIT_DAYS,
     limits: Limits = DEFAULT,
+    device_metrics: bool = False,
+    open_metrics: bool = False,
     log_level: str = "info",
 ) -> None:
     """Serves until SIGINT or SIGTERM; requests that have begun are answered first.
@@ -118,7 +129,15 @@ def listen(
     With ``client_ca`` only those are heard that present a certificate which it signed.
     """
     require_certificate_with_key(certificate, private_key, client_ca)
-    app = make_app(store_url, admin_token, max_body=max_body, audit_days=audit_days, limits=limits)
+    app = make_app(
+        store_url,
+        admin_token,
+        max_body=max_body,
+        audit_days=audit_days,
+        limits=limits,
+        device_metrics=device_metrics,
+        open_metrics=open_metrics,
+    )
     config = uvicorn.Config(
         app,
         host=host,
@@ -135,8 +154,10 @@ def listen(
         timeout_graceful_shutdown=10,
         server_header=False,
     )
+    server = Server(config, limits, lambda: app.state.service.live_rounds.release())
+    app.state.metrics.connections.set_function(lambda: server.connections)
     with suppress(KeyboardInterrupt):  # which has ended it in good order
-        Server(config, limits, lambda: app.state.service.live_rounds.release()).run()
+        server.run()
 
 
 def require_certificate_with_key(

@@ -127,6 +127,9 @@ class Connections:
         self._strangers: dict[str, OrderedDict[Connection, None]] = defaultdict(OrderedDict)
         self._closed = asyncio.Event()
 
+    def __len__(self) -> int:
+        return len(self._open)
+
     def add(self, connection: Connection) -> None:
         """Takes a new one in, which has said nothing yet."""
         self._open.add(connection)

@@ -141,6 +141,7 @@ class Limiter:
         refusal = self._refusal(key, address, scope["path"])
         if refusal is not None:
             seldom.warn("Refused requests that were too many", f"from {address}: {refusal}")
+            scope.setdefault("state", {})["refused"] = refusal.kind
             await refusal.response(scope["path"])(scope, receive, send)
             return
         await self._work(scope, receive, send, key, address)

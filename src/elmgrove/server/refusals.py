@@ -49,6 +49,7 @@ class Refusals:
         """Answers with a problem document, after what is to be recorded is."""
         path = request.scope["path"]
         problem = problem_of(request, error)
+        request.state.refused = problem.kind
         if problem.kind == "internal":
             log.error("%s %s failed", request.method, path, exc_info=error)
         elif problem.kind == "unauthorized":

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
-from elmgrove.server import audit, contributions, registry, rounds
+from elmgrove.server import audit, contributions, metrics, registry, rounds
 from elmgrove.server.service import service_of
 
 
@@ -53,6 +53,7 @@ JSON, BLOB, PLAIN = "application/json", contributions.BLOB, None
 OFFERS = (
     Offer("status_health", "GET", "/health", health, (), 200, JSON),
     Offer("status_ready", "GET", "/ready", ready, (), 200, JSON),
+    Offer("status_metrics", "GET", "/metrics", metrics.show, (ADMIN,), 200, metrics.TEXT),
     Offer(
         "federations_create",
         "POST",

@@ -47,6 +47,11 @@ class Server(uvicorn.Server):
         """The port on which it listens; None while it does not."""
         return next((int(one.getsockname()[1]) for one in self._listening), None)
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts the application, and listens as soon as it can answer."""
         bound = list(_bound(self.config.host, self.config.port))

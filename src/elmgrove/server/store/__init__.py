@@ -10,7 +10,7 @@ from elmgrove.server.store.chain import (
     by_administrator,
     by_device,
 )
-from elmgrove.server.store.database import Operation, StoreUnavailable
+from elmgrove.server.store.database import Database, Operation, Statement, StoreUnavailable
 from elmgrove.server.store.enrolment import device_with, federation_of
 from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
@@ -24,6 +24,7 @@ from elmgrove.server.store.records import (
     StoredReply,
 )
 from elmgrove.server.store.store import Store, open_store
+from elmgrove.server.store.tally import Tally
 
 __all__ = [
     "AT_ONCE",
@@ -31,6 +32,7 @@ __all__ = [
     "SERVER",
     "AdministratorRow",
     "Change",
+    "Database",
     "DeviceRow",
     "FederationRow",
     "HeldRounds",
@@ -39,10 +41,12 @@ __all__ = [
     "Operation",
     "RoundsRow",
     "Snapshot",
+    "Statement",
     "Store",
     "StoreUnavailable",
     "StoredEntry",
     "StoredReply",
+    "Tally",
     "administrator_with",
     "back_up",
     "by_administrator",

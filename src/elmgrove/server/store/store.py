@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.server.store.chain import SERVER, Raised, Which, name_of, raised, record, writes
+from elmgrove.server.store.chain import (
+    SERVER,
+    Raised,
+    Which,
+    name_of,
+    raised,
+    reads,
+    record,
+    writes,
+)
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.enrolment import revoked
 from elmgrove.server.store.entries import newest, newest_revision
 from elmgrove.server.store.records import StoredEntry
 from elmgrove.server.store.rounds_kept import RoundsKept
 from elmgrove.server.store.sqlite import open_sqlite
+from elmgrove.server.store.tally import Tally, tallied
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
 #: For how many further revisions a superseded blob is kept.
@@ -97,6 +107,11 @@ class Store(RoundsKept):
         yield (SUPERSEDING, federation, revision, revision)
         yield from record(federation, actor, "cleared", device=origin, epoch=held.epoch)
         return True
+
+    @reads
+    def tallies(self, *, by_device: bool = False) -> Operation[dict[str, Tally]]:
+        """Counts what is held, by federation. MUST be quick with many devices and records."""
+        return (yield from tallied(by_device))
 
 
 async def open_store(url: str) -> Store:

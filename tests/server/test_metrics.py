@@ -1,0 +1,173 @@
+"""The server's metrics: what was done and is held, to whom they are shown, by which names."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from elmgrove.server import open_store, tally_metrics
+from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
+from support.held_rounds import agenda_of, found_rounds, plan_of
+from support.scraped import Scraped, documented
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    answers,
+    charter,
+    empty_database,
+    free_port,
+    process,
+    refused,
+    said,
+    wait_until,
+)
+
+PUT = "/v1/federations/{federation}/contributions/{device}"
+
+
+@pytest.fixture(name="fresh", autouse=True)
+def fresh_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers in this process count what they hold at each scrape."""
+    monkeypatch.setattr(tally_metrics, "FRESH", 0.0)
+
+
+def scrape(server: Server, secret: str | None = ADMIN) -> Scraped:
+    answer = server.ask("GET", "/metrics", secret)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, TEXT), answer.text
+    return Scraped(answer.text)
+
+
+def test_what_is_held_and_what_was_asked_is_counted(server: Server, fans: Federation) -> None:
+    name, before = fans.charter.name, scrape(server)
+    fans.put(said("fan-1", 1, 20))
+    fans.put(said("fan-2", 2, 30))
+    refused(fans.put(said("fan-1", 1, 20, epoch=3)), "outdated")
+    fans.ask("DELETE", "/devices/fan-2", ADMIN)
+    found = scrape(server)
+
+    assert found("elmgrove_server_store_up") == 1
+    assert found("elmgrove_server_devices", federation=name, key="valid") == 2
+    assert found("elmgrove_server_devices", federation=name, key="revoked") == 1
+    assert found("elmgrove_server_contributions", federation=name) == 1
+    assert found("elmgrove_server_contributed_rows", federation=name) == 20
+    assert found("elmgrove_server_contributed_bytes", federation=name) == len(
+        said("fan-1", 1, 20).to_bytes()
+    )
+    newest = found("elmgrove_server_contributed_timestamp_seconds", federation=name)
+    assert newest is not None
+    assert 0 <= time.time() - newest < 600
+    assert found("elmgrove_server_entries_total", federation=name) == 3, "two, and a departure"
+    assert found("elmgrove_server_audit_records_total", federation=name) == len(server.audit(name))
+
+    def more(metric: str, **labels: str) -> float:
+        return (found(metric, **labels) or 0.0) - (before(metric, **labels) or 0.0)
+
+    puts = {"route": PUT, "method": "PUT"}
+    assert more("elmgrove_server_requests_total", status="2xx", **puts) == 2
+    assert more("elmgrove_server_requests_total", status="4xx", **puts) == 1
+    assert more("elmgrove_server_request_seconds_count", route=PUT) == 3
+    assert more("elmgrove_server_refused_total", kind="outdated") == 1
+    assert more("elmgrove_server_received_bytes_total") > 3 * len(said("fan-1", 1).to_bytes()) / 2
+    assert more("elmgrove_server_sent_bytes_total") > 0
+    assert more("elmgrove_server_store_seconds_count", operation="write") >= 3
+    assert found("elmgrove_server_requests_at_work") == 1, "this one"
+
+
+def test_single_devices_have_no_series_unless_asked_for(server: Server, fans: Federation) -> None:
+    fans.put(said("fan-1", 1))
+    assert not [name for name, _, labels in scrape(server).shown if "device" in labels]
+
+
+def test_what_no_route_takes_makes_one_series(server: Server) -> None:
+    before = scrape(server)
+    for number in range(3):
+        assert server.ask("GET", f"/made-up-{number}").status_code == 404
+    assert server.ask("BREW", "/v1/federations").status_code == 405
+    found, series = scrape(server), {"route": NO_ROUTE, "method": NO_ROUTE, "status": "4xx"}
+    was = before("elmgrove_server_requests_total", **series) or 0.0
+    assert found("elmgrove_server_requests_total", **series) == was + 4
+
+
+def test_administrators_who_look_may_read_them_and_nobody_else(
+    server: Server, fans: Federation
+) -> None:
+    assert scrape(server, server.administrator(f"looks-{fans.charter.name}", "look")).families
+    refused(server.ask("GET", "/metrics"), "unauthorized")
+    refused(server.ask("GET", "/metrics", "elm-admin-guessed"), "unauthorized")
+    refused(server.ask("GET", "/metrics", fans.keys["fan-1"]), "unauthorized")
+    refused(server.ask("GET", "/metrics", fans.token), "unauthorized")
+
+
+@pytest.fixture(name="open_server", scope="module", params=["sqlite", "postgres"])
+def open_server_fixture(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A process that shows its metrics to all, with series of single devices."""
+    folder: Path = tmp_path_factory.mktemp("open")
+    store, port = empty_database(request, folder, request.param), free_port()
+    shown = {"device_metrics": True, "open_metrics": True}
+    with process(store, port=port, **shown):
+        wait_until(lambda: answers(port))
+        made = Server(f"http://127.0.0.1:{port}", store)
+        with made.http:
+            yield made
+
+
+def shown_at(server: Server, name: str, **labels: str) -> float:
+    """The value of a series, once it is there: what is held is counted every few seconds."""
+    values: list[float | None] = []
+
+    def is_there() -> bool:
+        values.append(scrape(server, None)(name, **labels))
+        return values[-1] is not None
+
+    wait_until(is_there)
+    assert values[-1] is not None
+    return values[-1]
+
+
+def test_all_that_is_shown_is_documented_and_all_that_is_documented_is_shown(
+    open_server: Server,
+) -> None:
+    made = open_server.found(charter())
+    made.enrol("fan-1")
+    refused(open_server.ask("GET", made.path), "unauthorized")
+    assert made.put(said("fan-1", 1)).status_code == 200
+    which = {"federation": made.charter.name, "device": "fan-1"}
+    assert shown_at(open_server, "elmgrove_server_device_rows", **which) == 20
+    seen = shown_at(open_server, "elmgrove_server_device_seen_timestamp_seconds", **which)
+    assert 0 <= time.time() - seen < 600
+    plan = plan_of("fedavg")
+    in_rounds = found_rounds(open_server, agenda_of(plan, "rounds"), plan.round_rule()).agenda
+    last = {"federation": in_rounds.name}
+    assert shown_at(open_server, "elmgrove_server_last_round", **last) == in_rounds.rounds
+    found = scrape(open_server, None)
+    assert found("elmgrove_server_round", **last) == 0
+    connections = found("elmgrove_server_connections")
+    assert connections is not None
+    assert connections >= 1
+
+    assert found.shown == documented("The server") | documented("Of the process")
+
+
+@pytest.mark.anyio
+async def test_a_data_base_that_is_away_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
+    metrics = ServerMetrics()
+    store = metrics.watched(await open_store(str(tmp_path / "store.db")))
+    up = "elmgrove_server_store_up"
+    assert Scraped((await metrics.text(store)).decode())(up) == 1
+    with closing(sqlite3.connect(tmp_path / "store.db")) as behind_its_back:
+        behind_its_back.execute("DROP TABLE device")
+    found = Scraped((await metrics.text(store)).decode())
+    assert (found(up), found("elmgrove_server_federations")) == (0, None)
+    assert found("elmgrove_server_store_errors_total", operation="read") == 1
+    await store.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

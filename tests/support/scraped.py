@@ -1,0 +1,57 @@
+"""Metrics as a scraper reads them: parsed by prometheus_client, and by the names in the docs."""
+
+import re
+from collections.abc import Iterator
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from support.places import ROOT
+
+PAGE = ROOT / "docs" / "metrics.md"
+
+
+class Scraped:
+    """The numbers of one scrape, by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.families = list(text_string_to_metric_families(text))
+        self._values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in self.families
+            for sample in family.samples
+        }
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        """The value of a series; None where there is none."""
+        return self._values.get((name, frozenset(labels.items())))
+
+    def total(self, name: str) -> float:
+        """The sum over all series of this name."""
+        return sum(value for (found, _), value in self._values.items() if found == name)
+
+    @property
+    def shown(self) -> set[tuple[str, str, tuple[str, ...]]]:
+        """Name, type and labels of each metric that has series, as the docs have them."""
+        return {
+            (_written(family.name, family.type), family.type, labels)
+            for family in self.families
+            for labels in {
+                tuple(sorted(sample.labels.keys() - {"le", "quantile"}))
+                for sample in family.samples
+            }
+        }
+
+
+def _written(name: str, kind: str) -> str:
+    return f"{name}_total" if kind == "counter" else name
+
+
+def documented(heading: str) -> set[tuple[str, str, tuple[str, ...]]]:
+    """Name, type and labels of each row of a table of docs/metrics.md."""
+    text = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return set(_rows(text))
+
+
+def _rows(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|", text, re.MULTILINE):
+        yield name, kind, tuple(sorted(re.findall(r"`(\w+)`", labels)))
