@@ -11,8 +11,8 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
+from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
-from elmgrove.device.sync import Backoff
 from elmgrove.exchange import http
 from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Terms
 from elmgrove.storage.disk import save

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from elmgrove.device import sync as module
-from elmgrove.device.sync import BackgroundSync, Backoff
+from elmgrove.device.backoff import Backoff
+from elmgrove.device.sync import BackgroundSync
 from elmgrove.exchange import SyncReport, Unreachable
 from support.serving import wait_until
 

@@ -1,11 +1,13 @@
 """The agent of one device: reads rows, writes verdicts and alarms, saves, and syncs with others."""
 
 import logging
+from contextlib import ExitStack
 
 from threadpoolctl import threadpool_limits
 
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
+from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.output import NobodyReads
 from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
@@ -41,6 +43,7 @@ class Agent:
         self._stopped = False
         self._hearing = Hearing()
         self._work: Work | None = None
+        self._metrics: AgentMetrics | None = None
         self._first: list[Reading] = []
         self._first_rows = settings.first_rows
 
@@ -59,7 +62,10 @@ class Agent:
             Saving(self._settings.path) as self._saving,
             threadpool_limits(1, "blas"),
             Control(self._settings) as self._control,
+            ExitStack() as also,
         ):
+            if self._settings.metrics:
+                self._metrics = also.enter_context(AgentMetrics(self._settings.metrics))
             member = member_from_state(self._settings)
             exchange = self._exchange(self._settings.own_name if member is None else member.name)
             member = member or self._new_member(exchange)
@@ -151,7 +157,14 @@ class Agent:
 
     def _working(self, member: Member, source: Source, exchange: Exchange | None) -> Work:
         work = Work(
-            self._settings, self._saving, member, source, exchange, self._hearing, self._control
+            self._settings,
+            self._saving,
+            member,
+            source,
+            exchange,
+            self._hearing,
+            self._control,
+            self._metrics,
         )
         self._control.waits_for = None
         return work

@@ -19,8 +19,8 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from elmgrove.detector import CHANGE, ENDED, OPENED, SLOW, WORSENED
+from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
-from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Unreachable
 

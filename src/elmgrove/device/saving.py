@@ -1,13 +1,14 @@
 """The state of a running agent on its disk: locked, and saved whenever that is possible."""
 
 import errno
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from elmgrove.device.sync import Backoff
+from elmgrove.device.backoff import Backoff
 from elmgrove.device.trouble import Trouble
 from elmgrove.exchange import keyfile
 from elmgrove.federation import Member
@@ -36,6 +37,8 @@ class Saving:
         )
         self._backoff = Backoff(longest=LONGEST_WAIT)
         self._due = 0.0
+        #: When it was last saved, in seconds since 1970; no number before that.
+        self.saved_at = math.nan
 
     def __enter__(self) -> Self:
         try:
@@ -52,6 +55,11 @@ class Saving:
 
     def __exit__(self, *_: object) -> None:
         self._lock.free()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the disk did not take it the last time."""
+        return self._trouble.lasts
 
     @property
     def due(self) -> bool:
@@ -73,6 +81,7 @@ class Saving:
             self._trouble.begin(error)
             raise
         self._due = 0.0
+        self.saved_at = time.time()
         self._backoff.succeeded()
         self._trouble.end()
 

@@ -11,9 +11,10 @@ from elmgrove.device.settings_checks import (
     require_choice,
     require_exchange_or_peers,
     require_guarded,
+    require_in_range,
+    require_metrics_address,
     require_patterns,
 )
-from elmgrove.errors import BadInput
 from elmgrove.federation import (
     MERGED,
     POLICIES,
@@ -36,10 +37,6 @@ DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
 FLEET, NEW = "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
 FORMATS = ("json", "slack", "ntfy")
-_NOT_NEGATIVE = (
-    *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
-    *("units", "increment"),
-)
 # The frames of samples that decide scaling and window, at least.
 _START_FRAMES = 20
 
@@ -53,6 +50,8 @@ class Settings:
 
     name: Annotated[str, "The device's name; '' = the state's, or this machine's.", DEVICE] = ""
     state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
+    metrics: Annotated[str, "host:port where Prometheus may read metrics; '' = none.", DEVICE] = ""
+    log_format: Annotated[str, "How lines of the log are written: text or json.", DEVICE] = "text"
 
     source: Annotated[
         str,
@@ -215,6 +214,7 @@ class Settings:
     def __post_init__(self) -> None:
         require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
         require_choice("webhook_format", self.webhook_format, FORMATS)
+        require_choice("log_format", self.log_format, ("text", "json"))
         require_choice("score", self.score, SCORES)
         require_choice("on_change", self.on_change, ON_CHANGE)
         if self.alarm:
@@ -224,6 +224,7 @@ class Settings:
             require_guarded(
                 self.listen, self.peer_token, self.control_token, pulled=not self.exchange
             )
+        require_metrics_address(self.metrics)
         require_patterns(self.patterns)
         require_choice("compare", self.compare, COMPARISONS)
         require_choice("others", self.others, OTHERS)
@@ -231,12 +232,7 @@ class Settings:
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
-        for limit in _NOT_NEGATIVE:
-            if not getattr(self, limit) >= 0:
-                raise BadInput(f"{limit} can't be negative")
-        for limit in ("save_rows", "start_rows", "save_seconds"):
-            if not getattr(self, limit) > 0:
-                raise BadInput(f"{limit} must be above 0")
+        require_in_range(vars(self))
 
     @property
     def own_name(self) -> str:

@@ -1,8 +1,14 @@
 """Checks of settings: what is one of a few, and who may come in where an agent listens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from elmgrove.errors import BadInput
+
+_NOT_NEGATIVE = (
+    *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
+    *("units", "increment"),
+)
 
 
 def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
@@ -33,6 +39,22 @@ def require_guarded(address: str, peer_token: str, control_token: str, *, pulled
         raise BadInput("listen: evidence is not for everybody; set peer_token as well")
     if control_token and control_token == peer_token:
         raise BadInput("control_token: other agents know the peer_token; choose another")
+
+
+def require_metrics_address(address: str) -> None:
+    """Raises ``BadInput`` unless metrics can be shown there, or nowhere."""
+    if address and not _is_address(address):
+        raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {address!r}")
+
+
+def require_in_range(settings: Mapping[str, Any]) -> None:
+    """Raises ``BadInput`` for a number that is too small for its setting."""
+    for limit in _NOT_NEGATIVE:
+        if not settings[limit] >= 0:
+            raise BadInput(f"{limit} can't be negative")
+    for limit in ("save_rows", "start_rows", "save_seconds"):
+        if not settings[limit] > 0:
+            raise BadInput(f"{limit} must be above 0")
 
 
 def _is_address(text: str) -> bool:

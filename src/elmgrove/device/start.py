@@ -18,9 +18,9 @@ from elmgrove.detector import (
     choose_window,
     tune,
 )
+from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Source
-from elmgrove.device.sync import Backoff
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import random as randomness
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -10,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
+from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import (
@@ -30,44 +30,6 @@ _LONGEST = 2000
 
 #: Seconds between two tries to change a key.
 SECONDS_BETWEEN_KEYS = 3600.0
-
-
-class Backoff:
-    """Waits that grow with each failure, up to a longest one.
-
-    Each lies at random between half and the whole of its step: a fleet that lost its server at
-    one moment does not come back at one moment.
-
-    >>> backoff = Backoff(first=1.0, longest=3.0)
-    >>> [step / 2 <= backoff.failed() <= step for step in (1.0, 2.0, 3.0, 3.0)]
-    [True, True, True, True]
-    """
-
-    def __init__(
-        self,
-        first: float = 1.0,
-        factor: float = 2.0,
-        longest: float = 300.0,
-        random: randomness.Random | None = None,
-    ) -> None:
-        self._first = min(first, longest)
-        self._factor = factor
-        self._longest = longest
-        self._random = random or randomness.Random()
-        self._step = self._first
-
-    def failed(self, at_least: float = 0.0) -> float:
-        """Gives the seconds to wait now, and makes the next wait longer.
-
-        Who is asked to wait ``at_least`` so long waits up to half as long again.
-        """
-        step = max(self._step, at_least * 1.5)
-        self._step = min(self._step * self._factor, self._longest)
-        return self._random.uniform(max(step / 2, at_least), step)
-
-    def succeeded(self) -> None:
-        """Makes the next wait as short as the first one."""
-        self._step = self._first
 
 
 class Syncing(Protocol):
@@ -123,6 +85,9 @@ class BackgroundSync:
         self._hindered = False
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
+        #: How many went well and how many failed; when the last one that went well ended.
+        self.succeeded = self.failed = 0
+        self.succeeded_at = math.nan
 
     def step(self, rows: int) -> bool:
         """Starts or ends a sync if it is time, quickly; says whether the member was updated.
@@ -220,6 +185,10 @@ class BackgroundSync:
         now = time.time()
         due = now + wait if math.isfinite(wait) else None
         self.last = {"time": now, "said": said, "failed": failed, "next": due}
+        if failed:
+            self.failed += 1
+        else:
+            self.succeeded, self.succeeded_at = self.succeeded + 1, now
 
     def _next_in(self, seconds: float, *, failed: bool) -> None:
         self._due, self._after_failure = time.monotonic() + seconds, failed

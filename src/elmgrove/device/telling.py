@@ -1,6 +1,7 @@
-"""What an agent says: in its log, in lines of JSON, and to recipients."""
+"""What an agent says: in its log, in lines of JSON, to recipients, and in its metrics."""
 
 from elmgrove.detector import Drift, Verdict
+from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import Output
 from elmgrove.device.settings import Settings
@@ -10,14 +11,19 @@ from elmgrove.federation import Member
 class Telling:
     """Tells of each row, and of what is new without one: somebody said what an event was."""
 
-    def __init__(self, settings: Settings, member: Member) -> None:
+    def __init__(
+        self, settings: Settings, member: Member, metrics: AgentMetrics | None = None
+    ) -> None:
         self._member = member
+        self._metrics = metrics
         self._output = Output(settings, member)
         self._outlook = Outlook(member.detector)
 
     def tell(self, where: str, verdict: Verdict) -> Drift | None:
         """Tells of a row and of what is new with it; gives the drift that was found out."""
         news = self._member.detector.events.take_news()
+        if self._metrics is not None:
+            self._metrics.follow(verdict, news)
         drift = self._outlook.follow(verdict, news)
         self._output.tell(where, verdict, news, drift)
         return drift

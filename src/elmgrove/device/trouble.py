@@ -16,6 +16,11 @@ class Trouble:
         self._where, self._what, self._meanwhile, self._again = where, what, meanwhile, again
         self._reason: str | None = None
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it failed the last time."""
+        return self._reason is not None
+
     def begin(self, error: OSError) -> None:
         """Takes note that it failed; warns if that is new."""
         reason = error.strerror or str(error)

@@ -8,6 +8,7 @@ from typing import Any
 
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
+from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.outlook import Company
 from elmgrove.device.reaction import Reaction
 from elmgrove.device.saving import Saving
@@ -44,12 +45,14 @@ class Work:
         exchange: Exchange | None,
         hearing: Hearing,
         control: Control,
+        metrics: AgentMetrics | None = None,
     ) -> None:
         self.member = member
         self.hearing = hearing
         #: Why what was learned could not be saved at the end; None if it could.
         self.unsaved: OSError | None = None
         self._control = control
+        self._metrics = metrics
         self._settings = settings
         self._saving = saving
         self._source = source
@@ -58,7 +61,7 @@ class Work:
         self._where: str | None = None
         self._updated = self._closing = False
         self._saved_at = time.monotonic()
-        self._telling, company = Telling(settings, member), Company(member)
+        self._telling, company = Telling(settings, member, metrics), Company(member)
         self._reaction = Reaction(settings.on_change, member)
         syncing = syncing_of(settings, member, exchange, self._save_to_send)
         self._sync = (
@@ -106,6 +109,8 @@ class Work:
             # What fails is told where it fails, and tried again.
             with suppress(OSError):
                 self.save()
+        if self._metrics is not None:
+            self._metrics.look(self.member, self.hearing, self._saving, self._sync)
 
     def save(self) -> None:
         """Puts what was learned and the place in the source on disk, in one file."""

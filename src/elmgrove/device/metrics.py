@@ -1,0 +1,163 @@
+"""Metrics of an agent: rows, scores, events, syncs and troubles, for Prometheus."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from time import monotonic
+from typing import Any, Self
+
+import numpy as np
+
+from elmgrove.detector import CHANGING, LEARNING, OPENED, WATCHING, News, Verdict
+from elmgrove.device.doors import Call, Door, Refusal, Said
+from elmgrove.device.hearing import Hearing
+from elmgrove.device.saving import Saving
+from elmgrove.device.sync import BackgroundSync
+from elmgrove.errors import BadInput, require_extra
+from elmgrove.federation import Member
+
+#: What Prometheus and its kin read.
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+#: The last rows whose scores the quantiles are of, and those quantiles.
+SCORES, QUANTILES = 1000, (0.5, 0.9, 0.99, 1.0)
+#: Seconds between two looks at what is no count of rows.
+LOOK = 1.0
+_PREFIX = "elmgrove_agent_"
+# Before the agent knows what its rows are like, it is in no state of a detector.
+_WAITING = "waiting"
+_STATES = (_WAITING, LEARNING, WATCHING, CHANGING)
+
+_COUNTED = {
+    "rows_read": "Rows that were judged since the agent started.",
+    "rows_left_out": "Rows that could not be used since the agent started.",
+    "rows_strange": "Rows above the threshold since the agent started.",
+    "rows_anomalous": "Rows that were strange, and excused by nobody, since the agent started.",
+    "events": "Events that opened since the agent started.",
+    "syncs": "Syncs that went well since the agent started.",
+    "sync_failures": "Syncs that failed since the agent started.",
+}
+_MEASURED = {
+    "rows_learned": "Rows that were learned since the device was made.",
+    "rows_missing": "Rows that are missing until there are alarms.",
+    "rows_quarantined": "Strange rows that wait in quarantine.",
+    "threshold": "The score above which a row is strange.",
+    "event_open": "Whether an event is open.",
+    "drift": "Whether rows became others for good, and nobody has answered.",
+    "deaf": "Whether less than half of the last rows could be used.",
+    "others": "Other devices that this one knows of.",
+    "synced_timestamp_seconds": "When the last sync that went well ended, in seconds since 1970.",
+    "saved_timestamp_seconds": "When the state was last saved, in seconds since 1970.",
+    "disk_trouble": "Whether what is learned can't be saved now.",
+}
+
+
+class AgentMetrics:
+    """Shows how an agent is doing, at an address of its own, to all who reach that.
+
+    Rows are counted one by one. What else there is, the agent's own thread looks at once a second,
+    between two rows: who asks never waits for the agent, nor the agent for them.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._lock = Lock()
+        self._counts = Counter(dict.fromkeys(_COUNTED, 0))
+        self._measured: dict[str, float] = {}
+        self._state = _WAITING
+        self._scores = deque[float](maxlen=SCORES)
+        self._sum = 0.0
+        self._looked = -LOOK
+        # Only here: an extra, which a device without metrics need not have.
+        self._library: Any = require_extra("prometheus_client", "metrics")
+        self._families: Any = require_extra("prometheus_client.core", "metrics")
+        self._registry = self._library.CollectorRegistry()
+        self._registry.register(self)
+        host, _, port = address.rpartition(":")
+        try:
+            self._door = Door((host.strip("[]"), int(port)), self._answer)
+        except OSError as error:
+            raise BadInput(
+                f"metrics: {address}: {error.strerror}; choose another address"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._door.close()
+
+    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> None:
+        """Counts a row, and the events that opened with it."""
+        with self._lock:
+            self._counts["rows_read"] += 1
+            self._counts["rows_strange"] += verdict.strange
+            self._counts["rows_anomalous"] += verdict.anomalous
+            self._counts["events"] += sum(one.kind == OPENED for one in news)
+            if math.isfinite(verdict.score):
+                self._scores.append(verdict.score)
+                self._sum += verdict.score
+
+    def look(
+        self, member: Member, hearing: Hearing, saving: Saving, sync: BackgroundSync | None
+    ) -> None:
+        """Looks at the rest, in the agent's own thread, if it is time again."""
+        now = monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        measured = _measured(member, hearing, saving)
+        with self._lock:
+            self._counts["rows_left_out"] = hearing.left_out
+            if sync is not None:
+                self._counts["syncs"], self._counts["sync_failures"] = sync.succeeded, sync.failed
+                measured["synced_timestamp_seconds"] = sync.succeeded_at
+            self._state, self._measured = member.detector.state, measured
+
+    def collect(self) -> Iterator[Any]:
+        """Gives all numbers, as of one moment."""
+        with self._lock:
+            counts, measured, state = dict(self._counts), dict(self._measured), self._state
+            scores, total = list(self._scores), self._sum
+        made = self._families
+        for name, meaning in _COUNTED.items():
+            yield made.CounterMetricFamily(_PREFIX + name, meaning, value=counts[name])
+        for name, meaning in _MEASURED.items():
+            value = measured.get(name, math.nan)
+            if math.isfinite(value):
+                yield made.GaugeMetricFamily(_PREFIX + name, meaning, value=value)
+        meaning = "1 for the state that the agent is in."
+        states = made.GaugeMetricFamily(f"{_PREFIX}state", meaning, labels=["state"])
+        for one in _STATES:
+            states.add_metric([one], float(one == state))
+        yield states
+        meaning = f"Scores: quantiles of the last {SCORES} rows, number and sum of all."
+        summary = made.Metric(f"{_PREFIX}score", meaning, "summary")
+        for quantile in QUANTILES if scores else ():
+            value = float(np.quantile(scores, quantile))
+            summary.add_sample(summary.name, {"quantile": f"{quantile:g}"}, value)
+        summary.add_sample(f"{summary.name}_count", {}, counts["rows_read"])
+        summary.add_sample(f"{summary.name}_sum", {}, total)
+        yield summary
+
+    def _answer(self, call: Call) -> Said:
+        if call.path != "/metrics":
+            raise Refusal("not-found", "there is /metrics here, and nothing else")
+        if call.method != "GET":
+            raise Refusal("method-not-allowed", "GET it")
+        return Said(self._library.generate_latest(self._registry), TEXT)
+
+
+def _measured(member: Member, hearing: Hearing, saving: Saving) -> dict[str, float]:
+    detector, merged = member.detector, member.merged
+    return {
+        "rows_learned": detector.learned,
+        "rows_missing": detector.rows_missing,
+        "rows_quarantined": len(detector.quarantine),
+        "threshold": detector.threshold,
+        "event_open": detector.events.open is not None,
+        "drift": detector.drift is not None and detector.drift.report is not None,
+        "deaf": hearing.deaf,
+        "others": len(member.ledger) if merged is None else merged.devices,
+        "saved_timestamp_seconds": saving.saved_at,
+        "disk_trouble": saving.in_trouble,
+    }
