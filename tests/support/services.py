@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import NoReturn
@@ -37,6 +38,13 @@ def flower() -> None:
     """Flower is there."""
     if find_spec("flwr") is None:
         unavailable("needs Flower: run .ci/flower", "FLOWER")
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> None:
+    """Prometheus and promtool are there."""
+    if shutil.which("prometheus") is None or shutil.which("promtool") is None:
+        unavailable("needs Prometheus: run .ci/prometheus make test, or install it")
 
 
 @pytest.fixture(scope="session")

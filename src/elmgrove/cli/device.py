@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.cli.logs import JSON, write_json_lines
 from elmgrove.cli.options import (
     Ca,
     Certificate,
@@ -52,10 +53,14 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
 
     Example: [bold]elmgrove device run --config device.toml[/]
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     chosen = {name: value for name, value in given.items() if _was_given(context, name)}
-    agent = Agent(read_settings(config, chosen))
+    told = read_settings(config, chosen)
+    if told.log_format == JSON:
+        write_json_lines(logging.INFO)
+    else:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    agent = Agent(told)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     try:

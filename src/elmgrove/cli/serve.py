@@ -1,13 +1,18 @@
 """``elmgrove serve``: the exchange as a service."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from elmgrove.cli.logs import JSON, TEXT, LogFormat, require_log_format, write_json_lines
 from elmgrove.cli.options import notes
 from elmgrove.cli.store_option import StoreFile, StoreUrl, chosen_store, shown_store
 from elmgrove.errors import require_extra
+
+log = logging.getLogger("elmgrove.server")
 
 
 def _limit(text: str) -> Any:
@@ -71,6 +76,7 @@ def serve(
         typer.Option("--device-metrics", help="Have a few metrics of each device as well."),
     ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: LogFormat = TEXT,
 ) -> None:
     """Run the exchange: devices put what they learned and get what the others learned.
 
@@ -79,13 +85,18 @@ def serve(
     for needed in ("starlette", "prometheus_client"):
         require_extra(needed, "server")
     server = require_extra("elmgrove.server", "server")
+    require_log_format(log_format)
+    say: Callable[[str], None] = notes.print
+    if log_format == JSON:
+        write_json_lines(getattr(logging, log_level.upper(), logging.INFO))
+        say = log.info
     server.require_certificate_with_key(certificate, private_key, client_ca)
     if admin_token is None:
         admin_token = server.load_admin_token(admin_token_file)
-        notes.print(f"The administrator's token is in {admin_token_file}.")
+        say(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
     where = chosen_store(context, store, store_file)
-    notes.print(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+    say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
     server.listen(
         where,
         admin_token,
@@ -109,4 +120,5 @@ def serve(
         device_metrics=device_metrics,
         open_metrics=open_metrics,
         log_level=log_level,
+        own_log=log_format == TEXT,
     )

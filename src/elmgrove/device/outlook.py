@@ -67,13 +67,15 @@ class Outlook:
     def tell(self, news: Sequence[News]) -> None:
         """Tells what is new of events."""
         for one in news:
-            log.log(logging.INFO if one.kind == ENDED else logging.WARNING, "%s", one)
+            level = logging.INFO if one.kind == ENDED else logging.WARNING
+            log.log(level, "%s", one, extra={"news": one.kind, "event": one.event.fields})
 
     def _drift(self, verdict: Verdict) -> Drift | None:
         was_found = self._watch.found
         drift = self._watch.follow(verdict)
         if drift is not None:
-            log.log(logging.INFO if drift.kind == SPIKE else logging.WARNING, "%s", drift)
+            level = logging.INFO if drift.kind == SPIKE else logging.WARNING
+            log.log(level, "%s", drift, extra={"drift": drift.fields})
         elif was_found and not self._watch.found and verdict.state != LEARNING:
             log.info("what had changed is over: rows are normal again")
         return drift

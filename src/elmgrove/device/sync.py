@@ -161,7 +161,8 @@ class BackgroundSync:
         is_news = self._is_news(report.refusal or "")
         warns = self._hindered > hindered or (report.refusal and is_news)
         usual = logging.DEBUG if report.refusal and others == report.devices else logging.INFO
-        log.log(logging.WARNING if warns else usual, "sync: %s", said)
+        level = logging.WARNING if warns else usual
+        log.log(level, "sync: %s", said, extra={"devices": report.devices, "updated": updated})
         return updated
 
     def _fail(self, error: Exception) -> None:
@@ -174,7 +175,10 @@ class BackgroundSync:
         self._remember(said, wait, failed=True)
         if self._is_news(said):
             trace = None if is_known else error
-            log.warning("sync failed, next try in %.0f s: %s", wait, said, exc_info=trace)
+            again = {"next_seconds": wait}
+            log.warning(
+                "sync failed, next try in %.0f s: %s", wait, said, exc_info=trace, extra=again
+            )
 
     def _is_news(self, trouble: str) -> bool:
         """Whether this is another trouble than the last one, or the first; none is no news."""

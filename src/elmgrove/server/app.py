@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from threadpoolctl import threadpool_limits
+from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.audit import keep_pruned
@@ -123,10 +124,12 @@ def listen(
     device_metrics: bool = False,
     open_metrics: bool = False,
     log_level: str = "info",
+    own_log: bool = True,
 ) -> None:
     """Serves until SIGINT or SIGTERM; requests that have begun are answered first.
 
-    With ``client_ca`` only those are heard that present a certificate which it signed.
+    With ``client_ca`` only those are heard that present a certificate which it signed. Without an
+    ``own_log`` its lines go where those of the program go that calls this.
     """
     require_certificate_with_key(certificate, private_key, client_ca)
     app = make_app(
@@ -150,6 +153,7 @@ def listen(
         ssl_ca_certs=None if client_ca is None else str(client_ca),
         ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
         log_level=log_level,
+        log_config=LOGGING_CONFIG if own_log else None,
         access_log=log_level == "debug",
         timeout_graceful_shutdown=10,
         server_header=False,

@@ -107,7 +107,9 @@ class Seldom:
         if now - self._told.get(what, -SECONDS_BETWEEN_LINES) >= SECONDS_BETWEEN_LINES:
             self._told[what] = now
             told = f" ({detail})" if str(detail) else ""
-            log.warning("%s%s: %d since the last such line", what, told, self._counts.pop(what))
+            count = self._counts.pop(what)
+            line = "%s%s: %d since the last such line"
+            log.warning(line, what, told, count, extra={"count": count})
 
 
 seldom = Seldom()

@@ -51,7 +51,8 @@ class Refusals:
         problem = problem_of(request, error)
         request.state.refused = problem.kind
         if problem.kind == "internal":
-            log.error("%s %s failed", request.method, path, exc_info=error)
+            asked = {"method": request.method, "path": path}
+            log.error("%s %s failed", *asked.values(), exc_info=error, extra=asked)
         elif problem.kind == "unauthorized":
             self._count_stranger()
         elif KINDS[problem.kind][0] in _RECORDED and hasattr(request.state, "known"):
@@ -104,5 +105,6 @@ class Refusals:
         log.warning(
             "requests without a valid token or key that were refused in the last minute: %d",
             self._strangers,
+            extra={"strangers": self._strangers},
         )
         self._strangers = 0

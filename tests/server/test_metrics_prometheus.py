@@ -1,0 +1,182 @@
+"""A real Prometheus scrapes server and agent, and takes the rules and the panels' queries."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.agents import Start, address, write_rows
+from support.dashboards import ALERTS, expressions
+from support.serving import (
+    ADMIN,
+    Server,
+    answers,
+    charter,
+    free_port,
+    process,
+    rows,
+    wait_until,
+)
+
+pytestmark = pytest.mark.usefixtures("prometheus")
+
+
+@pytest.fixture(name="server")
+def server_fixture(tmp_path: Path) -> Iterator[Server]:
+    """A process, with series of single devices."""
+    store, port = f"sqlite:///{tmp_path}/store.db", free_port()
+    with process(store, port=port, device_metrics=True):
+        wait_until(lambda: answers(port))
+        made = Server(f"http://127.0.0.1:{port}", store)
+        with made.http:
+            yield made
+
+
+@contextmanager
+def prometheus(folder: Path, config: dict[str, Any]) -> Iterator[str]:
+    """The address of a Prometheus with this configuration, which is JSON and so YAML."""
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    port = free_port()
+    log = (folder / "prometheus.log").open("wb")
+    command = [
+        *("prometheus", f"--config.file={folder}/prometheus.yml"),
+        *(f"--storage.tsdb.path={folder}/tsdb", f"--web.listen-address=127.0.0.1:{port}"),
+    ]
+    with log, subprocess.Popen(command, stdout=log, stderr=log) as running:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait_until(lambda: running.poll() is not None or is_ready(url))
+            assert running.poll() is None, (folder / "prometheus.log").read_text()
+            yield url
+        finally:
+            running.terminate()
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/-/ready", timeout=60).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def queried(url: str, expression: str) -> list[Any]:
+    answer = httpx.get(f"{url}/api/v1/query", params={"query": expression}, timeout=60).json()
+    assert answer["status"] == "success", (expression, answer)
+    found: list[Any] = answer["data"]["result"]
+    return found
+
+
+def value(url: str, expression: str) -> float | None:
+    found = queried(url, expression)
+    return float(found[0]["value"][1]) if found else None
+
+
+def test_prometheus_scrapes_both_and_takes_rules_and_queries(
+    server: Server, device: Start, tmp_path: Path
+) -> None:
+    federation, agent_port = server.found(charter()), free_port()
+    write_rows(tmp_path / "fan.csv", rows(1, 300))
+    device(
+        "fan",
+        follow=True,
+        confidence=0.0,
+        metrics=f"127.0.0.1:{agent_port}",
+        exchange=address(federation),
+        token=federation.token,
+        sync_seconds=0.2,
+    )
+    (tmp_path / "token").write_text(server.administrator("prometheus", "look"))
+    shutil.copy(ALERTS, tmp_path / "alerts.yml")
+    target = server.base.removeprefix("http://")
+    config = {
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [
+            {
+                "job_name": "elmgrove-server",
+                "authorization": {"credentials_file": "token"},
+                "static_configs": [{"targets": [target]}],
+            },
+            {
+                "job_name": "elmgrove-agent",
+                "static_configs": [{"targets": [f"127.0.0.1:{agent_port}"]}],
+            },
+        ],
+    }
+    with prometheus(tmp_path, config) as url:
+        wait_until(lambda: value(url, "elmgrove_agent_rows_read_total") == 300)
+        wait_until(lambda: value(url, 'elmgrove_server_device_rows{device="fan"}') is not None)
+        assert value(url, "sum(up)") == 2
+        assert value(url, 'elmgrove_server_devices{key="valid"}') == 1
+        assert value(url, 'elmgrove_agent_score{quantile="0.5"}') is not None
+        wait_until(lambda: all(rule["health"] == "ok" for rule in rules(url)))
+        assert len(rules(url)) == ALERTS.read_text().count("- alert: ")
+        for expression in expressions():
+            queried(url, expression)
+    for text in (
+        server.ask("GET", "/metrics", ADMIN).text,
+        httpx.get(f"http://127.0.0.1:{agent_port}/metrics", timeout=60).text,
+    ):
+        promtool("check", "metrics", given=text)
+
+
+def rules(url: str) -> list[dict[str, Any]]:
+    groups = httpx.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def promtool(*words: object, given: str | None = None) -> None:
+    command = ["promtool", *map(str, words)]
+    done = subprocess.run(command, input=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_promtool_takes_the_examples() -> None:
+    promtool("check", "rules", ALERTS)
+    promtool("check", "config", "--syntax-only", ALERTS.with_name("prometheus.yml"))
+
+
+def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
+    """By promtool's own tests of rules: a minute between two values of each series."""
+    agent = '{job="elmgrove-agent",instance="fan"}'
+    cases = {
+        "ElmgroveEvent": (f"elmgrove_agent_event_open{agent}", "0 0 0 1 1"),
+        "ElmgroveAgentNoRows": (f"elmgrove_agent_rows_read_total{agent}", "0+1x9 9x40"),
+        "ElmgroveAgentNotSynced": (f"elmgrove_agent_synced_timestamp_seconds{agent}", "60x90"),
+        "ElmgroveAgentDown": (f"up{agent}", "1 1 1 0x10"),
+    }
+    fires_at = {
+        "ElmgroveEvent": ("2m", "3m"),
+        "ElmgroveAgentNoRows": ("38m", "45m"),
+        "ElmgroveAgentNotSynced": ("60m", "62m"),
+        "ElmgroveAgentDown": ("7m", "9m"),
+    }
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": series, "values": values}],
+            "promql_expr_test": [
+                {"expr": _firing(name), "eval_time": before, "exp_samples": []},
+                {
+                    "expr": f"count({_firing(name)})",
+                    "eval_time": after,
+                    "exp_samples": [{"labels": "{}", "value": 1}],
+                },
+            ],
+        }
+        for name, (series, values) in cases.items()
+        for before, after in [fires_at[name]]
+    ]
+    path = tmp_path / "tests.yml"
+    path.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}))
+    promtool("test", "rules", path)
+
+
+def _firing(name: str) -> str:
+    return f'ALERTS{{alertname="{name}",alertstate="firing"}}'
