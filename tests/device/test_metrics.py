@@ -13,6 +13,7 @@ from elmgrove.device import Settings
 from elmgrove.device.metrics import TEXT, AgentMetrics
 from elmgrove.errors import BadInput, MissingExtra
 from support.agents import Running, Start, address, append_rows, write_rows
+from support.disks import full_for
 from support.scraped import Scraped, documented
 from support.serving import Federation, free_port, rows
 
@@ -110,6 +111,17 @@ def test_an_agent_that_waits_for_its_federation_says_so(
     found = agent.until(lambda found: found("elmgrove_agent_state", state="waiting") == 1)
     assert found("elmgrove_agent_synced_timestamp_seconds") is None
     assert counted(found, "rows_read_total") == 0
+
+
+def test_a_disk_that_takes_nothing_is_told_until_it_takes_something(
+    watched: Callable[..., Watched], tmp_path: Path
+) -> None:
+    agent = watched(save_rows=10)
+    agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 0)
+    with full_for(agent.running.process.pid, 1000):
+        append_rows(tmp_path / "fan.csv", rows(2, 20))
+        agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 1)
+    agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 0)
 
 
 def test_nothing_else_is_there(watched: Callable[..., Watched]) -> None:

@@ -40,6 +40,8 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "encoding": ("latin-1", "utf-16", "cp1252"),
     "missing": ("hold", "refuse", "hold"),
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
+    "metrics": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
+    "log_format": ("json", "text", "json"),
 }
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {
     str: ("from the file", "from the environment", "by flag"),

@@ -1,5 +1,6 @@
 """The server's metrics: what was done and is held, to whom they are shown, by which names."""
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -165,6 +166,20 @@ async def test_a_data_base_that_is_away_is_told_and_the_rest_is_shown(tmp_path: 
     found = Scraped((await metrics.text(store)).decode())
     assert (found(up), found("elmgrove_server_federations")) == (0, None)
     assert found("elmgrove_server_store_errors_total", operation="read") == 1
+    await store.close()
+
+
+@pytest.mark.anyio
+async def test_what_is_held_is_counted_once_for_all_who_ask_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tally_metrics, "FRESH", 3600.0)
+    metrics = ServerMetrics()
+    store = metrics.watched(await open_store(str(tmp_path / "store.db")))
+    texts = await asyncio.gather(*(metrics.text(store) for _ in range(20)))
+    assert all(b"elmgrove_server_federations 0.0" in text for text in texts)
+    found = Scraped(texts[-1].decode())
+    assert found("elmgrove_server_store_seconds_count", operation="read") == 1
     await store.close()
 
 

@@ -58,5 +58,5 @@ def write_json_lines(level: int) -> None:
     """Lets all logs of this process go to standard error as lines of JSON, warnings too."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=level, handlers=[handler])
     logging.captureWarnings(True)

@@ -1,6 +1,5 @@
 """Metrics of the server: what it did since it started, and what it holds, for Prometheus."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -98,7 +97,6 @@ class ServerMetrics:
         for operation in ("read", "write", "stream"):
             self.store_errors.labels(operation)
         self._held = TallyMetrics(by_device)
-        registry.register(self._held)
         ProcessCollector(registry=registry)
 
     def watched(self, store: Store) -> Store:
@@ -112,9 +110,8 @@ class ServerMetrics:
 
     async def text(self, store: Store) -> bytes:
         """Writes all numbers down; without what the store holds, while it can't be asked."""
-        await self._held.refresh(store)
-        # With many devices that takes a while, in which others are answered.
-        return await asyncio.to_thread(generate_latest, self._registry)
+        held = await self._held.text(store)
+        return generate_latest(self._registry) + held
 
 
 async def show(request: Request) -> Response:

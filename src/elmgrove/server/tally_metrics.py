@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -24,19 +25,23 @@ class TallyMetrics(Collector):
         self.seen: dict[tuple[str, str], float] = {}
         self._by_device = by_device
         self._tallies: dict[str, Tally] | None = None
-        self._at = -FRESH
+        self._text, self._at = b"", -FRESH
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
         self._lock = asyncio.Lock()
 
-    async def refresh(self, store: Store) -> None:
-        """Counts again, unless that was just done; one caller at a time."""
+    async def text(self, store: Store) -> bytes:
+        """Writes down what is held, if that was not just done; one caller at a time."""
         async with self._lock:
-            if time.monotonic() - self._at < FRESH:
-                return
-            try:
-                self._tallies = await store.tallies(by_device=self._by_device)
-            except StoreUnavailable:
-                self._tallies = None
-            self._at = time.monotonic()
+            if time.monotonic() - self._at >= FRESH:
+                try:
+                    self._tallies = await store.tallies(by_device=self._by_device)
+                except StoreUnavailable:
+                    self._tallies = None
+                # With many devices that takes a while, in which others are answered.
+                self._text = await asyncio.to_thread(generate_latest, self._registry)
+                self._at = time.monotonic()
+            return self._text
 
     def describe(self) -> list[Metric]:
         """Names nothing beforehand: what there is, is known once it was counted."""
