@@ -47,14 +47,9 @@ class Listener:
         self._control = control
         self._control_token = control_token
         self._pulled = pulled
-        host, _, port = address.rpartition(":")
+        host = address.rpartition(":")[0]
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
-        try:
-            self._door = Door((host.strip("[]"), int(port)), self._answer)
-        except OSError as error:
-            raise BadInput(
-                f"listen: {address}: {error.strerror}; choose another address"
-            ) from error
+        self._door = door_at("listen", address, self._answer)
 
     @classmethod
     def of(cls, settings: Settings, control: Callable[[Call], Said]) -> "Listener":
@@ -143,6 +138,15 @@ class LocalSocket:
         if call.headers.get(MEANT, own) != own:
             raise Refusal("refused", f"this agent has another state, {self._state.name}")
         return self._control(call)
+
+
+def door_at(setting: str, address: str, answer: Callable[[Call], Said]) -> Door:
+    """Opens a door at host:port, or raises ``BadInput`` that names the setting."""
+    host, _, port = address.rpartition(":")
+    try:
+        return Door((host.strip("[]"), int(port)), answer)
+    except OSError as error:
+        raise BadInput(f"{setting}: {address}: {error.strerror}; choose another address") from error
 
 
 def hash_of(state: Path) -> str:

@@ -10,11 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from elmgrove.detector import CHANGING, LEARNING, OPENED, WATCHING, News, Verdict
-from elmgrove.device.doors import Call, Door, Refusal, Said
+from elmgrove.device.doors import Call, Refusal, Said
 from elmgrove.device.hearing import Hearing
+from elmgrove.device.listening import door_at
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
-from elmgrove.errors import BadInput, require_extra
+from elmgrove.errors import require_extra
 from elmgrove.federation import Member
 
 #: What Prometheus and its kin read.
@@ -72,13 +73,7 @@ class AgentMetrics:
         self._families: Any = require_extra("prometheus_client.core", "metrics")
         self._registry = self._library.CollectorRegistry()
         self._registry.register(self)
-        host, _, port = address.rpartition(":")
-        try:
-            self._door = Door((host.strip("[]"), int(port)), self._answer)
-        except OSError as error:
-            raise BadInput(
-                f"metrics: {address}: {error.strerror}; choose another address"
-            ) from error
+        self._door = door_at("metrics", address, self._answer)
 
     def __enter__(self) -> Self:
         return self
