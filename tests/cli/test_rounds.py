@@ -131,6 +131,8 @@ def test_mistakes_are_one_clear_line(elmgrove: Elmgrove, running_server: Server)
     both = elmgrove(*made, url, "--test", "sample.csv", "--test-share", "0.5")
     assert "--test-share" in one_clear_line(both)
     assert "Not found" in one_clear_line(elmgrove("rounds", "show", url))
+    Path("sample.csv").write_text("a,b,c,d,mode\n")
+    assert "no rows with a 'mode'" in one_clear_line(elmgrove(*made, url))
     Path("elmgrove.admin").unlink()
     assert "--admin-token-file" in one_clear_line(elmgrove("rounds", "show", url))
 
@@ -153,7 +155,7 @@ def test_what_is_kept_of_one_federation_is_never_used_in_another(
     again = ("rounds", "take-part", url, "--token", token, "--name", "fan-1", "--data", "fan-1.csv")
     assert "The key in fan-1.key was used" in one_clear_line(elmgrove(*again))
     Path("fan-1.key").unlink()
-    assert "fan-1.answer is of another federation" in one_clear_line(elmgrove(*again))
+    assert "fan-1.answer is of a federation whose key is gone" in one_clear_line(elmgrove(*again))
     Path("fan-1.answer").unlink()
     told = take_part(url, token, "fan-1")["fan-1"]
     assert re.search(r"Round 1 of 1: answered with [\d,]+ bytes", told[1])

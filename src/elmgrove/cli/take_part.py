@@ -99,8 +99,8 @@ def _require_place(path: Path, kept: Path, *, has_key: bool) -> None:
         raise BadInput(f"{path}: there is no folder {path.parent}; make it, or choose --output")
     if kept.exists() and not has_key:
         raise BadInput(
-            f"{kept} is of another federation: its key is gone. Delete it to take part in this "
-            "one from the first row on, or choose another --output"
+            f"{kept} is of a federation whose key is gone. Delete it to take part in this one "
+            "from the first row on, or choose another --output"
         )
 
 
