@@ -20,7 +20,7 @@ _SERIES = re.compile(rf"({_NAME})((?:,{_KEY}={_KEY})*+)")
 _LINE = re.compile(rf"{_SERIES.pattern} +({_FIELD}(?:,{_FIELD})*+)(?: +([+-]?\d+))?")
 _TAGS = re.compile(rf",({_KEY})=({_KEY})")
 _FIELDS = re.compile(rf"({_KEY})=({_STRING}|[^,]++)")
-_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_FLOAT = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
 _WHOLE = re.compile(r"([+-]?\d+)i|(\d+)u")
 _BOOLEANS = {
     **dict.fromkeys(("t", "T", "true", "True", "TRUE"), True),
