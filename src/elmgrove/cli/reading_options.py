@@ -122,10 +122,11 @@ def with_layout(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _flags(command: Callable[..., None]) -> set[str]:
-    """The flags that a command has itself, where they are not its parameters' names."""
+    """The flags that a command names itself, where they are not its parameters' names."""
     hints = get_type_hints(command, include_extras=True).values()
     options = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
-    return {flag for one in options for flag in getattr(one, "param_decls", None) or ()}
+    # In an annotation, what Typer calls the default is the first flag.
+    return {str(flag) for one in options for flag in (one.default, *(one.param_decls or ()))}
 
 
 def read_for(member: Member, data: Path, layout: Layout, skip_bad: bool) -> Table:

@@ -8,7 +8,7 @@ from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.formats import JSON_LINES, NPY, PARQUET, Opened
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.line_protocol import Measured
+from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.objects import ObjectText, json_object
 from elmgrove.reading.text import Cells, CsvText, Numbers
 
@@ -51,7 +51,7 @@ def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blo
 
 
 def _points_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> ObjectText:
-    measured = Measured(layout.measurement, lambda: list(wanted or ()))
+    measured = Measurement(layout.measurement, lambda: list(wanted or ()))
     text = ObjectText(file.name, file.file, layout, measured)
     if measured.point is None and measured.other is not None:
         raise BadInput(

@@ -72,7 +72,7 @@ def point_of(where: str, text: str) -> Point | None:
     return Point(_unescaped(name), _tags(tags), values, time, tags)
 
 
-class Measured:
+class Measurement:
     """Picks the points of one measurement, and gives each as an object: its fields, and its time.
 
     ``wanted`` is written as a line begins: a measurement, and tags that a point must have. Without

@@ -10,7 +10,7 @@ from elmgrove.reading.columns import Columns, Header, Held, Record
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
 from elmgrove.reading.layout import HOLD, Layout
-from elmgrove.reading.line_protocol import Measured
+from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.objects import json_object
 from elmgrove.reading.text import cells_of
 
@@ -53,7 +53,7 @@ class LineReader:
         self._at_start = True
         self._json = False
         self._influx = self._layout.is_influx()
-        self._measured = Measured(self._layout.measurement, lambda: self._wanted)
+        self._measured = Measurement(self._layout.measurement, lambda: self._wanted)
         self._good = False
         self._told: set[str] = set()
         self.findings: list[str] = []
