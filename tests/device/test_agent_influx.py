@@ -145,6 +145,12 @@ def test_a_file_of_line_protocol_is_not_written_again() -> None:
     assert len(out) == len(said(out)) == 60
 
 
+def test_lines_do_not_go_on_where_verdicts_are_kept_in_a_file() -> None:
+    assert worked(metrics(0, 60), "--verdicts", "kept.lp") == []
+    kept = Path("kept.lp").read_text().splitlines()
+    assert len(kept) == len(said(kept)) == 60
+
+
 def test_the_example_runs_as_telegraf_starts_it() -> None:
     conf = tomllib.loads((EXAMPLES / "telegraf" / "telegraf.conf").read_text())
     (processor,) = conf["processors"]["execd"]

@@ -212,6 +212,15 @@ def test_files_and_lines_are_read_alike(tmp_path: Path) -> None:
     assert (reader.names, rows, bad) == (table.names, table.array.tolist(), table.left_out)
 
 
+def test_the_time_of_a_line_wins_over_a_field_that_looks_like_one(tmp_path: Path) -> None:
+    path = tmp_path / "plant.lp"
+    path.write_text("m boot_time=1714560000i,a=1 1714564800000000000\n" * 3)
+    table = read_table(path)
+    assert table.names == ("boot_time", "a")
+    assert table.times is not None
+    assert table.times.tolist() == [1714564800.0] * 3
+
+
 def test_a_missing_field_can_be_held(tmp_path: Path) -> None:
     path = tmp_path / "plant.influx"
     path.write_text("\n".join(FILE.splitlines()[:-1]))

@@ -22,7 +22,6 @@ from elmgrove.device.work import SOURCE, Work
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Tls, keyfile, open_exchange
 from elmgrove.federation import Member
-from elmgrove.reading import STANDARD_INPUT
 
 log = logging.getLogger("elmgrove.device")
 
@@ -110,7 +109,7 @@ class Agent:
         basis = None if member is None else member.detector.basis
         notes = {} if member is None else member.notes
         layout = layout_for(settings, member)
-        between = settings.source == settings.verdicts == STANDARD_INPUT and layout.is_influx()
+        between = settings.verdicts == "-" and layout.is_influx()
         return open_source(
             settings.source,
             follow=settings.follow,
