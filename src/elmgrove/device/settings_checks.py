@@ -1,14 +1,31 @@
-"""Checks of settings: what is one of a few, and who may come in where an agent listens."""
+"""Checks of settings: of a few words, within limits, and who may come in where one listens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from elmgrove.errors import BadInput
+
+_NOT_NEGATIVE = (
+    *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
+    *("units", "increment"),
+)
+_ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
 
 
 def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
     """Raises ``BadInput`` unless a setting is one of those known."""
     if value not in known:
         raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+
+
+def require_limits(settings: Mapping[str, Any]) -> None:
+    """Raises ``BadInput`` if a number is below what it may be."""
+    for name in _NOT_NEGATIVE:
+        if not settings[name] >= 0:
+            raise BadInput(f"{name} can't be negative")
+    for name in _ABOVE_0:
+        if not settings[name] > 0:
+            raise BadInput(f"{name} must be above 0")
 
 
 def require_patterns(patterns: str) -> None:

@@ -1,10 +1,11 @@
-"""What an agent says: in its log, in lines of JSON, and to recipients."""
+"""What an agent says: in its log, in lines for programs, and to recipients."""
 
 from elmgrove.detector import Drift, Verdict
 from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import Output
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
+from elmgrove.reading import Point
 
 
 class Telling:
@@ -15,11 +16,11 @@ class Telling:
         self._output = Output(settings, member)
         self._outlook = Outlook(member.detector)
 
-    def tell(self, where: str, verdict: Verdict) -> Drift | None:
+    def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
         """Tells of a row and of what is new with it; gives the drift that was found out."""
         news = self._member.detector.events.take_news()
         drift = self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news, drift)
+        self._output.tell(where, verdict, news, drift, point)
         return drift
 
     def tell_news(self, where: str | None) -> bool:
