@@ -176,7 +176,7 @@ def test_e2lm_is_the_centralized_model(clients: list[Client]) -> None:
 
 
 def test_both_answers_are_from_the_models_of_devices_alone() -> None:
-    clients = digits(_labelled(600), 1, Run(Path()))
+    clients = digits(_labelled(400), 1, Run(Path()))
     rows = federation_rows(clients, basis("mnist", 20), (RULE,))
     for name in ("", "Patterns (auto), "):
         alone, strange, unknown = (

@@ -224,7 +224,7 @@ def test_networks_have_as_many_trials_as_one_command_says(
 ) -> None:
     """On the official folder, with all 561 features."""
     pytest.importorskip("torch")
-    write_official(tmp_path, _labelled(), 561)
+    write_official(tmp_path, _labelled(3), 561)
     size = ("--trials", 2, "--networks", 2)
     ran = elmgrove("paper", "ito2021", "har-pairs", "--data", ".", "--quick", *size)
     assert ran.code == 0, ran.err

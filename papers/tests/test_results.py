@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ MADE = {
 
 def test_each_figure_has_a_remark_and_each_remark_a_figure() -> None:
     names = {(paper, one.name) for paper, figures in PAPERS.items() for one in figures}
-    assert set(REMARKS) == names
+    tunings = {(paper, one.tuning.name) for paper in PAPERS for one in PAPERS[paper] if one.tuning}
+    assert set(REMARKS) == names | tunings
     assert list(TITLES) == list(PAPERS)
 
 
@@ -166,6 +168,23 @@ def test_pictures_stand_beside_the_page(tmp_path: Path) -> None:
     assert made.count("![") == 1
     (link,) = re.findall(r"!\[.*\]\((.*)\)", made)
     assert (tmp_path / link).read_bytes() == b"{}"
+
+
+def test_what_was_tuned_stands_behind_its_figure_and_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "ito2021").mkdir()
+    for name, auc in (("har-pairs", 0.25), ("har-tuning", 0.75)):
+        found = {"chosen": {"10-fold": {"after": auc}}, "made": MADE | {"trials": 3}}
+        (tmp_path / f"ito2021/{name}.json").write_text(json.dumps(found))
+    made = _page(tmp_path)
+    commands = ("har-pairs --trials 3`", "har-pairs --tune --trials 3`", "figure8`: not run.")
+    places = [made.index(f"`elmgrove paper ito2021 {command}") for command in commands]
+    first, second = (made[a:b] for a, b in pairwise(places))
+    assert "| 10-fold | 0.25 |" in first
+    assert "| 10-fold | 0.75 |" in second
+    assert made.count("mnist-pairs --tune`: not run.") == 1
+    for path in (tmp_path / "ito2021").glob("*.json"):
+        path.unlink()
+    assert _page(tmp_path) == made
 
 
 def test_a_command_is_shown_with_the_trials_it_had(tmp_path: Path) -> None:

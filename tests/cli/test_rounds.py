@@ -131,5 +131,41 @@ def test_mistakes_are_one_clear_line(elmgrove: Elmgrove, running_server: Server)
     both = elmgrove(*made, url, "--test", "sample.csv", "--test-share", "0.5")
     assert "--test-share" in one_clear_line(both)
     assert "Not found" in one_clear_line(elmgrove("rounds", "show", url))
+    Path("sample.csv").write_text("a,b,c,d,mode\n")
+    assert "no rows with a 'mode'" in one_clear_line(elmgrove(*made, url))
     Path("elmgrove.admin").unlink()
     assert "--admin-token-file" in one_clear_line(elmgrove("rounds", "show", url))
+
+
+def test_what_is_kept_of_one_federation_is_never_used_in_another(
+    elmgrove: Elmgrove, running_server: Server
+) -> None:
+    write_modes("sample.csv", 0, 100)
+    write_modes("fan-1.csv", 1)
+
+    def made(name: str) -> tuple[str, str]:
+        url = f"{running_server.base}/{name}"
+        how = ("--rule", "fedavg", "--units", 6, "--target", "mode", "--clients", 1)
+        ran = elmgrove("rounds", "create", url, "--data", "sample.csv", *how)
+        assert ran.code == 0, ran.err
+        return url, ran.out.strip()
+
+    take_part(*made("first"), "fan-1")
+    url, token = made("second")
+    again = ("rounds", "take-part", url, "--token", token, "--name", "fan-1", "--data", "fan-1.csv")
+    assert "The key in fan-1.key was used" in one_clear_line(elmgrove(*again))
+    Path("fan-1.key").unlink()
+    assert "fan-1.answer is of a federation whose key is gone" in one_clear_line(elmgrove(*again))
+    Path("fan-1.answer").unlink()
+    told = take_part(url, token, "fan-1")["fan-1"]
+    assert re.search(r"Round 1 of 1: answered with [\d,]+ bytes", told[1])
+
+
+def test_a_folder_that_is_not_there_is_told_at_once(
+    elmgrove: Elmgrove, running_server: Server
+) -> None:
+    write_modes("fan-1.csv", 1)
+    url = f"{running_server.base}/modes"
+    how = ("--token", "elm-join-any", "--name", "hall/fan-1", "--data", "fan-1.csv")
+    ran = elmgrove("rounds", "take-part", url, *how)
+    assert "hall/fan-1.elm: there is no folder hall" in one_clear_line(ran)

@@ -67,6 +67,25 @@ def test_a_port_that_is_taken_is_told(start: Start) -> None:
     assert "Traceback" not in running.log
 
 
+@pytest.mark.parametrize(
+    ("store", "why"),
+    [
+        ("notes.txt", "notes.txt: the store's SQLite file can't be used: file is not a database"),
+        ("nowhere/fleet.db", "No such file or directory: 'nowhere/fleet.db'"),
+        ("postgresql://127.0.0.1:{port}/fleet", "PostgreSQL can't be used: "),
+        ("mysql://127.0.0.1/fleet", "not 'mysql://'"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_one_clear_line(
+    elmgrove: Elmgrove, store: str, why: str
+) -> None:
+    Path("notes.txt").write_text("What was bought for the fans, and when.\n")
+    ran = elmgrove("serve", "--store", store.format(port=free_port()), "--port", free_port())
+    assert why in one_clear_line(ran)
+    assert len(ran.err.splitlines()) == 1
+    assert not Path("elmgrove.admin").exists(), "no token of a server that never was"
+
+
 @pytest.mark.parametrize("given", ["certificate", "private-key"])
 def test_half_of_tls_is_an_error(elmgrove: Elmgrove, given: str) -> None:
     Path("some.pem").write_text("")

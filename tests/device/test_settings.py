@@ -35,6 +35,9 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "on_change": ("adapt", "relearn", "tell"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),
+    # There is but one.
+    "format": ("influx", "influx", "influx"),
+    "measurement": ("pump", "cpu,cpu=cpu-total", "my\\ pump"),
     "delimiter": (";", "|", "\t"),
     "decimal": (",", ".", ","),
     "encoding": ("latin-1", "utf-16", "cp1252"),

@@ -1,6 +1,5 @@
 """Back-ups: made while devices publish, restored as a whole, and never over anything by mistake."""
 
-import asyncio
 import re
 import sqlite3
 import stat
@@ -20,7 +19,6 @@ from elmgrove.server import Holdings, back_up, restore
 from elmgrove.server.store import backup_postgres, backup_sqlite
 from elmgrove.storage import InUse
 from support.contributions import DISTANT, cloud
-from support.services import execute
 from support.serving import (
     ADMIN,
     Server,
@@ -28,6 +26,7 @@ from support.serving import (
     charter,
     contents,
     free_port,
+    lose,
     process,
     said,
     serving,
@@ -171,16 +170,6 @@ def test_it_comes_back_where_nothing_was(database: str, tmp_path: Path) -> None:
     with serving(database) as server:
         assert server.ask("GET", "/v1/audit?federation=fans", ADMIN).json() == audit
         assert fans.at(server).merged(NAMES[1]).devices == 1
-
-
-def lose(store: str) -> None:
-    """Leaves nothing of a data base, as a disk that is lost."""
-    path, _, schema = store.partition("?search_path=")
-    if schema:
-        asyncio.run(execute(path, f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"))
-        return
-    for left in Path(path.removeprefix("sqlite:///")).parent.glob("store.db*"):
-        left.unlink()
 
 
 def test_it_is_for_its_owners_eyes_and_replaces_nothing(tmp_path: Path) -> None:

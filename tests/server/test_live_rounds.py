@@ -3,23 +3,17 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from elmgrove.device import Ending
 from elmgrove.federation import Merged
 from elmgrove.rounds import (
     AverageRule,
     Client,
     Exam,
-    Loss,
-    Plan,
-    RoundReport,
     SumRule,
     drawn,
     run_here,
@@ -28,12 +22,15 @@ from elmgrove.server import Limits
 from support.held_rounds import (
     BASIS,
     NAMES,
-    HeldFederation,
+    Late,
     agenda_of,
+    check,
     found_rounds,
+    here,
     plan_of,
     rows_of,
     taking_part,
+    where,
 )
 from support.serving import (
     ADMIN,
@@ -48,49 +45,15 @@ from support.serving import (
 )
 
 
-def here(plan: Plan, made: Any = lambda client: client) -> tuple[Merged, list[RoundReport], Any]:
-    """The plan in this process: the model, the reports, and what clients got."""
-    reports, rule = list[RoundReport](), plan.round_rule()
-    clients = {name: made(plan.client(name)) for name in plan.rows}
-    how = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed, "exam": plan.exam}
-    delivery = run_here(rule, clients, on_round=reports.append, **how)
-    return rule.merged(), reports, delivery
-
-
-def check(fans: HeldFederation, plan: Plan, outcomes: Mapping[str, Ending | None]) -> None:
-    """All is as in this process, to 1e-9."""
-    merged, reports, delivery = here(plan)
-    for name, outcome in outcomes.items():
-        assert outcome is not None
-        assert outcome.merged.devices == merged.devices
-        for mine, theirs in zip(outcome.merged.parts, merged.parts, strict=True):
-            np.testing.assert_allclose(mine.U, theirs.U, rtol=1e-9, atol=1e-12)
-            np.testing.assert_allclose(mine.V, theirs.V, rtol=1e-9, atol=1e-12)
-        assert outcome.loss.mean == pytest.approx(delivery.losses[name].mean, rel=1e-9)
-    found = [RoundReport.from_fields(one) for one in fans.shown()["reports"]]
-    for mine, theirs in zip(found, reports, strict=True):
-        assert (mine.number, mine.asked, mine.answered) == (
-            theirs.number,
-            theirs.asked,
-            theirs.answered,
-        )
-        assert (mine.left_out, mine.up) == (theirs.left_out, theirs.up)
-
-
 def asking(server: Server, path: str, key: str) -> threading.Thread:
-    """A caller with a connection of its own."""
+    """A caller with a connection of its own, that asks again as long as there is no room."""
 
     def ask() -> None:
         with client(server.base, headers={"Authorization": f"Bearer {key}"}) as http:
-            http.get(path)
+            while "retry-after" in http.get(path).headers:
+                continue
 
     return threading.Thread(target=ask)
-
-
-def where(fans: HeldFederation) -> tuple[int, set[str]]:
-    """Which round it is, and who replied."""
-    shown = fans.shown()
-    return shown["number"], set(shown["replied"])
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "e2lm", "groups"])
@@ -107,27 +70,6 @@ def test_eight_bits_end_alike_as_well(server: Server) -> None:
     fans = found_rounds(server, agenda_of(plan, "bits"), plan.round_rule())
     with taking_part(fans.url, fans.token, plan) as fleet:
         check(fans, plan, fleet.wait())
-
-
-class Late(Client):
-    """Trains as another, but answers some rounds only when it may."""
-
-    def __init__(self, client: Client, late: set[int], may: threading.Event) -> None:
-        super().__init__(client.name)
-        self._client, self._late, self._may = client, late, may
-
-    @property
-    def memory(self) -> bytes:
-        return self._client.memory
-
-    def train(self, request: bytes, number: int) -> bytes:
-        reply = self._client.train(request, number)
-        if number in self._late:
-            self._may.wait(120.0)
-        return reply
-
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        return self._client.receive(request, gift, number)
 
 
 class Silent(Late):

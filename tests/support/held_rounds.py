@@ -8,11 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.device import Ending, Participant
 from elmgrove.exchange import HttpRounds
-from elmgrove.rounds import Agenda, Client, Exam, Opening, Plan, RoundRule
+from elmgrove.federation import Merged
+from elmgrove.rounds import (
+    Agenda,
+    Client,
+    Exam,
+    Loss,
+    Opening,
+    Plan,
+    RoundReport,
+    RoundRule,
+    run_here,
+)
 from support.serving import ADMIN, Server
 
 INPUTS, UNITS = 5, 4
@@ -131,3 +143,59 @@ def taking_part(
         fleet.stop.set()
         for thread in fleet.threads:
             thread.join()
+
+
+class Late(Client):
+    """Trains as another, but answers some rounds only when it may."""
+
+    def __init__(self, client: Client, late: set[int], may: threading.Event) -> None:
+        super().__init__(client.name)
+        self._client, self._late, self._may = client, late, may
+
+    @property
+    def memory(self) -> bytes:
+        return self._client.memory
+
+    def train(self, request: bytes, number: int) -> bytes:
+        reply = self._client.train(request, number)
+        if number in self._late:
+            self._may.wait(120.0)
+        return reply
+
+    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
+        return self._client.receive(request, gift, number)
+
+
+def where(fans: HeldFederation) -> tuple[int, set[str]]:
+    """Which round it is, and who replied."""
+    shown = fans.shown()
+    return shown["number"], set(shown["replied"])
+
+
+def here(plan: Plan, made: Any = lambda client: client) -> tuple[Merged, list[RoundReport], Any]:
+    """The plan in this process: the model, the reports, and what clients got."""
+    reports, rule = list[RoundReport](), plan.round_rule()
+    clients = {name: made(plan.client(name)) for name in plan.rows}
+    how = {"rounds": plan.rounds, "fraction": plan.fraction, "seed": plan.seed, "exam": plan.exam}
+    delivery = run_here(rule, clients, on_round=reports.append, **how)
+    return rule.merged(), reports, delivery
+
+
+def check(fans: HeldFederation, plan: Plan, outcomes: Mapping[str, Ending | None]) -> None:
+    """All is as in this process, to 1e-9."""
+    merged, reports, delivery = here(plan)
+    for name, outcome in outcomes.items():
+        assert outcome is not None
+        assert outcome.merged.devices == merged.devices
+        for mine, theirs in zip(outcome.merged.parts, merged.parts, strict=True):
+            np.testing.assert_allclose(mine.U, theirs.U, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(mine.V, theirs.V, rtol=1e-9, atol=1e-12)
+        assert outcome.loss.mean == pytest.approx(delivery.losses[name].mean, rel=1e-9)
+    found = [RoundReport.from_fields(one) for one in fans.shown()["reports"]]
+    for mine, theirs in zip(found, reports, strict=True):
+        assert (mine.number, mine.asked, mine.answered) == (
+            theirs.number,
+            theirs.asked,
+            theirs.answered,
+        )
+        assert (mine.left_out, mine.up) == (theirs.left_out, theirs.up)

@@ -294,6 +294,16 @@ async def _contents_of_postgres(store: str) -> dict[str, list[Any]]:
     return {name: _sorted(map(tuple, lines)) for name, lines in found.items()}
 
 
+def lose(store: str) -> None:
+    """Leaves nothing of a data base, as a disk that is lost."""
+    path, _, schema = store.partition("?search_path=")
+    if schema:
+        asyncio.run(execute(path, f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"))
+        return
+    for left in Path(path.removeprefix("sqlite:///")).parent.glob("store.db*"):
+        left.unlink()
+
+
 def alter(store: str, federation: str, origin: str, change: Callable[[bytes], bytes]) -> None:
     """Changes the bytes that a data base holds of a device's contribution, behind its back."""
     select = """SELECT c.revision, c.blob FROM content c

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import fill
 
@@ -27,8 +27,8 @@ not in them, but in "processor seconds". What may be concluded is said in `docs/
 """
 #: A figure's part of a page: its title, what was run, a remark, and the rest: what came of it.
 _SECTION = re.compile(
-    r"^### [^\n]+\n\n(?P<run>`elmgrove paper (?P<name>\S+ [^\s`]+)[^\n]*)\n\n[^\n]+(?:\n[^\n]+)*"
-    r"\n(?P<found>.*?)(?=^##|\Z)",
+    r"^### [^\n]+\n\n(?P<run>`elmgrove paper (?P<name>\S+ [^\s`]+(?: --tune)?)[^\n]*)"
+    r"\n\n[^\n]+(?:\n[^\n]+)*\n(?P<found>.*?)(?=^##|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -44,9 +44,9 @@ def publish(folder: Path, page: Path) -> None:
     for paper, figures in PAPERS.items():
         blocks.append(f"## {TITLES[paper]}\n")
         shown: list[Line] = []
-        for figure in figures:
+        for command, figure in _listed(paper, figures):
             path = folder / paper / f"{figure.name}.json"
-            blocks += _figure(paper, figure, path, shown, known)
+            blocks += _figure(command, figure, REMARKS[paper, figure.name], path, shown, known)
             picture = path.with_suffix(".png")
             if path.exists() and picture.exists():
                 place = Path(page.stem, paper, picture.name)
@@ -58,6 +58,16 @@ def publish(folder: Path, page: Path) -> None:
     write(page, "\n".join(blocks).encode())
 
 
+def _listed(paper: str, figures: Iterable[Figure]) -> Iterator[tuple[str, Figure]]:
+    """What a command is given for each figure; how values are tuned stands behind the first."""
+    tunings = set[str]()
+    for figure in figures:
+        yield f"{paper} {figure.name}", figure
+        if figure.tuning and figure.tuning.name not in tunings:
+            tunings.add(figure.tuning.name)
+            yield f"{paper} {figure.name} --tune", figure.tuning
+
+
 def _known(page: Path) -> dict[str, tuple[str, str]]:
     """What the page has of each figure: how it was run, and what came of it."""
     text = page.read_text(encoding="utf-8") if page.exists() else ""
@@ -66,13 +76,17 @@ def _known(page: Path) -> dict[str, tuple[str, str]]:
 
 
 def _figure(
-    paper: str, figure: Figure, path: Path, shown: list[Line], known: dict[str, tuple[str, str]]
+    command: str,
+    figure: Figure,
+    said: str,
+    path: Path,
+    shown: list[Line],
+    known: dict[str, tuple[str, str]],
 ) -> Iterator[str]:
     yield f"### {figure.title}\n"
-    name = f"{paper} {figure.name}"
-    remark = fill(REMARKS[paper, figure.name], WIDTH) + "\n"
+    remark = fill(said, WIDTH) + "\n"
     if not path.exists():
-        ran, numbers = known.get(name, (f"`elmgrove paper {name}`: not run.", ""))
+        ran, numbers = known.get(command, (f"`elmgrove paper {command}`: not run.", ""))
         yield f"{ran}\n\n{remark}"
         if numbers:
             yield f"{numbers}\n"
@@ -80,7 +94,7 @@ def _figure(
     found = _read(path)
     made = found.pop("made", {})
     size = "".join(f" --{key} {made[key]}" for key in ("trials", "networks") if key in made)
-    yield f"`elmgrove paper {name}{size}`, {_made(made)}\n\n{remark}"
+    yield f"`elmgrove paper {command}{size}`, {_made(made)}\n\n{remark}"
     for grid in grids(found):
         if not grid.title:
             yield fill(_values(grid.rows[""]), WIDTH) + "\n"

@@ -7,14 +7,28 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS
 from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import bar, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
+from elmgrove.cli.round_options import (
+    Activation,
+    Bits,
+    Distance,
+    Fraction,
+    Groups,
+    PredictOption,
+    RoundsOption,
+    RuleOption,
+    Seed,
+    TargetOption,
+    TestFile,
+    TestShare,
+    Units,
+    Weights,
+)
 from elmgrove.cli.rounds_report import Marks, draw_rounds, show_rounds
 from elmgrove.cli.served import serve_plan
 from elmgrove.cli.target_choice import (
-    SHARE,
     Predict,
     choose_target,
     chosen_share,
@@ -47,13 +61,7 @@ def federate(
             "our own, started for it (elmgrove\\[server])."
         ),
     ] = EngineName.local,
-    rule: Annotated[
-        RuleName,
-        typer.Option(
-            help="The sum (E²LM), averages (Fed-ELMS), a sum for each group (MLMG), or one in "
-            "which all classes of a target count alike (balanced)."
-        ),
-    ] = RuleName.e2lm,
+    rule: RuleOption = RuleName.e2lm,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -66,81 +74,27 @@ def federate(
         int | None,
         typer.Option(help="Clients \\[default: 100, or a folder's number of files].", min=1),
     ] = None,
-    rounds: Annotated[
-        int, typer.Option(help="Rounds; each brings an equal part of a client's rows.", min=1)
-    ] = 1,
-    fraction: Annotated[
-        float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
-    ] = 1.0,
-    bits: Annotated[
-        int,
-        typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact)."),
-    ] = 64,
-    groups: Annotated[
-        int | None,
-        typer.Option(
-            help="Groups that --rule groups makes, if there are as many patterns "
-            "\\[default: what it finds].",
-            min=1,
-        ),
-    ] = None,
-    distance: Annotated[
-        str, typer.Option(help="How --rule groups compares patterns: evidence or parameters.")
-    ] = EVIDENCE,
+    rounds: RoundsOption = 1,
+    fraction: Fraction = 1.0,
+    bits: Bits = 64,
+    groups: Groups = None,
+    distance: Distance = EVIDENCE,
     timeout: Annotated[
         float | None,
         typer.Option(
             help="Seconds that a client has to answer; a late client is left out "
-            "\\[default: none here, an hour on Flower].",
+            "\\[default: none in this process, else an hour].",
             min=0.0,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
-    units: Annotated[
-        int | None,
-        typer.Option(
-            help="Hidden units \\[default: a quarter of the columns, half of fewer than 16, at "
-            "most 128; for a target a quarter of the rows, at most 256].",
-            min=1,
-        ),
-    ] = None,
-    activation: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(ACTIVATIONS)} \\[default: identity; for a target relu]."),
-    ] = None,
-    weights: Annotated[
-        str, typer.Option(help=f"How the layer's weights are drawn: {', '.join(DISTRIBUTIONS)}.")
-    ] = "uniform",
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="The column to predict, a class or a number \\[default: none, detectors]."
-        ),
-    ] = None,
-    predict: Annotated[
-        Predict | None,
-        typer.Option(
-            help="What the target is predicted as \\[default: classes if it holds words or few "
-            "whole numbers; says which]."
-        ),
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(
-            help="Rows on which the server tests the model after every round.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
-    test_share: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Keep this share of the rows for the test \\[default: {SHARE:g} for a target "
-            "without --test].",
-            min=0.0,
-            max=1.0,
-        ),
-    ] = None,
+    seed: Seed = 0,
+    units: Units = None,
+    activation: Activation = None,
+    weights: Weights = "uniform",
+    target: TargetOption = None,
+    predict: PredictOption = None,
+    test: TestFile = None,
+    test_share: TestShare = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw the test after each round into this file.", dir_okay=False),

@@ -31,8 +31,8 @@ def file_or_input(text: str) -> Path:
 Data = Annotated[
     Path,
     typer.Argument(
-        help="Rows: CSV or JSON lines (packed with gzip or not), .npy or Parquet; - for standard "
-        "input.",
+        help="Rows: CSV, JSON lines or line protocol (packed with gzip or not), .npy or Parquet; - "
+        "for standard input.",
         parser=file_or_input,
         metavar="DATA",
     ),
@@ -81,11 +81,25 @@ class _Options:
         list[str] | None,
         _option("This column holds words, each of which becomes a column of 0 and 1 (repeatable)."),
     ]
+    format: Annotated[
+        str | None, _option("influx for InfluxDB line protocol \\[default: found in the file].")
+    ]
+    measurement: Annotated[
+        str | None,
+        _option(
+            "Which lines of line protocol are rows, like cpu,cpu=cpu-total \\[default: those of "
+            "the first measurement]."
+        ),
+    ]
 
 
 def with_layout(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that say how to read rows; it takes them as one ``layout``."""
-    usual, hints = Layout(), get_type_hints(_Options, include_extras=True)
+    """Gives a command the options that say how to read rows; it takes them as one ``layout``.
+
+    An option of the command's own wins: ``--format`` may be how something is printed.
+    """
+    usual, every, taken = Layout(), get_type_hints(_Options, include_extras=True), _flags(command)
+    hints = {name: of for name, of in every.items() if f"--{name}" not in taken}
     options = [
         inspect.Parameter(
             name,
@@ -105,6 +119,14 @@ def with_layout(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__dict__["__signature__"] = inspect.Signature([*before, *options])
     return run
+
+
+def _flags(command: Callable[..., None]) -> set[str]:
+    """The flags that a command names itself, where they are not its parameters' names."""
+    hints = get_type_hints(command, include_extras=True).values()
+    options = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
+    # In an annotation, what Typer calls the default is the first flag.
+    return {str(flag) for one in options for flag in (one.default, *(one.param_decls or ()))}
 
 
 def read_for(member: Member, data: Path, layout: Layout, skip_bad: bool) -> Table:

@@ -6,10 +6,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS
 from elmgrove.cli.fleet_rows import FleetFiles, FleetRows, Pairs
 from elmgrove.cli.options import Ca, Certificate, PrivateKey, notes
 from elmgrove.cli.reading_options import SkipBad, with_layout
+from elmgrove.cli.round_options import (
+    Activation,
+    Bits,
+    Distance,
+    Fraction,
+    Groups,
+    PredictOption,
+    RoundsOption,
+    RuleOption,
+    Seed,
+    TargetOption,
+    TestFile,
+    TestShare,
+    Units,
+    Weights,
+)
 from elmgrove.cli.rounds_show import show
 from elmgrove.cli.rounds_url import (
     TOKEN_FILE,
@@ -21,7 +36,6 @@ from elmgrove.cli.rounds_url import (
 )
 from elmgrove.cli.take_part import take_part
 from elmgrove.cli.target_choice import (
-    SHARE,
     Predict,
     choose_target,
     chosen_share,
@@ -56,71 +70,25 @@ def create(
         ),
     ],
     clients: Annotated[int, typer.Option(help="Begin when so many clients have joined.", min=1)],
-    rule: Annotated[
-        RuleName,
-        typer.Option(
-            help="The sum (E²LM), averages (Fed-ELMS), a sum for each group (MLMG), or the sum "
-            "in which all classes count alike."
-        ),
-    ] = RuleName.e2lm,
-    number: Annotated[
-        int,
-        typer.Option(
-            "--rounds", help="Rounds; each brings an equal part of a client's rows.", min=1
-        ),
-    ] = 1,
-    fraction: Annotated[
-        float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
-    ] = 1.0,
+    rule: RuleOption = RuleName.e2lm,
+    number: RoundsOption = 1,
+    fraction: Fraction = 1.0,
     deadline: Annotated[
         float,
         typer.Option(help="Seconds that a round lasts at most; who is late is left out.", min=0.1),
     ] = 3600.0,
-    seed: Annotated[int, typer.Option(help="Seed of layer, test and draw.", min=0)] = 0,
-    bits: Annotated[
-        int,
-        typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact)."),
-    ] = 64,
-    groups: Annotated[
-        int | None,
-        typer.Option(help="Groups of --rule groups \\[default: what it finds].", min=1),
-    ] = None,
-    distance: Annotated[
-        str, typer.Option(help="How --rule groups compares patterns: evidence or parameters.")
-    ] = EVIDENCE,
+    seed: Seed = 0,
+    bits: Bits = 64,
+    groups: Groups = None,
+    distance: Distance = EVIDENCE,
     ridge: Annotated[float, typer.Option(help="Regularization of all but fedavg.", min=0.0)] = 1e-3,
-    units: Annotated[int | None, typer.Option(help="Hidden units.", min=1)] = None,
-    activation: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(ACTIVATIONS)} \\[default: identity; for a target relu]."),
-    ] = None,
-    weights: Annotated[
-        str, typer.Option(help=f"How the layer's weights are drawn: {', '.join(DISTRIBUTIONS)}.")
-    ] = "uniform",
-    target: Annotated[
-        str | None,
-        typer.Option(help="The column to predict \\[default: none, detectors]."),
-    ] = None,
-    predict: Annotated[
-        Predict | None, typer.Option(help="What the target is predicted as.")
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(
-            help="Rows on which the server tests the model after every round.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
-    test_share: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Keep this share of --data for the test \\[default: {SHARE:g} for a target "
-            "without --test].",
-            min=0.0,
-            max=1.0,
-        ),
-    ] = None,
+    units: Units = None,
+    activation: Activation = None,
+    weights: Weights = "uniform",
+    target: TargetOption = None,
+    predict: PredictOption = None,
+    test: TestFile = None,
+    test_share: TestShare = None,
     member: Annotated[
         list[str] | None,
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),

@@ -91,11 +91,12 @@ def serve(
         write_json_lines(getattr(logging, log_level.upper(), logging.INFO))
         say = log.info
     server.require_certificate_with_key(certificate, private_key, client_ca)
+    where = chosen_store(context, store, store_file)
+    server.require_store(where)
     if admin_token is None:
         admin_token = server.load_admin_token(admin_token_file)
         say(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
-    where = chosen_store(context, store, store_file)
     say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
     server.listen(
         where,

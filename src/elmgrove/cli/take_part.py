@@ -15,7 +15,8 @@ from elmgrove.cli.reading_options import SkipBad, with_layout
 from elmgrove.cli.rounds_url import FederationUrl, plan_of, result_of
 from elmgrove.cli.target_choice import read_pairs
 from elmgrove.device import Ending, Participant
-from elmgrove.exchange import HttpRounds, Tls, keyfile
+from elmgrove.errors import BadInput
+from elmgrove.exchange import HttpRounds, Tls, Unauthorized, keyfile
 from elmgrove.reading import Layout
 from elmgrove.rounds import Agenda, Client, DeviceClient, Plan
 from elmgrove.storage import save
@@ -57,15 +58,25 @@ def take_part(
     --data fan-1.csv --token elm-join-…[/]
     """
     path = output or Path(f"{name}.elm")
+    key, kept = keyfile(path), path.with_name(f"{path.stem}.answer")
+    has_key = key is not None and key.exists()
+    _require_place(path, kept, has_key=has_key)
     part = _Part(name, data, path, layout, skip_bad)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     tls = Tls(ca, certificate, private_key)
-    with HttpRounds(url, name, token=token, keyfile=keyfile(path), tls=tls) as server:
-        kept = path.with_name(f"{path.stem}.answer")
+    with HttpRounds(url, name, token=token, keyfile=key, tls=tls) as server:
         client = Participant(server, part.client, kept=kept, tell=notes.print, stop=stop)
-        outcome = client.run()
+        try:
+            outcome = client.run()
+        except Unauthorized as error:
+            if not has_key:
+                raise
+            raise Unauthorized(
+                f"{error}. The key in {key} was used: for another federation choose another "
+                "--output, beside which a key of its own is kept"
+            ) from error
     if outcome is None:
         notes.print("Stopped. Started again, it goes on.")
         return
@@ -76,6 +87,21 @@ def take_part(
         f"explained with a mean squared error of {outcome.loss.mean:.4g}."
     )
     notes.print(f"Saved {path}.")
+
+
+def _require_place(path: Path, kept: Path, *, has_key: bool) -> None:
+    """Raises ``BadInput`` where nothing can be kept, or what is kept is not of this federation.
+
+    A key is written before any answer, and a name joins once: an answer without a key is of a
+    federation that this client can't be in any more. Its rows would count as learned in the next.
+    """
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: there is no folder {path.parent}; make it, or choose --output")
+    if kept.exists() and not has_key:
+        raise BadInput(
+            f"{kept} is of a federation whose key is gone. Delete it to take part in this one "
+            "from the first row on, or choose another --output"
+        )
 
 
 @dataclass

@@ -47,6 +47,8 @@ def choose_target(column: str, cells: Sequence[Any], decimal: str, said: Predict
     Words are classes, and so are a few whole numbers. Where most cells are numbers and differ, the
     others are bad rows.
     """
+    if not len(cells):
+        raise BadInput(f"there are no rows with a {column!r} to learn from")
     values = [number(cell, decimal) for cell in cells]
     classes = sorted({_word(cell, value) for cell, value in zip(cells, values, strict=True)})
     numbers = {value for value in values if value is not None}

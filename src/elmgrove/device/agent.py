@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
 from elmgrove.device.metrics import AgentMetrics
-from elmgrove.device.output import NobodyReads
+from elmgrove.device.output import NobodyReads, Verdicts
 from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Bad, Item, Reading, Source, open_source
@@ -114,15 +114,19 @@ class Agent:
         settings = self._settings
         basis = None if member is None else member.detector.basis
         notes = {} if member is None else member.notes
+        layout = layout_for(settings, member)
+        between = settings.verdicts == "-" and layout.is_influx()
         return open_source(
             settings.source,
             follow=settings.follow,
             pattern=settings.pattern,
-            layout=layout_for(settings, member),
+            layout=layout,
             features=None if basis is None else basis.features,
             categories=None if basis is None else dict(basis.categories),
             first_rows=self._first_rows,
             bookmark=notes.get(SOURCE),
+            # Between two programs that speak line protocol, nothing of what they say gets lost.
+            pass_on=Verdicts(settings.verdicts).put if between else None,
         )
 
     def _read(self, source: Source, exchange: Exchange | None) -> None:

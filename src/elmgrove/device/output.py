@@ -1,4 +1,4 @@
-"""What an agent tells: verdicts and events as lines of JSON, and alarms for recipients."""
+"""What an agent tells: verdicts and events, a line each, and alarms for recipients."""
 
 import json
 import logging
@@ -18,6 +18,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.device.trouble import Trouble
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
+from elmgrove.reading import Point
 from elmgrove.storage import takes_nothing
 
 log = logging.getLogger("elmgrove.device")
@@ -25,6 +26,9 @@ log = logging.getLogger("elmgrove.device")
 Only = Literal["all", "strange", "anomalies", "alarms", "events"]
 #: Seconds between two looks at whether the file was rotated.
 _LOOK_EVERY = 1.0
+# The measurements of points that are written; and what they do not say, since tags and time do.
+_VERDICT, _EVENT = "elmgrove", "elmgrove_event"
+_NO_FIELDS = ("device", "where", "time", "flagged")
 
 
 class NobodyReads(ElmgroveError):
@@ -84,11 +88,21 @@ class Output:
             Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
         )
         self._alarms = Alarms(settings)
+        self._point: Point | None = None
 
     def tell(
-        self, where: str, verdict: Verdict, news: Sequence[News], drift: Drift | None = None
+        self,
+        where: str,
+        verdict: Verdict,
+        news: Sequence[News],
+        drift: Drift | None = None,
+        point: Point | None = None,
     ) -> None:
-        """Tells of a row, and of what is new with it; returns at once."""
+        """Tells of a row, and of what is new with it; returns at once.
+
+        What is said of a row that was a ``point`` is one as well.
+        """
+        self._point = point
         said = [event_message(where, one) for one in news]
         # A spike is an event, or nothing worth telling.
         if drift is not None and drift.kind != SPIKE:
@@ -96,7 +110,7 @@ class Output:
         self._say(said)
         if self._verdicts is not None and self._verdicts.wants(verdict):
             causes = self._member.detector.causes(verdict) if verdict.strange else []
-            self._verdicts.write(self._signed(message(where, verdict, causes)))
+            self._verdicts.write(self._signed(message(where, verdict, causes)), point)
 
     def tell_news(self, where: str | None, news: Sequence[News]) -> None:
         """Tells what is new without a row; ``where`` is the last one, None before there was one."""
@@ -109,7 +123,7 @@ class Output:
             self._alarms.raise_(one)
         if self._verdicts is not None and self._verdicts.wants_events:
             for one in said:
-                self._verdicts.write(one)
+                self._verdicts.write(one, self._point)
 
     def _signed(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"device": self._member.name, **message}
@@ -165,12 +179,19 @@ class Verdicts:
         """Says whether lines are events, and not rows."""
         return self._only == "events"
 
-    def write(self, message: dict[str, Any]) -> None:
+    def write(self, message: dict[str, Any], point: Point | None = None) -> None:
+        """Writes a message as a line of JSON, or as a point where it is about one."""
+        if point is None:
+            text = json.dumps(message, ensure_ascii=False, allow_nan=False) + "\n"
+        else:
+            text = _told_of(point, message)
+        # The name of a file may hold bytes that are no text.
+        self.put(text.encode(errors="backslashreplace"))
+
+    def put(self, line: bytes) -> None:
         """Writes a line if that is possible; raises ``NobodyReads`` where nobody ever will."""
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False) + "\n"
         try:
-            # The name of a file may hold bytes that are no text.
-            self._append(self._followed(), text.encode(errors="backslashreplace"))
+            self._append(self._followed(), line)
         except BrokenPipeError as error:
             raise NobodyReads("verdicts: the program that read them has ended") from error
         except OSError as error:
@@ -222,6 +243,13 @@ class Verdicts:
             self._torn = self._torn or (done > 0 and not _taken_back(out, done))
             raise
         self._torn = False
+
+
+def _told_of(point: Point, message: dict[str, Any]) -> str:
+    """What there is to say of a point, as another one with its tags and its time."""
+    measurement = _EVENT if "kind" in message else _VERDICT
+    fields = {key: value for key, value in message.items() if key not in _NO_FIELDS}
+    return point.line(measurement, fields)
 
 
 def _taken_back(out: int, count: int) -> bool:

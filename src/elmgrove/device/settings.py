@@ -11,7 +11,7 @@ from elmgrove.device.settings_checks import (
     require_choice,
     require_exchange_or_peers,
     require_guarded,
-    require_in_range,
+    require_limits,
     require_metrics_address,
     require_patterns,
 )
@@ -26,7 +26,7 @@ from elmgrove.federation import (
     require_distance,
     rule_of,
 )
-from elmgrove.reading import REFUSE, Layout
+from elmgrove.reading import INFLUX, REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
@@ -55,15 +55,26 @@ class Settings:
 
     source: Annotated[
         str,
-        "Rows: a file (CSV, JSON lines, also with gzip; .npy, Parquet), a folder that files drop "
-        "into, - for input.",
+        "Rows: a file (CSV, JSON lines, line protocol, also with gzip; .npy, Parquet), a folder "
+        "that files drop into, - for input.",
         SOURCE,
     ] = "-"
     follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
     pattern: Annotated[
         str,
-        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, npy, "
-        "parquet, gz.",
+        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, lp, influx, "
+        "npy, parquet, gz.",
+        SOURCE,
+    ] = ""
+    format: Annotated[
+        str,
+        f"{INFLUX}: rows and verdicts are InfluxDB line protocol, as for Telegraf; '' = found.",
+        SOURCE,
+    ] = ""
+    measurement: Annotated[
+        str,
+        "Which lines of line protocol are rows, like cpu,cpu=cpu-total; '' = those of the first "
+        "measurement.",
         SOURCE,
     ] = ""
     time: Annotated[
@@ -125,7 +136,7 @@ class Settings:
     save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", DEVICE] = 60.0
 
     verdicts: Annotated[
-        str, "File for verdicts as JSON lines; - for output, '' for none.", ALARMS
+        str, "File for verdicts, a line each; - for output, '' for none.", ALARMS
     ] = "-"
     only: Annotated[
         str, "Which verdicts: all, strange, anomalies or alarms; or events instead of rows.", ALARMS
@@ -232,7 +243,7 @@ class Settings:
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
-        require_in_range(vars(self))
+        require_limits(vars(self))
 
     @property
     def own_name(self) -> str:
@@ -262,18 +273,9 @@ class Settings:
     @property
     def layout(self) -> Layout:
         """What is said about how the rows are written."""
-        return Layout(
-            time=self.time or None,
-            columns=tuple(self.columns),
-            drop=tuple(self.drop),
-            label=self.label or None,
-            delimiter=self.delimiter or None,
-            decimal=self.decimal,
-            encoding=self.encoding,
-            missing=self.missing,
-            hold_rows=self.hold_rows,
-            categories=tuple(self.categories),
-        )
+        said = {name: getattr(self, name) for name in vars(Layout()) if name != "remembered"}
+        # '' is how a setting says nothing.
+        return Layout(**{name: value for name, value in said.items() if value != ""})
 
     @property
     def first_rows(self) -> int:

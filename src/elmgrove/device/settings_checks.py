@@ -1,4 +1,4 @@
-"""Checks of settings: what is one of a few, and who may come in where an agent listens."""
+"""Checks of settings: of a few words, within limits, and who may come in where one listens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,12 +9,23 @@ _NOT_NEGATIVE = (
     *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
     *("units", "increment"),
 )
+_ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
 
 
 def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
     """Raises ``BadInput`` unless a setting is one of those known."""
     if value not in known:
         raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+
+
+def require_limits(settings: Mapping[str, Any]) -> None:
+    """Raises ``BadInput`` if a number is below what it may be."""
+    for name in _NOT_NEGATIVE:
+        if not settings[name] >= 0:
+            raise BadInput(f"{name} can't be negative")
+    for name in _ABOVE_0:
+        if not settings[name] > 0:
+            raise BadInput(f"{name} must be above 0")
 
 
 def require_patterns(patterns: str) -> None:
@@ -45,16 +56,6 @@ def require_metrics_address(address: str) -> None:
     """Raises ``BadInput`` unless metrics can be shown there, or nowhere."""
     if address and not _is_address(address):
         raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {address!r}")
-
-
-def require_in_range(settings: Mapping[str, Any]) -> None:
-    """Raises ``BadInput`` for a number that is too small for its setting."""
-    for limit in _NOT_NEGATIVE:
-        if not settings[limit] >= 0:
-            raise BadInput(f"{limit} can't be negative")
-    for limit in ("save_rows", "start_rows", "save_seconds"):
-        if not settings[limit] > 0:
-            raise BadInput(f"{limit} must be above 0")
 
 
 def _is_address(text: str) -> bool:

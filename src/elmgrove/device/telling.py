@@ -1,4 +1,4 @@
-"""What an agent says: in its log, in lines of JSON, to recipients, and in its metrics."""
+"""What an agent says: in its log, in lines for programs, to recipients, and in its metrics."""
 
 from elmgrove.detector import Drift, Verdict
 from elmgrove.device.metrics import AgentMetrics
@@ -6,6 +6,7 @@ from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import Output
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
+from elmgrove.reading import Point
 
 
 class Telling:
@@ -19,13 +20,13 @@ class Telling:
         self._output = Output(settings, member)
         self._outlook = Outlook(member.detector)
 
-    def tell(self, where: str, verdict: Verdict) -> Drift | None:
+    def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
         """Tells of a row and of what is new with it; gives the drift that was found out."""
         news = self._member.detector.events.take_news()
         if self._metrics is not None:
             self._metrics.follow(verdict, news)
         drift = self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news, drift)
+        self._output.tell(where, verdict, news, drift, point)
         return drift
 
     def tell_news(self, where: str | None) -> bool:

@@ -91,7 +91,7 @@ class Work:
         self._rows += len(verdicts)
         self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
-            self._reaction.follow(self._telling.tell(reading.where, verdict))
+            self._reaction.follow(self._telling.tell(reading.where, verdict, reading.point))
             mark_state(self.member, verdict.time)
 
     def step(self) -> None:

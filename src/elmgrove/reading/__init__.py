@@ -7,7 +7,8 @@ from elmgrove.reading.columns import Header, Record
 from elmgrove.reading.doubts import doubts_about, is_index, is_time
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
-from elmgrove.reading.layout import HOLD, LAYOUT, REFUSE, Layout
+from elmgrove.reading.layout import HOLD, INFLUX, LAYOUT, REFUSE, Layout
+from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.line_reader import LineReader, WrongColumns
 from elmgrove.reading.one_column import ColumnCells, has_column, read_column
 from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
@@ -18,6 +19,7 @@ from elmgrove.reading.words import found_words, words_in
 
 __all__ = [
     "HOLD",
+    "INFLUX",
     "LAYOUT",
     "NOT_TEXT",
     "NPY",
@@ -33,6 +35,7 @@ __all__ = [
     "LineReader",
     "NpyArray",
     "ParquetTable",
+    "Point",
     "Record",
     "SpooledRows",
     "StoredRows",

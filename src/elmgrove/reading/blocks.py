@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from elmgrove.errors import BadInput
 from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.formats import JSON_LINES, NPY, PARQUET, Opened
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.text import Cells, CsvText, JsonText, Numbers
+from elmgrove.reading.line_protocol import Measurement
+from elmgrove.reading.objects import ObjectText, json_object
+from elmgrove.reading.text import Cells, CsvText, Numbers
 
 
 class RecordBlock(Protocol):
@@ -34,12 +37,26 @@ class Blocks(Protocol):
         ...
 
 
-def blocks_in(file: Opened, layout: Layout, features: Sequence[str] | None) -> Blocks:
-    """Gives an open file as blocks of records, whatever it is."""
+def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blocks:
+    """Gives an open file as blocks of records, whatever it is; ``wanted`` are its known columns."""
     if file.format == NPY:
         return NpyArray(file.name, file.file)
     if file.format == PARQUET:
         return ParquetTable(file.name, file.file)
+    if layout.is_influx(file.name):
+        return _points_in(file, layout, wanted)
     if file.format == JSON_LINES:
-        return JsonText(file.name, file.file, layout)
-    return CsvText(file.name, file.file, layout, features)
+        return ObjectText(file.name, file.file, layout, json_object)
+    return CsvText(file.name, file.file, layout, wanted)
+
+
+def _points_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> ObjectText:
+    measured = Measurement(layout.measurement, lambda: list(wanted or ()))
+    text = ObjectText(file.name, file.file, layout, measured)
+    if measured.point is None and measured.other is not None:
+        raise BadInput(
+            f"{file.name}: none of the first lines is a row, as {measured.other} is none; "
+            "--measurement chooses"
+        )
+    text.notes = measured.notes
+    return text

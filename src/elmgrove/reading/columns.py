@@ -17,6 +17,7 @@ from elmgrove.reading.cells import (
 )
 from elmgrove.reading.doubts import is_index, is_time
 from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import Clock
 
 _NO_NAMES = "{}: columns can't be told by name without a line of names; say their numbers"
@@ -27,11 +28,15 @@ class StillMissing(BadInput):
 
 
 class Record(NamedTuple):
-    """What one record of a file says: the values in their order, when, and whether anomalous."""
+    """What one record of a file says: the values in their order, when, and whether anomalous.
+
+    ``point`` is the whole line where that is InfluxDB line protocol.
+    """
 
     values: list[float]
     time: float | None = None
     label: bool | None = None
+    point: Point | None = None
 
 
 class Header(NamedTuple):

@@ -3,14 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as of_dataclass
+from pathlib import PurePath
 from typing import Any, Self
 
 from elmgrove.errors import BadInput, require_whole
+from elmgrove.reading.line_protocol import series_of
 
 #: What is done where a value is missing: the row is refused, or the last value is held.
 REFUSE, HOLD = "refuse", "hold"
 #: The note under which a state keeps how the rows were written that it was made with.
 LAYOUT = "layout"
+#: The format of text that has to be named: InfluxDB line protocol.
+INFLUX = "influx"
+_INFLUX_ENDINGS = (".lp", ".influx")
+_OTHER_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 _DECIMALS = (".", ",")
 # What tells the columns that are learned: a state has them itself.
 _OF_COLUMNS = {"columns", "drop", "categories"}
@@ -22,7 +28,9 @@ class Layout:
 
     ``time`` is the column with each row's time, or ``COLUMN=FORMAT`` (as for ``strptime``).
     ``columns`` are the only ones that are learned, ``drop`` are left out; ``label`` says which rows
-    were anomalous, and is never learned. ``categories`` are columns of words. A missing value is
+    were anomalous, and is never learned. ``categories`` are columns of words. ``format="influx"``
+    says that a text is InfluxDB line protocol, and so does ``measurement``: which of its points are
+    rows, as a line begins (``cpu,cpu=cpu-total``). A missing value is
     refused, or with ``missing="hold"`` the last one stands in for it, in ``hold_rows`` rows at
     most. Columns are called by name, or by number from 1 where a file has no names.
 
@@ -39,6 +47,8 @@ class Layout:
     missing: str = REFUSE
     hold_rows: int = 5
     categories: tuple[str, ...] = ()
+    format: str | None = None
+    measurement: str | None = None
     remembered: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -62,6 +72,18 @@ class Layout:
                 f"encoding {self.encoding!r} is unknown; utf-8, utf-16, latin-1 or cp1252, say"
             ) from error
         require_whole("hold_rows", self.hold_rows, 0)
+        if self.format not in (None, INFLUX):
+            raise BadInput(f"format: {INFLUX}, or nothing for all others, not {self.format!r}")
+        if self.measurement is not None:
+            series_of(self.measurement)
+
+    def is_influx(self, name: str = "") -> bool:
+        """Says whether a text of this name is InfluxDB line protocol."""
+        ending = PurePath(name.lower().removesuffix(".gz")).suffix
+        said = self.format == INFLUX or self.measurement is not None
+        # What is remembered holds for a stream, and not for a file that says otherwise.
+        asked = said and not self.remembered & {"format", "measurement"}
+        return asked or ending in _INFLUX_ENDINGS or (said and ending not in _OTHER_ENDINGS)
 
     @property
     def fields(self) -> dict[str, Any]:

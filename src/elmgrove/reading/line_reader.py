@@ -1,6 +1,5 @@
 """Lines as they come, of one file after another: each is a record, and bad ones are told."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,9 @@ from elmgrove.reading.columns import Columns, Header, Held, Record
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
 from elmgrove.reading.layout import HOLD, Layout
-from elmgrove.reading.text import json_object
+from elmgrove.reading.line_protocol import Measurement
+from elmgrove.reading.objects import json_object
+from elmgrove.reading.text import cells_of
 
 
 class WrongColumns(BadInput):
@@ -51,10 +52,12 @@ class LineReader:
         self._first: list[str] = []
         self._at_start = True
         self._json = False
+        self._influx = self._layout.is_influx()
+        self._measured = Measurement(self._layout.measurement, lambda: self._wanted)
         self._good = False
         self._told: set[str] = set()
         self.findings: list[str] = []
-        self.notes: list[str] = []
+        self.notes = self._measured.notes
         if bookmark is not None:
             self._restore(bookmark)
 
@@ -82,9 +85,10 @@ class LineReader:
         """How many missing values were filled with the last ones."""
         return 0 if self._held is None else self._held.count
 
-    def begin(self, at_start: bool = True) -> None:
+    def begin(self, at_start: bool = True, name: str = "") -> None:
         """Tells that the next line is of another file, and its first one if ``at_start``."""
         self._at_start, self._first, self._good = at_start, [], not at_start
+        self._influx = self._layout.is_influx(name)
 
     def begin_table(self, header: Header) -> None:
         """Tells that ``read_cells`` comes next, for a file that has this header and no lines."""
@@ -97,10 +101,12 @@ class LineReader:
         return self._record(where, self._columns, cells)
 
     def read(self, where: str, text: str) -> Record | None:
-        """Reads a line; None where it is blank, a remark or holds names.
+        """Reads a line; None where it is blank, a remark, holds names, or is not measured.
 
         ``BadInput`` says why it is bad; ``WrongColumns``, that all lines of this file are.
         """
+        if self._influx:
+            return self._read_point(where, text)
         if is_read_past(text):
             if self._at_start:
                 self._first.append(text)
@@ -108,7 +114,7 @@ class LineReader:
         if self._at_start:
             self._json = format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES
         if self._json:
-            return self._read_json(where, text)
+            return self._read_object(where, json_object(where, text))
         if self._at_start and self._took_names(where, text):
             return None
         return self._read_line(where, text)
@@ -139,7 +145,7 @@ class LineReader:
 
     def _read_line(self, where: str, text: str) -> Record | None:
         assert self._head is not None
-        cells = _cells(where, text, self._head.delimiter)
+        cells = cells_of(where, text, self._head.delimiter)
         if not cells:
             return None
         if self._columns is None:
@@ -167,11 +173,16 @@ class LineReader:
         self._head, self._columns = head._replace(cells=names, named=True), None
         return True
 
-    # JSON lines
+    # JSON lines and InfluxDB line protocol
 
-    def _read_json(self, where: str, text: str) -> Record | None:
+    def _read_point(self, where: str, text: str) -> Record | None:
+        found = self._measured(where, text)
+        if found is None:
+            return None
+        return self._read_object(where, found)._replace(point=self._measured.point)
+
+    def _read_object(self, where: str, found: dict[str, Any]) -> Record:
         self._at_start = False
-        found = json_object(where, text)
         if self._columns is None or self._head is None or self._head.delimiter:
             self._choose_keys(where, found)
         columns, head = self._columns, self._head
@@ -284,16 +295,3 @@ def _names_of(head: Head) -> list[str]:
 def _new_columns(where: str, names: Sequence[str]) -> str:
     some, were = ", ".join(map(repr, names)), "was" if len(names) == 1 else "were"
     return f"{where}: {some} {were} not there before: ignored"
-
-
-def _cells(where: str, text: str, delimiter: str) -> list[str]:
-    """The cells of a record that is one line; none where it is blank."""
-    # An open quotation mark makes the reader ask for a second line.
-    reader = csv.reader([text, ""], delimiter=delimiter)
-    try:
-        cells = next(reader)
-    except csv.Error as error:
-        raise BadInput(f"{where}: {error}") from error
-    if reader.line_num > 1:
-        raise BadInput(f"{where}: a quotation mark without its pair")
-    return cells if len(cells) > 1 or "".join(cells).strip() else []

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Categories
+from elmgrove.algebra import Categories, columns_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.blocks import Blocks, RecordBlock, blocks_in
 from elmgrove.reading.columns import Columns, StillMissing
@@ -73,13 +73,14 @@ def read_table(
     """Reads all rows of a file, or of standard input (``-``).
 
     CSV, JSON lines (both packed with gzip or not), .npy and Parquet are told apart by their
-    content. ``features`` picks and orders columns by name, with the words of ``categories``, as a
-    state has learned them. A bad row is an error, or with ``skip_bad`` left out. ``progress`` is
-    told how many bytes were read so far.
+    content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
+    by name, with the words of ``categories``, as a state has learned them. A bad row is an error,
+    or with ``skip_bad`` left out. ``progress`` is told how many bytes were read so far.
     """
     layout = layout or Layout()
     with opened(where, layout.encoding) as file:
-        source = blocks_in(file, layout, features)
+        wanted = columns_of(features, categories or {}) if features else None
+        source = blocks_in(file, layout, wanted)
         if categories is None and layout.categories:
             categories = found_words(source, layout)
         columns = Columns(source.header, layout, features, categories)

@@ -1,9 +1,8 @@
-"""Rows from text, CSV or JSON lines: many lines at once where they are nothing but numbers."""
+"""Rows from CSV: many lines at once where they are nothing but numbers."""
 
 import codecs
 import csv
 import io
-import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
@@ -160,79 +159,17 @@ class CsvText:
         return whole_lines(self._name, self._file, self._encoding)
 
 
-class JsonBlock:
-    """Some lines of a file of JSON objects, one a line."""
-
-    def __init__(self, name: str, text: bytes, first: int, keys: Sequence[str]) -> None:
-        self._name, self._text, self._first, self._keys = name, text, first, keys
-
-    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Gives None: objects are read one by one."""
-        return None
-
-    def records(self) -> Iterator[tuple[int, Cells]]:
-        """Gives the values of each object, in the order of the keys, with its line."""
-        for line, data in enumerate(self._text.split(b"\n"), self._first):
-            if not data.strip():
-                continue
-            try:
-                found = json_object(f"{self._name}, line {line}", data)
-            except BadInput as error:
-                yield line, error
-            else:
-                yield line, [found.get(key) for key in self._keys]
-
-
-class JsonText:
-    """A file of JSON lines: its first objects' keys are the columns."""
-
-    unit = "line"
-
-    def __init__(self, name: str, file: BinaryIO, layout: Layout) -> None:
-        self._name, self._file, self._encoding = name, file, layout.encoding
-        self.notes: list[str] = []
-        first = next(self._texts(), b"").split(b"\n", 2 * LOOK)[: 2 * LOOK]
-        lines = [(f"{name}, line {i}", one) for i, one in enumerate(first, 1) if one.strip()]
-        found = _objects(lines[:LOOK])
-        keys = list(dict.fromkeys(key for one in found for key in one))
-        self.header = Header(name, keys, True, [[one.get(key) for key in keys] for one in found])
-
-    def blocks(self) -> Iterator[JsonBlock]:
-        """Gives the lines, many at a time."""
-        line = 1
-        for text in self._texts():
-            yield JsonBlock(self._name, text, line, self.header.cells)
-            line += text.count(b"\n")
-
-    def _texts(self) -> Iterator[bytes]:
-        self._file.seek(0)
-        return whole_lines(self._name, self._file, self._encoding)
-
-
-def json_object(where: str, text: str | bytes) -> dict[str, Any]:
-    """Reads a line as a JSON object; ``BadInput`` if it is none."""
+def cells_of(where: str, text: str, delimiter: str) -> list[str]:
+    """Gives the cells of a record that is one line; none where it is blank."""
+    # An open quotation mark makes the reader ask for a second line.
+    reader = csv.reader([text, ""], delimiter=delimiter)
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"{where}: not JSON ({error})") from error
-    except RecursionError as error:
-        raise BadInput(f"{where}: JSON that is nested too deeply") from error
-    if not isinstance(found, dict):
-        raise BadInput(f'{where}: not a JSON object like {{"temp": 21.5}}, but {found!r:.40}')
-    return found
-
-
-def _objects(lines: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]]:
-    """The objects among lines; ``BadInput`` if all are bad."""
-    found, bad = list[dict[str, Any]](), list[BadInput]()
-    for where, text in lines:
-        try:
-            found.append(json_object(where, text))
-        except BadInput as error:
-            bad.append(error)
-    if bad and not found:
-        raise bad[0]
-    return found
+        cells = next(reader)
+    except csv.Error as error:
+        raise BadInput(f"{where}: {error}") from error
+    if reader.line_num > 1:
+        raise BadInput(f"{where}: a quotation mark without its pair")
+    return cells if len(cells) > 1 or "".join(cells).strip() else []
 
 
 def whole_lines(name: str, file: BinaryIO, encoding: str = "utf-8") -> Iterator[bytes]:

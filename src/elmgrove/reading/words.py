@@ -9,7 +9,7 @@ from elmgrove.reading.blocks import Blocks, blocks_in
 from elmgrove.reading.cells import is_missing
 from elmgrove.reading.formats import JSON_LINES, Opened, format_of
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.text import json_object
+from elmgrove.reading.objects import json_object
 
 # Words that a column may have.
 _MOST_WORDS = 64

@@ -1,6 +1,12 @@
 """The exchange service: it keeps what devices publish and hands out sums of it."""
 
-from elmgrove.server.app import MAX_BODY, listen, make_app, require_certificate_with_key
+from elmgrove.server.app import (
+    MAX_BODY,
+    listen,
+    make_app,
+    require_certificate_with_key,
+    require_store,
+)
 from elmgrove.server.limits import Limits
 from elmgrove.server.secrets import hashed, load_admin_token
 from elmgrove.server.store import (
@@ -33,5 +39,6 @@ __all__ = [
     "make_app",
     "open_store",
     "require_certificate_with_key",
+    "require_store",
     "restore",
 ]

@@ -164,6 +164,18 @@ def listen(
         server.run()
 
 
+def require_store(store_url: str) -> None:
+    """Raises, as ``open_store`` does, for a store that can't be opened, before anything is served.
+
+    Else the frame would tell it, with a traceback.
+    """
+
+    async def open_and_close() -> None:
+        await (await open_store(store_url)).close()
+
+    asyncio.run(open_and_close())
+
+
 def require_certificate_with_key(
     certificate: Path | None, private_key: Path | None, client_ca: Path | None
 ) -> None:

@@ -4,10 +4,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from elmgrove_papers.earlier.forgetting import NEWEST, PHASES, SCORE, SO_FAR
+from elmgrove_papers.earlier.rooms import FORGETTING
 from elmgrove_papers.figure import Numbers
+from elmgrove_papers.pictures import COLOURS
 
 #: Outside of the axes, on their right.
 _BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "fontsize": 8}
+#: What a device does in a new room; each has its colour, by loss and by distance.
+_WAYS = (
+    "one model",
+    "an instance a speed",
+    f"forgetting {FORGETTING}",
+    "new room alone",
+    "one merge",
+    "asks the peer",
+    "the peer itself",
+)
+_BY_SCORE = {
+    "loss": {"linestyle": "-", "marker": "o"},
+    "distance": {"linestyle": "--", "marker": "s"},
+}
 
 
 def instances(found: Numbers, canvas: Any) -> None:
@@ -50,10 +66,12 @@ def rooms(found: Numbers, canvas: Any) -> None:
     axes = canvas.subplots(1, len(found["auc"]), sharey=True, squeeze=False)[0]
     for axis, (move, table) in zip(axes, found["auc"].items(), strict=True):
         steps = list(next(iter(table.values())))
-        for place, (model, row) in enumerate(table.items()):
+        for model, row in table.items():
             marks = {steps.index(key): value for key, value in row.items() if value is not None}
             later = {mark: value for mark, value in marks.items() if mark}
-            style = {"color": f"C{place % 10}", "marker": "s" if "distance" in model else "o"}
+            score, _, way = model.partition(", ")
+            colour = COLOURS[_WAYS.index(way or "one model")]
+            style = _BY_SCORE[score] | {"color": colour}
             if 0 in marks:
                 axis.plot([0], [marks[0]], markersize=5, **style)
             axis.plot(list(later), list(later.values()), markersize=4, label=model, **style)

@@ -136,8 +136,8 @@ def beside_daef(found: Numbers, canvas: Any) -> None:
             left.plot(values, list(rows), marker, fillstyle=fill, label=f"{name}, {key}")
     left.set_xlabel("ROC-AUC, mean over trials")
     costs = found["cost a device"]
-    right.barh(list(costs), [row["numbers sent"] for row in costs.values()], color="silver")
-    right.set_xlabel("numbers that a device sends")
+    right.barh(list(costs), [row["numbers sent"] / 1000 for row in costs.values()], color="silver")
+    right.set_xlabel("thousands of numbers that a device sends")
     for axis in (left, right):
         axis.invert_yaxis()
     legend(canvas, left)
@@ -151,15 +151,19 @@ def hardware(found: Numbers, canvas: Any) -> None:
     for way, marker in styles.items():
         mine = [name for name, its in sizes.items() if its == way]
         for axis, step in zip(steps, found["microseconds"][mine[0]], strict=True):
-            counts = [max(found["multiplications"][name][step], 1) for name in mine]
+            counts = [found["multiplications"][name][step] for name in mine]
             times = [found["microseconds"][name][step] for name in mine]
             axis.plot(counts, times, marker, label=way)
-            axis.set(xscale="log", yscale="log", title=step, xlabel="multiplications, counted")
+            axis.set(yscale="log", title=step, xlabel="multiplications, counted")
+            # To give may be to copy: no multiplication at all.
+            axis.set_xscale("symlog", linthresh=100)
         held = [found["bytes held"][name] for name in mine]
         last.plot([row["counted"] for row in held], [row["measured"] for row in held], marker)
     last.axline((1e5, 1e5), (1e6, 1e6), color="gray", linewidth=0.8)
     last.set(xscale="log", yscale="log", title="memory", xlabel="bytes, counted")
     last.set_ylabel("bytes, measured")
+    for axis in steps[1:]:
+        axis.sharey(steps[0])
     steps[0].set_ylabel("µs, measured")
     legend(canvas, steps[0])
 
@@ -201,6 +205,8 @@ def tuning(found: Numbers, canvas: Any) -> None:
             place = (row["units"], row["auc, 10-fold"])
             axis.plot(*place, "o", markersize=14, fillstyle="none", color="black", label="Table 3")
     axis.set_xscale("log", base=2)
+    sizes = sorted({row["units"] for row in candidates})
+    axis.set_xticks(sizes, sizes)
     axis.set_xlabel("hidden units")
     axis.set_ylabel("mean ROC-AUC over ten folds of the rows to learn from")
     legend(canvas, axis)

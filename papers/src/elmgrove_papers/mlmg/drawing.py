@@ -68,7 +68,11 @@ def pairs(found: Numbers, canvas: Any) -> None:
         dots = [row[variant]["auc"] for row in found["pairs"]]
         axis.plot(np.full(len(dots), place), dots, ".", color="black", alpha=0.4)
         axis.text(place, 1.04, f"{means['auc']:.3f}", ha="center")
-    names = [variant.replace(", ", ",\n") for variant in found["mean"]]
+    # A shape in brackets stays whole.
+    names = [
+        variant.replace(" (", "\n(") if "(" in variant else variant.replace(", ", ",\n")
+        for variant in found["mean"]
+    ]
     axis.set_xticks(range(len(names)), names, fontsize=8)
     axis.set(xlabel="what decides (bar: mean; dot: a device of a pair)", ylim=(0, 1.12))
     axis.set_ylabel("ROC-AUC, both patterns normal")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from elmgrove.algebra import Categories
 from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
-from elmgrove.device.sources.file import File, FollowedFile, StandardInput
+from elmgrove.device.sources.file import File, FollowedFile, PassOn, StandardInput
 from elmgrove.device.sources.folder import Folder
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.timing import Gap, Timing
@@ -24,6 +24,7 @@ def open_source(
     categories: Categories | None = None,
     first_rows: int = 100,
     bookmark: Bookmark | None = None,
+    pass_on: PassOn | None = None,
 ) -> Source:
     """Opens the source of rows at ``where``: ``-`` for standard input, a folder, or a file.
 
@@ -32,6 +33,7 @@ def open_source(
     with its writer. ``layout`` says how the rows are written; ``features`` picks and orders columns
     by name, with the words of ``categories``. Where these are not known yet, the ``first_rows``
     tell them. With a bookmark, reading goes on right after the row that it came with.
+    ``pass_on`` is given each line of standard input.
     """
     layout = layout or Layout()
     records = Records(layout, features, categories, bookmark, first_rows)
@@ -39,7 +41,7 @@ def open_source(
     live = where == STANDARD_INPUT or (follow and not path.is_dir())
     timing = Timing(live=live, bookmark=bookmark)
     if where == STANDARD_INPUT:
-        return StandardInput(records, timing, layout)
+        return StandardInput(records, timing, layout, pass_on)
     if path.is_dir():
         return Folder(path, pattern, records, timing, bookmark, layout)
     return (FollowedFile if follow else File)(path, records, timing, bookmark, layout)

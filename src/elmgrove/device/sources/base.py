@@ -10,6 +10,7 @@ from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.table_file import TableFile
 from elmgrove.device.sources.timing import Gap, Timing
+from elmgrove.reading import Point
 
 #: Seconds between two looks for something new.
 POLL = 0.1
@@ -22,7 +23,7 @@ class Reading(NamedTuple):
 
     ``follows`` is False where the row before it may be missing: after a bad row or a cut, at a
     start that found no bookmark to go on from, and after a ``gap`` in time. ``time`` is in seconds
-    since 1970, if the row has one.
+    since 1970, if the row has one. ``point`` is its line where that is InfluxDB line protocol.
     """
 
     row: list[float]
@@ -31,6 +32,7 @@ class Reading(NamedTuple):
     follows: bool = True
     time: float | None = None
     gap: Gap | None = None
+    point: Point | None = None
 
 
 Item = Reading | Bad | None
@@ -91,7 +93,7 @@ class Source(ABC):
         if isinstance(text, TableFile):
             self._records.begin_table(text.table)
         else:
-            self._records.begin(at_start=text.began == 0)
+            self._records.begin(text.began == 0, text.name)
         # Where a bookmark fitted, the next row follows the one that it came with.
         self._gap = self._gap and text.began == 0
 
@@ -106,7 +108,7 @@ class Source(ABC):
                 gap = self._timing.gap_before(found.time)
                 follows, self._gap = gap is None and not self._gap, False
                 bookmark = self._bookmark_after(text, line)
-                yield Reading(found.values, where, bookmark, follows, found.time, gap)
+                yield Reading(found.values, where, bookmark, follows, found.time, gap, found.point)
 
     def _last_items(self, text: Text) -> Iterator[Reading | Bad]:
         """Reads what was held back, now that there is no more."""

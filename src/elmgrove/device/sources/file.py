@@ -4,11 +4,11 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source
-from elmgrove.device.sources.lines import Text, TextFile
+from elmgrove.device.sources.lines import Line, Text, TextFile
 from elmgrove.device.sources.records import Bad, Records
 from elmgrove.device.sources.table_file import open_file
 from elmgrove.device.sources.timing import Timing
@@ -18,6 +18,8 @@ from elmgrove.reading import Layout
 
 #: Bytes of standard input that are read at once, and how many such chunks may wait.
 _CHUNK, _CHUNKS_AHEAD = 1 << 16, 4
+#: What is given each line of standard input, for the next program.
+PassOn = Callable[[bytes], None]
 
 
 class File(Source):
@@ -111,11 +113,15 @@ class StandardInput(Source):
     """Rows that another program writes; the iteration ends with it, and there is no bookmark.
 
     A thread reads ahead a little, since not every system can ask a pipe whether it has something.
+    Each line is given to ``pass_on``, as it came, before it is read.
     """
 
-    def __init__(self, records: Records, timing: Timing, layout: Layout) -> None:
+    def __init__(
+        self, records: Records, timing: Timing, layout: Layout, pass_on: PassOn | None = None
+    ) -> None:
         super().__init__(records, timing)
         self._layout = layout
+        self._pass_on = pass_on
         self._chunks: queue.Queue[bytes] = queue.Queue(_CHUNKS_AHEAD)
 
     def __iter__(self) -> Iterator[Item]:
@@ -126,9 +132,16 @@ class StandardInput(Source):
                 self._timing.idle()
                 yield None
             else:
-                yield from self._items(text, text.feed(data))
-        yield from self._items(text, text.rest())
+                yield from self._items(text, self._passed_on(text.feed(data)))
+        yield from self._items(text, self._passed_on(text.rest()))
         yield from self._last_items(text)
+
+    def _passed_on(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Gives lines one by one: what is said of one comes after it, and before the next."""
+        for line in lines:
+            if self._pass_on is not None:
+                self._pass_on(line.data if line.complete else line.data + b"\n")
+            yield line
 
     def _next(self) -> bytes | None:
         try:

@@ -20,7 +20,10 @@ from elmgrove.reading import Layout
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
 #: The files that are read where nothing else is said.
-EVERY_KIND = ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.npy", "*.parquet", "*.gz"]
+EVERY_KIND = [
+    *("*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.lp", "*.influx"),
+    *("*.npy", "*.parquet", "*.gz"),
+]
 #: Where files go that were read, and those without one good row.
 DONE, BAD = "done", "bad"
 

@@ -82,10 +82,10 @@ class Records:
         """What a restart must know to read on in the same columns."""
         return self._lines.bookmark
 
-    def begin(self, at_start: bool = True) -> None:
+    def begin(self, at_start: bool = True, name: str = "") -> None:
         """Tells that the next line is of another file, and its first one if ``at_start``."""
         self._at_start = at_start
-        self._lines.begin(at_start)
+        self._lines.begin(at_start, name)
 
     def begin_table(self, table: Blocks) -> None:
         """Tells that the next line is a row of this table."""
