@@ -15,6 +15,7 @@ from support.held_rounds import agenda_of, found_rounds, plan_of
 from support.scraped import Scraped, documented
 from support.serving import (
     ADMIN,
+    AMPLE,
     Federation,
     Server,
     answers,
@@ -111,7 +112,7 @@ def open_server_fixture(
     folder: Path = tmp_path_factory.mktemp("open")
     store, port = empty_database(request, folder, request.param), free_port()
     shown = {"device_metrics": True, "open_metrics": True}
-    with process(store, port=port, **shown):
+    with process(store, port=port, limits=AMPLE, **shown):
         wait_until(lambda: answers(port))
         made = Server(f"http://127.0.0.1:{port}", store)
         with made.http:
