@@ -52,7 +52,7 @@ class ExactSum:
         return made if made._addends <= _MOST_ADDENDS else made._settled()
 
     def _settled(self) -> "ExactSum":
-        """The same sum, where what has grown beyond the width of a bin is in the next one."""
+        """This sum, with what has grown beyond the width of a bin carried to the next one."""
         made = ExactSum(self.size)
         for held in self._bins.values():
             made = made.plus(held)

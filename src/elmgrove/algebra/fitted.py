@@ -76,7 +76,7 @@ class Fitted:
 
     @cached_property
     def _key(self) -> bytes:
-        """The same for sums that are the same to the last bit, with the same ridge."""
+        """A key by which sums that agree to the last bit, with one ridge, are known again."""
         evidence = self.evidence
         made = sha256(evidence.basis.fingerprint.encode())
         numbers = (evidence.energy, evidence.count, evidence.resolution, self.ridge)
