@@ -9,7 +9,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.fft import rfft
 
 from elmgrove.algebra.rows import Array, Rows, RowStore, in_blocks
 from elmgrove.errors import BadInput, require_whole
@@ -166,6 +165,9 @@ class Spectrum:
         return hann / math.sqrt(self.length * (hann @ hann))
 
     def _features(self, frame: Array) -> Array:
+        # Loaded here: it takes as long as all of this library's algebra, and few have samples.
+        from scipy.fft import rfft
+
         columns = np.ascontiguousarray(frame.T, dtype=np.float64)
         # The window would spread the mean into the lowest band.
         waves = rfft((columns - columns.mean(axis=1, keepdims=True)) * self._window, axis=1)

@@ -18,7 +18,7 @@ from elmgrove.detector.fading import fade
 from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture import ASSIGNMENTS, COMPARISONS, OTHERS, PatternRule
-from elmgrove.detector.model import MOST_PARTS, Part
+from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News
 from elmgrove.detector.picture import (
     TIME,
@@ -90,6 +90,7 @@ __all__ = [
     "Progress",
     "Relation",
     "Shift",
+    "SingleModel",
     "Span",
     "Spell",
     "Threshold",

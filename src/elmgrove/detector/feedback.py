@@ -29,7 +29,8 @@ class Feedback:
     and taken out; ``exact`` says whether all of those had to do with the span that was named, which
     is not so where only whole increments are known: they lasted from ``first`` to ``last``.
     ``blunter`` names the feature whose errors show least now, and how many times as large they must
-    be as before; None if that is less than twice.
+    be as before; None if that is less than twice. ``raised`` is the threshold before, if it is less
+    than half of what it is now.
     """
 
     action: str
@@ -41,6 +42,7 @@ class Feedback:
     state: str
     threshold: float | None
     blunter: tuple[str, float] | None = None
+    raised: float | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -56,6 +58,7 @@ class Feedback:
         elif self.action == REJECT:
             said.append("nothing learned was taken out")
         limit = "" if self.threshold is None else f", strange above {self.threshold:.3g}"
+        limit += "" if self.raised is None else f" ({self.raised:.3g} before: smaller faults pass)"
         return f"{'; '.join(said)}. Now {self.state}{limit}.{self._warning}"
 
     @property
@@ -106,7 +109,7 @@ def accept(
         waiting = detector.quarantine.release(lambda one: one.within(span))
     else:
         waiting = _given(detector, rows, times)
-    before = _residuals(detector)
+    before, threshold = _residuals(detector), detector.threshold
     taken = take_out_all(detector) if instead and waiting else 0
     detector.adopt(waiting, by_hand=rows is not None)
     if waiting:
@@ -116,6 +119,7 @@ def accept(
         if detector.drift is not None:
             detector.drift.restart()
     told = _feedback(ACCEPT, detector, len(waiting), TakenOut(taken))
+    told = replace(told, raised=_raised(threshold, detector.threshold))
     return told if instead else replace(told, blunter=_blunter(detector, before))
 
 
@@ -185,6 +189,10 @@ def _blunter(detector: Detector, before: Array | None) -> tuple[str, float] | No
     times = after / np.maximum(before, np.finfo(float).tiny)
     worst = int(times.argmax())
     return (detector.basis.names[worst], float(times[worst])) if times[worst] >= _BLUNT else None
+
+
+def _raised(before: float, after: float) -> float | None:
+    return before if 0.0 < _BLUNT * before <= after < math.inf else None
 
 
 def _feedback(action: str, detector: Detector, rows: int, taken: TakenOut) -> Feedback:

@@ -1,8 +1,9 @@
-"""Moving contributions between devices: through a server, a folder, or one process's memory."""
+"""Moving contributions between devices: a server, a broker, a folder, or one process's memory."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import (
     PATH,
     Exchange,
@@ -12,6 +13,7 @@ from elmgrove.exchange.base import (
     Unauthorized,
     Unreachable,
 )
+from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
@@ -21,12 +23,17 @@ from elmgrove.exchange.steps import Incoming, Outgoing
 
 if TYPE_CHECKING:
     from elmgrove.exchange.asking import client, post, request
+    from elmgrove.exchange.broker import Broker
     from elmgrove.exchange.http import HttpExchange
+    from elmgrove.exchange.mqtt import MqttExchange
     from elmgrove.exchange.peers import PeerSession, pull
     from elmgrove.exchange.rounds import HttpRounds, Turn
 
 __all__ = [
     "PATH",
+    "Backoff",
+    "Broker",
+    "BrokerAddress",
     "Exchange",
     "Fields",
     "FolderExchange",
@@ -35,6 +42,8 @@ __all__ = [
     "Incoming",
     "Listing",
     "MemoryExchange",
+    "Message",
+    "MqttExchange",
     "Outgoing",
     "PeerSession",
     "Session",
@@ -53,10 +62,12 @@ __all__ = [
     "request",
 ]
 
-#: What speaks HTTP, by module: loaded when asked for, since httpx takes a fifth of a second
-#: and a folder or one process's memory needs none of it.
-_OVER_HTTP = {
+#: What speaks HTTP or MQTT, by module: loaded when asked for, since httpx takes a fifth of a second
+#: and paho is an extra; a folder or one process's memory needs neither.
+_OVER_A_LINE = {
+    "Broker": "broker",
     "HttpExchange": "http",
+    "MqttExchange": "mqtt",
     "client": "asking",
     "post": "asking",
     "request": "asking",
@@ -68,6 +79,6 @@ _OVER_HTTP = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OVER_HTTP:
+    if name not in _OVER_A_LINE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OVER_HTTP[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_OVER_A_LINE[name]}"), name)

@@ -13,6 +13,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.base import TLS, Tls, Unreachable
 from elmgrove.exchange.in_time import MOVING, DeadlineTransport
 from elmgrove.exchange.responses import Response, no_response, patience, plain
+from elmgrove.exchange.trust import context_of
 from elmgrove.federation import MOST_BYTES
 
 #: Seconds that an answer may take, and a little longer for each byte of it (``in_time.SLOWEST``).
@@ -58,18 +59,7 @@ def _trust(url: str, tls: Tls = TLS) -> ssl.SSLContext | None:
     """Whom to trust; without TLS nobody, and reading all certificates takes a while."""
     if not url.startswith("https://"):
         return None
-    if tls.private_key and not tls.certificate:
-        raise BadInput(f"{tls.private_key}: a private key needs its certificate as well")
-    try:
-        made = ssl.create_default_context(cafile=tls.ca) if tls.ca else httpx.create_ssl_context()
-        if tls.certificate:
-            # A key with a passphrase is refused, instead of asking for it.
-            made.load_cert_chain(tls.certificate, tls.private_key or None, password="")
-    except OSError as error:
-        files = ", ".join(filter(None, (tls.ca, tls.certificate, tls.private_key)))
-        why = error.strerror or error
-        raise BadInput(f"{files}: can't be used for TLS (PEM, no passphrase): {why}") from error
-    return made
+    return context_of(tls, httpx.create_ssl_context)
 
 
 def request(

@@ -12,12 +12,14 @@ from elmgrove.federation import (
     Contribution,
     Cost,
     Entry,
+    Errand,
     Ledger,
     LocalPattern,
     Member,
     Merged,
     StandingGroups,
     StandingOthers,
+    Summary,
     Version,
     bounded,
     entry_from_bytes,
@@ -27,6 +29,8 @@ from elmgrove.federation import (
 
 #: Where an agent that listens gives away what it published and what it received.
 PATH = "/ledger"
+#: A line that is slower than so many bytes a second is as good as none.
+SLOWEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,13 @@ class Exchange(Protocol):
         """Gives the groups that the exchange keeps by this distance; None if it keeps none.
 
         The fields are those of ``Grouping.fields``, with ``since``: the revision that made them.
+        """
+        ...
+
+    def report(self, summary: Summary) -> tuple[Errand, ...]:
+        """Tells those who look after the devices how one is doing; gives what they ask of it.
+
+        MUST be empty where nobody looks. An errand is given until its outcome was told.
         """
         ...
 

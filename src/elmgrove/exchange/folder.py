@@ -6,22 +6,13 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
-from elmgrove.exchange.base import (
-    Listing,
-    Unreachable,
-    listing_of,
-    merged_of,
-    others_of,
-    returned_of,
-    version_of,
-)
+from elmgrove.exchange.bare import BareExchange
+from elmgrove.exchange.base import Listing, Unreachable, listing_of, version_of
 from elmgrove.federation import (
     Charter,
     Entry,
-    Merged,
     Refused,
     Version,
     address_of,
@@ -36,16 +27,13 @@ CHARTER = "federation.json"
 SUFFIX = ".entry"
 
 
-class FolderExchange:
+class FolderExchange(BareExchange):
     """One file a device, which only that device writes, and ``federation.json``.
 
     Files are replaced as a whole, so a reader sees the old entry or the new one. Any program that
     may write in the folder may write in any device's name: a folder is for devices that trust each
     other. A file that is damaged, too long or does not belong is left out, with a warning.
     """
-
-    #: Groups are made when somebody asks.
-    standing = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -109,41 +97,17 @@ class FolderExchange:
         with reaching(self._folder):
             return [entry for _, entry in self._entries(wanted)]
 
-    def merged(
-        self, without: str, known: Merged | None, grouped: str | None = None
-    ) -> Merged | None:
-        """Adds up all entries but one device's; None if ``known`` is still what it would be.
-
-        Where no file has changed since then, only the heads of files are read.
-        """
+    def _revision(self, without: str | None) -> int:
+        """Names the state of the files, of which only the heads are read."""
         with reaching(self._folder):
-            own = {self._path(without)}
-            # In groups, one's own change matters: it may lead to another group.
-            wanted = set(self._paths()) - (own if grouped is None else set())
-            revision = _revision(wanted)
-            if known is not None and (known.revision, known.grouped) == (revision, grouped):
-                return None
-            entries = [entry for _, entry in self._entries(wanted)]
-        if grouped is not None:
-            return returned_of(self.charter, revision, entries, without, grouped)
-        return merged_of(self.charter, revision, entries)
+            return _revision(self._paths_but(without))
 
-    def others(self, without: str, known: Merged | None) -> Merged | None:
-        """Tells a device of all others at once; None if ``known`` is still what it would be."""
+    def _entries_but(self, without: str | None) -> list[Entry]:
         with reaching(self._folder):
-            revision = _revision(self._paths())
-            if known is not None and known.revision == revision:
-                return None
-            entries = [entry for _, entry in self._entries()]
-        return others_of(self.charter, revision, entries, without)
+            return [entry for _, entry in self._entries(self._paths_but(without))]
 
-    def groups(self, distance: str) -> dict[str, Any] | None:
-        """Gives None: groups are made when a device asks for its sums, and not kept."""
-        return None
-
-    def rotate_key(self) -> bool:
-        """Says False: nobody needs a key here."""
-        return False
+    def _paths_but(self, without: str | None) -> set[Path]:
+        return set(self._paths()) - (set() if without is None else {self._path(without)})
 
     def close(self) -> None:
         """Does nothing: a folder holds no connection."""

@@ -1,7 +1,10 @@
 """The exchange server, as a device sees it."""
 
+import json
+import logging
 import time
 from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,28 +12,34 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.asking import SECONDS, SHORT
 from elmgrove.exchange.base import TLS, Listing, Tls
 from elmgrove.exchange.joining import HttpDevice
-from elmgrove.exchange.responses import Response
+from elmgrove.exchange.responses import Fields, Response
 from elmgrove.federation import (
     MOST_BYTES,
+    MOST_OUTCOMES,
     Charter,
     Contribution,
     Cost,
     Entry,
+    Errand,
     Merged,
     Refused,
+    Summary,
     address_of,
     content_limit,
     entry_from_bytes,
     others_limit,
+    require_makeable,
     require_origin,
     unbundle,
 )
 
+log = logging.getLogger("elmgrove.exchange")
 #: Entries fetched with one request; more would make the URL too long.
 AT_ONCE = 20
 _OK, _NOT_MODIFIED = 200, 304
-# The most bytes of a layer that a device would make for an exchange: 5,000 units at 5,000 inputs.
-_LARGEST = 200_000_000
+_NOT_FOUND, _NOT_ALLOWED = 404, 405
+# The bytes of an answer with errands: as many as a server keeps for one device.
+_MOST_ERRANDS = 1 << 18
 
 
 class HttpExchange:
@@ -62,6 +71,8 @@ class HttpExchange:
         self._sizes = dict[str, int]()
         # Until something was fetched: a slow line.
         self._bytes_a_second = 1e6
+        # Whether the server takes summaries, and whether it was told that an errand is none.
+        self._looks, self._told_unclear = True, False
 
     @property
     def charter(self) -> Charter:
@@ -70,7 +81,7 @@ class HttpExchange:
             answer = self._request("GET", "")
             with answer.reading():
                 found = Charter.from_fields(dict(answer.json()))
-                _require_makeable(found)
+                require_makeable(found)
             self._charter = found
         return self._charter
 
@@ -163,6 +174,42 @@ class HttpExchange:
         """Asks for the groups that the server keeps by this distance."""
         return self._request("GET", "/groups", params={"distance": distance}).json()
 
+    def report(self, summary: Summary) -> tuple[Errand, ...]:
+        """Tells the server how a device is doing; gives what its administrators ask of it.
+
+        As many errands as one summary tells the outcomes of. A server that is too old for it is
+        asked no more.
+        """
+        if not self._looks:
+            return ()
+        answer = self._request(
+            "PUT",
+            f"/summaries/{address_of(summary.device)}",
+            content=_written(summary.fields),
+            headers={"Content-Type": "application/json"},
+            most=_MOST_ERRANDS,
+            expected=(_OK, _NOT_FOUND, _NOT_ALLOWED),
+        )
+        if answer.status != _OK:
+            refusal = answer.refusal()
+            if not isinstance(refusal, Refused):
+                raise refusal
+            self._looks = False
+            log.info("this server is too old to be told how the device is doing: %s", refusal)
+            return ()
+        found = (self._errand(stated) for stated in answer.json().each("errands"))
+        return tuple(islice((one for one in found if one is not None), MOST_OUTCOMES))
+
+    def _errand(self, stated: Fields) -> Errand | None:
+        """What is asked of the device; None for what a newer server, or somebody else, may ask."""
+        try:
+            return Errand.from_fields(dict(stated))
+        except BadInput as error:
+            level = logging.DEBUG if self._told_unclear else logging.WARNING
+            log.log(level, "an errand that this device can't do: %s", error)
+            self._told_unclear = True
+            return None
+
     def rotate_key(self) -> bool:
         """Changes this device's key for a new one that the server gives; see ``Exchange``."""
         return self._joined.rotate_key()
@@ -181,9 +228,5 @@ class HttpExchange:
         return self._joined.request(method, path, **options)
 
 
-def _require_makeable(charter: Charter) -> None:
-    """Raises ``BadInput`` for a layer that would take all of a device's memory."""
-    basis = charter.basis
-    size = max(content_limit(charter, 1), 8 * basis.inputs * basis.layer.units)
-    if size > _LARGEST:
-        raise BadInput(f"its layer would have {size:,} bytes, more than {_LARGEST:,}")
+def _written(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

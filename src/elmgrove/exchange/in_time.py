@@ -20,9 +20,8 @@ import httpcore
 import httpx
 
 from elmgrove.errors import BadInput
+from elmgrove.exchange.base import SLOWEST
 
-#: A line that is slower than so many bytes a second is as good as none.
-SLOWEST = 10_000
 #: The extension of a request that says how many bytes may come and go; each gives it more time.
 MOVING = "elmgrove.moving"
 # Bytes that are written at a time: each piece gets what remains.

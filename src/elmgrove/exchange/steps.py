@@ -6,7 +6,7 @@ from typing import Any
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Listing, SyncReport
-from elmgrove.federation import Contribution, Entry, Merged
+from elmgrove.federation import Contribution, Entry, Errand, Merged, Summary
 
 #: So many syncs follow another at once, at most: it was outdated, asks, and has to leave first.
 MOST_AGAIN = 3
@@ -20,7 +20,8 @@ class Outgoing:
     ``held`` of others, which need not be fetched again. ``tolerance`` is set by a device with
     several patterns: it wants to know the others' apart. ``one_model`` says that others and this
     device are to become one. ``asks`` says that the device wants to know what is held of itself:
-    a state that was lost or restored may not know.
+    a state that was lost or restored may not know. ``summary`` says how the device is doing; None
+    where it does not tell.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Outgoing:
     held: tuple[Contribution, ...]
     one_model: bool
     asks: bool
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Incoming:
     """What came back: the others' sums or ``others`` by name, and why an entry was not taken.
 
     None where it is what was known before, or is not asked for. ``own`` is what is held of the
-    device itself, if it ``asked``.
+    device itself, if it ``asked``. ``errands`` are asked of it; None where the summary was not
+    taken, and is to be told again.
     """
 
     merged: Merged | None
@@ -47,6 +50,7 @@ class Incoming:
     others: tuple[Contribution, ...] | None = None
     asked: bool = False
     own: Listing | None = None
+    errands: tuple[Errand, ...] | None = None
 
 
 class Steps(ABC):

@@ -9,7 +9,13 @@ from elmgrove.federation.alike import (
     worth_telling,
 )
 from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
-from elmgrove.federation.borrowing import Borrowing, borrowed_by, borrowing
+from elmgrove.federation.borrowing import (
+    Borrowing,
+    borrowed_by,
+    borrowing,
+    own_score,
+    share_of_others,
+)
 from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
     Charter,
@@ -35,6 +41,7 @@ from elmgrove.federation.entries import (
     require_origin,
     unbundle,
 )
+from elmgrove.federation.errands import ERRANDS, Errand, Outcome
 from elmgrove.federation.groups import (
     DISTANCES,
     EVIDENCE,
@@ -52,7 +59,7 @@ from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.influence import Claim, Influence, bounded, influence
 from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
-from elmgrove.federation.limits import content_limit, others_limit
+from elmgrove.federation.limits import content_limit, others_limit, require_makeable
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import MOST_BYTES, StandingOthers
@@ -74,6 +81,23 @@ from elmgrove.federation.selection import (
     within,
 )
 from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.stated import json_size
+from elmgrove.federation.summary import (
+    MOST_BYTES_EVENTS,
+    MOST_BYTES_OUTCOMES,
+    MOST_BYTES_STATUS,
+    MOST_BYTES_SUMMARY,
+    MOST_BYTES_WAITING,
+    MOST_CONTRIBUTORS,
+    MOST_EVENTS,
+    MOST_MINUTES,
+    MOST_OUTCOMES,
+    MOST_WAITING,
+    QUANTILES,
+    Minute,
+    Summary,
+    seconds_of,
+)
 from elmgrove.federation.terms import (
     CONTRIBUTIONS,
     DAY,
@@ -88,15 +112,27 @@ __all__ = [
     "CONTRIBUTIONS",
     "DAY",
     "DISTANCES",
+    "ERRANDS",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
     "GROUPS",
     "HIGHEST_USABLE_EPOCH",
     "MERGED",
     "MOST_BYTES",
+    "MOST_BYTES_EVENTS",
+    "MOST_BYTES_OUTCOMES",
+    "MOST_BYTES_STATUS",
+    "MOST_BYTES_SUMMARY",
+    "MOST_BYTES_WAITING",
+    "MOST_CONTRIBUTORS",
+    "MOST_EVENTS",
+    "MOST_MINUTES",
+    "MOST_OUTCOMES",
+    "MOST_WAITING",
     "PARTS",
     "POLICIES",
     "PRUNED",
+    "QUANTILES",
     "RULES",
     "STATE_FORMAT",
     "STRANGE",
@@ -116,6 +152,7 @@ __all__ = [
     "Cost",
     "Departure",
     "Entry",
+    "Errand",
     "Everyone",
     "GroupLabel",
     "Grouping",
@@ -125,7 +162,9 @@ __all__ = [
     "LocalPattern",
     "Member",
     "Merged",
+    "Minute",
     "Named",
+    "Outcome",
     "Outdated",
     "Quality",
     "Refused",
@@ -134,6 +173,7 @@ __all__ = [
     "SameGroup",
     "StandingGroups",
     "StandingOthers",
+    "Summary",
     "Terms",
     "Version",
     "address_of",
@@ -155,24 +195,29 @@ __all__ = [
     "group",
     "influence",
     "is_admitted",
+    "json_size",
     "judge",
     "learned_of",
     "least_new_rows",
     "local_models",
     "of_enough",
     "others_limit",
+    "own_score",
     "parameters",
     "require_addable",
     "require_address",
     "require_days",
     "require_distance",
     "require_epoch",
+    "require_makeable",
     "require_name",
     "require_origin",
     "require_policy",
     "require_unbroken",
     "returned",
     "rule_of",
+    "seconds_of",
+    "share_of_others",
     "shrinks",
     "unbundle",
     "within",

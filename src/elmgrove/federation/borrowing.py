@@ -1,10 +1,14 @@
-"""Borrowing: how much a device rests on what others lend, and what that changes."""
+"""Borrowing: how much a device rests on what others know and lend, and what that changes."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from elmgrove.algebra import Distance, Evidence, Moments, rows_lent
+from elmgrove.detector import SingleModel
+from elmgrove.errors import SingularSystem
 from elmgrove.federation.member import Member
 
 # Less than this many rows' worth is nothing that anybody would notice.
@@ -55,3 +59,49 @@ def borrowed_by(member: Member) -> Borrowing:
     loan, told = member.detector.loan, 0 if member.merged is None else member.merged.devices
     lenders = 0 if loan is None else len(member.ledger) or told
     return borrowing([part.evidence for part in member.detector.parts], lambda: loan, lenders)
+
+
+def share_of_others(member: Member, borrowed: float) -> float:
+    """Finds how much of what decides about a row comes from others, from 0 to 1, by rows.
+
+    Of one model of everybody that is the others' part of its rows; of a device that has
+    ``borrowed`` so many rows' worth, their part in the pattern that borrows most.
+    """
+    detector = member.detector
+    own, received = detector.evidence.count, detector.received
+    others = 0.0 if received is None else max(received.count, 0.0)
+    if not others:
+        others = borrowed
+        own = min((part.evidence.count for part in detector.parts), default=0.0)
+    return others / (others + max(own, 0.0)) if others else 0.0
+
+
+def own_score(member: Member) -> float | None:
+    """Computes how strange a device's own rows are to its model, in the mean, without a row.
+
+    By distance they lie so many times as far from it as rows that are typical of it: 1 where it is
+    made of them alone, about 1 with what it borrows, more where one model of everybody is not like
+    them. By loss it is their mean squared error. None where there are no rows, or no number.
+    """
+    models = [model for model in member.detector.model.models if model.evidence.count > 0.0]
+    try:
+        # What is beyond range is no number below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = [(_own_score(member, model), model.evidence.count) for model in models]
+    except SingularSystem:
+        return None
+    rows = sum(count for _, count in found)
+    mean = sum(score * count for score, count in found) / rows if rows else math.nan
+    return mean if math.isfinite(mean) else None
+
+
+def _own_score(member: Member, model: SingleModel) -> float:
+    own, total, basis = model.evidence, model.total, model.basis
+    if not isinstance(own, Moments):
+        error = own.error_of(total.solve(model.ridge))
+        return max(error, 0.0) / (own.count * basis.outputs)
+    lends = member.detector.loan is not None and rows_lent(own.count, basis.inputs) >= _LEAST
+    if total.count == own.count and not lends:
+        return 1.0
+    _, distance = model.explainer(np.zeros(basis.inputs, model.dtype))
+    return float(distance.mean_score(Distance(own)))

@@ -68,7 +68,9 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
     for evidence in evidences[1:]:
         evidences[0].basis.require(evidence.basis)
     names = tuple(contribution.origin for contribution in contributions)
-    if evidences and evidences[0].basis.score == "distance":
+    if not evidences:
+        return Judgement((), np.zeros((0, 0)))
+    if evidences[0].basis.score == "distance":
         return Judgement(names, _distances(evidences))
     return Judgement(names, _errors(evidences, ridge))
 

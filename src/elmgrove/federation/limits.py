@@ -4,8 +4,12 @@ import json
 
 from elmgrove.algebra import numbers_in
 from elmgrove.detector import MOST_PARTS
+from elmgrove.errors import BadInput
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.others import MOST_BYTES, SHARES
+
+# The most bytes of a layer that a device would make for an exchange: 5,000 units at 5,000 inputs.
+_LARGEST = 200_000_000
 
 
 def content_limit(charter: Charter, patterns: int = MOST_PARTS) -> int:
@@ -29,3 +33,11 @@ def others_limit(charter: Charter) -> int:
     """
     # A quarter to spare, for long names and for centres.
     return MOST_BYTES * 5 // 4 + content_limit(charter, 1 + SHARES)
+
+
+def require_makeable(charter: Charter) -> None:
+    """Raises ``BadInput`` for a layer that would take all of a device's memory."""
+    basis = charter.basis
+    size = max(content_limit(charter, 1), 8 * basis.inputs * basis.layer.units)
+    if size > _LARGEST:
+        raise BadInput(f"its layer would have {size:,} bytes, more than {_LARGEST:,}")

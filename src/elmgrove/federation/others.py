@@ -68,6 +68,18 @@ class StandingOthers:
     def __len__(self) -> int:
         return len(self._held)
 
+    def groups_of(self, origin: str) -> list[int]:
+        """Lists the groups that a device's patterns are in; it may be asked while others join."""
+        return self._groups.groups_of(origin)
+
+    @property
+    def grouped(self) -> dict[int, list[str]]:
+        """The devices whose patterns are in each group, in the order of the names."""
+        return {
+            number: sorted({one.origin for one in self._groups.members(number)})
+            for number in self._groups.numbers
+        }
+
     @property
     def nbytes(self) -> int:
         """What it holds at the most."""

@@ -77,6 +77,10 @@ class StandingGroups:
         """The groups that somebody is in."""
         return sorted(group for group, members in self._members.items() if members)
 
+    def groups_of(self, origin: str) -> list[int]:
+        """Lists the groups that a device's patterns are in; it may be asked while others join."""
+        return sorted({group for _, group in list(self._places.get(origin, {}).values())})
+
     def members(self, group: int) -> list[LocalPattern]:
         """Lists the patterns of a group, in the order of the names."""
         members = self._members[group]

@@ -2,11 +2,13 @@
 
 from elmgrove.reading.arrays import NpyArray, ParquetTable, opened_table
 from elmgrove.reading.blocks import Blocks
-from elmgrove.reading.cells import boolean, number
+from elmgrove.reading.cells import boolean, is_missing, number
 from elmgrove.reading.columns import Header, Record
-from elmgrove.reading.doubts import doubts_about, is_index, is_time
+from elmgrove.reading.doubts import doubts_about, is_index, is_time, some_of
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
+from elmgrove.reading.joined import read_folder
+from elmgrove.reading.labels import read_label_spans, within
 from elmgrove.reading.layout import HOLD, INFLUX, LAYOUT, REFUSE, Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.line_reader import LineReader, WrongColumns
@@ -48,11 +50,16 @@ __all__ = [
     "found_words",
     "has_column",
     "is_index",
+    "is_missing",
     "is_time",
     "number",
     "opened_table",
     "read_column",
+    "read_folder",
+    "read_label_spans",
     "read_table",
+    "some_of",
     "time_told",
+    "within",
     "words_in",
 ]

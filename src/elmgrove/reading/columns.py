@@ -23,6 +23,10 @@ from elmgrove.reading.times import Clock
 _NO_NAMES = "{}: columns can't be told by name without a line of names; say their numbers"
 
 
+#: Words that were never learned and are told, at most.
+MOST_UNSEEN = 100
+
+
 class StillMissing(BadInput):
     """A row whose missing value could not be held: there is none before it, or it is too old."""
 
@@ -240,10 +244,12 @@ class Columns:
         return [sum(sizes[: i + 1]) for i in range(len(sizes))]
 
     def _note_unseen(self, name: str, word: str, words: Sequence[str]) -> None:
-        if word in words or f"{name}={word}" in self._unseen:
+        if word in words or f"{name}={word}" in self._unseen or len(self._unseen) >= MOST_UNSEEN:
             return
         self._unseen.add(f"{name}={word}")
-        self.notes.append(f"the word {name}={word} was never learned: it is none of {list(words)}")
+        self.notes.append(
+            f"the word {name}={word:.60} was never learned: it is none of {list(words)}"
+        )
 
 
 class Held:

@@ -57,3 +57,13 @@ def _is_counting(cells: Sequence[Any]) -> bool:
     # Of a stream one row is known, and only the first number of all.
     first = found[0] if len(found) > 1 or found[:1] in ([0.0], [1.0]) else None
     return first is not None and found == [first + i for i in range(len(found))]
+
+
+def some_of(names: Sequence[str], most: int = 8) -> str:
+    """Names the first of some columns, however many and however long their names.
+
+    >>> some_of(["temp", "flow", "rpm"], 2)
+    "'temp', 'flow' and 1 more"
+    """
+    shown = ", ".join(f"{name!r:.60}" for name in names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown

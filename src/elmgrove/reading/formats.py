@@ -14,6 +14,7 @@ from elmgrove.reading.spool import unnamed_file
 
 #: Where rows come from standard input.
 STANDARD_INPUT = "-"
+#: What a file of rows can be.
 TEXT, JSON_LINES, NPY, PARQUET = "text", "JSON lines", ".npy", "Parquet"
 #: The message for a file in another encoding.
 NOT_TEXT = "not text in UTF-8; --encoding latin-1 or cp1252 reads it, or save it in UTF-8"

@@ -7,6 +7,7 @@ from typing import Any
 from elmgrove.algebra import Categories, columns_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.columns import Columns, Header, Held, Record
+from elmgrove.reading.doubts import some_of
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.head import Head, is_counted, is_read_past
 from elmgrove.reading.layout import HOLD, Layout
@@ -293,5 +294,5 @@ def _names_of(head: Head) -> list[str]:
 
 
 def _new_columns(where: str, names: Sequence[str]) -> str:
-    some, were = ", ".join(map(repr, names)), "was" if len(names) == 1 else "were"
-    return f"{where}: {some} {were} not there before: ignored"
+    were = "was" if len(names) == 1 else "were"
+    return f"{where}: {some_of(names)} {were} not there before: ignored"

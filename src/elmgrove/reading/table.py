@@ -1,9 +1,10 @@
 """A file as a table: its rows with their lines, times and labels, and what is to be said of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ from elmgrove.reading.words import found_words
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
 # Texts about bad rows that are kept.
 _MOST_TEXTS = 1000
-# Rows that are looked at for columns that are no sensors.
-_DOUBTED = 5000
+#: Rows that are looked at for columns that are no sensors.
+DOUBTED = 5000
 
 
 @dataclass
@@ -60,6 +61,34 @@ class Table:
         edges = sorted({0, *self.gaps, len(self.rows)})
         return [slice(start, end) for start, end in pairwise(edges)]
 
+    def sliced(self, part: slice) -> Self:
+        """Gives some rows that follow each other."""
+        start, end, _ = part.indices(len(self.rows))
+        return replace(
+            self,
+            rows=self.rows[part],
+            lines=self.lines[part],
+            times=None if self.times is None else self.times[part],
+            labels=None if self.labels is None else self.labels[part],
+            gaps=[gap - start for gap in self.gaps if start < gap < end],
+        )
+
+    def normal(self) -> Self:
+        """Gives the rows that are not labelled anomalous; where one is left out there is a gap."""
+        if self.labels is None or not self.labels.any():
+            return self
+        kept = np.flatnonzero(~self.labels)
+        follows = np.diff(kept, prepend=-1) == 1
+        follows[np.isin(kept, self.gaps)] = False
+        return replace(
+            self,
+            rows=self.rows[:][kept],
+            lines=self.lines[kept],
+            times=None if self.times is None else self.times[kept],
+            labels=self.labels[kept],
+            gaps=[int(place) for place in np.flatnonzero(~follows) if place],
+        )
+
 
 def read_table(
     where: Path | str,
@@ -68,6 +97,7 @@ def read_table(
     features: Sequence[str] | None = None,
     categories: Categories | None = None,
     skip_bad: bool = False,
+    doubts: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> Table:
     """Reads all rows of a file, or of standard input (``-``).
@@ -75,7 +105,8 @@ def read_table(
     CSV, JSON lines (both packed with gzip or not), .npy and Parquet are told apart by their
     content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
     by name, with the words of ``categories``, as a state has learned them. A bad row is an error,
-    or with ``skip_bad`` left out. ``progress`` is told how many bytes were read so far.
+    or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
+    sensors, where nobody said which to read. ``progress`` is told how many bytes were read so far.
     """
     layout = layout or Layout()
     with opened(where, layout.encoding) as file:
@@ -89,7 +120,7 @@ def read_table(
             gathering.take(block)
             if progress is not None:
                 progress(file.position())
-        return gathering.table(doubted=features is None)
+        return gathering.table(doubted=doubts and features is None)
 
 
 class _Gathering:
@@ -118,7 +149,7 @@ class _Gathering:
             self._columns.held.saw(found.rows[-1].tolist())
         if self._doubts is None and len(found.rows):
             names = self._columns.names or [str(i + 1) for i in self._columns.places]
-            self._doubts = doubts_about(names, found.rows[:_DOUBTED])
+            self._doubts = doubts_about(names, found.rows[:DOUBTED])
         self._spool.add(found.rows)
         self._lines.append(found.lines)
         if found.times is not None:

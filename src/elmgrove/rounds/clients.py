@@ -156,7 +156,7 @@ def _error(detector: Detector, rows: Array) -> float:
     return float(detector.model.plain_losses(X).sum() / X.size)
 
 
-class Message(Protocol):
+class Sendable(Protocol):
     """What a client replies with, and remembers."""
 
     def to_bytes(self) -> bytes:
@@ -164,7 +164,7 @@ class Message(Protocol):
         ...
 
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=Sendable)
 
 
 class SummedClient(Client, Generic[M]):

@@ -10,7 +10,7 @@ from elmgrove.errors import require_extra
 require_extra("flwr", "flower")
 
 from elmgrove.rounds.flower.client_app import client_app  # noqa: E402  # Flower first
-from elmgrove.rounds.flower.server_app import Outcome, server_app  # noqa: E402  # Flower first
+from elmgrove.rounds.flower.server_app import Conclusion, server_app  # noqa: E402  # Flower first
 from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402  # Flower first
 
-__all__ = ["Outcome", "RoundsStrategy", "client_app", "server_app"]
+__all__ = ["Conclusion", "RoundsStrategy", "client_app", "server_app"]

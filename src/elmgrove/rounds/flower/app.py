@@ -11,7 +11,7 @@ from flwr.app import Context
 from elmgrove.errors import BadInput
 from elmgrove.rounds.clients import Client
 from elmgrove.rounds.flower.client_app import client_app
-from elmgrove.rounds.flower.server_app import Outcome, server_app
+from elmgrove.rounds.flower.server_app import Conclusion, server_app
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import RoundReport
 from elmgrove.storage import write
@@ -41,7 +41,7 @@ def _tell(context: Context, report: RoundReport) -> None:
         file.write(json.dumps(report.fields) + "\n")
 
 
-def _done(context: Context, outcome: Outcome) -> None:
+def _done(context: Context, outcome: Conclusion) -> None:
     folder = _folder(context)
     write(folder / DELIVERY, json.dumps(outcome.delivery.fields).encode())
     try:

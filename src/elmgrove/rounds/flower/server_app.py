@@ -14,7 +14,7 @@ from elmgrove.rounds.rules import RoundRule
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Conclusion:
     """What a federation ended with: its rule, a report of each round, and what clients got."""
 
     rule: RoundRule[Any]
@@ -35,7 +35,7 @@ SETTINGS = {
 
 def server_app(
     make: Callable[[Context], RoundRule[Any]],
-    done: Callable[[Context, Outcome], None],
+    done: Callable[[Context, Conclusion], None],
     on_round: Callable[[Context, RoundReport], None] | None = None,
     exam: Callable[[Context], Exam | None] | None = None,
 ) -> ServerApp:
@@ -63,6 +63,6 @@ def server_app(
         }
         test = None if exam is None else exam(context)
         delivery = RoundsStrategy(rule, exam=test, on_round=tell, **chosen).run(grid)
-        done(context, Outcome(rule, reports, delivery))
+        done(context, Conclusion(rule, reports, delivery))
 
     return app

@@ -1,0 +1,102 @@
+"""Where a broker is, and what passes through it."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from elmgrove.errors import BadInput
+
+_PORTS = {"mqtt": 1883, "mqtts": 8883}
+_LIKE = "mqtt://host/topic, or mqtts://user@host:8883/topic with TLS"
+#: The bytes of a topic, at most: the protocol's own limit.
+LONGEST_TOPIC = 65_535
+
+
+class Receipt(NamedTuple):
+    """By which link a message came, its number there, and whether it may have come before."""
+
+    link: int
+    number: int
+    again: bool
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is published under a topic; the broker gives one that is ``retained`` to latecomers.
+
+    One for which the broker waits to hear that it was dealt with has a ``receipt``.
+    """
+
+    topic: str
+    payload: bytes
+    retained: bool = False
+    receipt: Receipt | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """A broker, who one is there, and the topic under which everything is; ``''`` for the root.
+
+    >>> BrokerAddress.parsed("mqtts://fan-1@broker.local/elmgrove/fans")
+    BrokerAddress(host='broker.local', port=8883, secure=True, user='fan-1', topic='elmgrove/fans')
+    """
+
+    host: str
+    port: int
+    secure: bool
+    user: str
+    topic: str
+
+    @classmethod
+    def parsed(cls, url: str) -> "BrokerAddress":
+        """Reads ``mqtt://host:port/topic``; what follows the first slash is the topic as it is.
+
+        ``BadInput`` for anything else, and for a password: a URL is shown in logs and by ``ps``.
+        """
+        scheme, _, rest = url.partition("://")
+        where, _, topic = rest.partition("/")
+        shown = f"{scheme}://{where.rpartition('@')[2]}/{topic}"
+        try:
+            # Not the topic: '#' and '?' have a meaning of their own there.
+            parts = urlsplit(f"{scheme}://{where}")
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise BadInput(f"{shown!r:.200}: {error}; a broker's URL is {_LIKE}") from error
+        if scheme not in _PORTS or not host or port == 0:
+            raise BadInput(f"{shown!r:.200} is no broker's URL, which is {_LIKE}")
+        if parts.password is not None:
+            raise BadInput(f"{shown!r:.200}: a password does not belong into a URL; set it apart")
+        topic = topic.strip("/")
+        require_topic(topic or "/")
+        user = unquote(parts.username or "")
+        return cls(host, port or _PORTS[scheme], scheme == "mqtts", user, topic)
+
+    def under(self, *levels: str) -> str:
+        """Gives the topic of some levels under this address.
+
+        >>> BrokerAddress.parsed("mqtt://host/elmgrove").under("fan-1", "status")
+        'elmgrove/fan-1/status'
+        """
+        return "/".join(filter(None, (self.topic, *levels)))
+
+    @property
+    def place(self) -> str:
+        """The host and port, as an error names them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        scheme = "mqtts" if self.secure else "mqtt"
+        user = f"{quote(self.user, safe='')}@" if self.user else ""
+        return f"{scheme}://{user}{self.place}/{self.topic}"
+
+
+def require_topic(topic: str) -> str:
+    """Gives a topic, maybe with wildcards; ``BadInput`` for what MQTT does not let be one."""
+    if not topic or not topic.isprintable() or len(topic.encode()) > LONGEST_TOPIC:
+        raise BadInput(f"a topic has 1 to {LONGEST_TOPIC:,} printable bytes: {topic!r:.80}")
+    levels = topic.split("/")
+    if "#" in topic and (topic.count("#") > 1 or levels[-1] != "#"):
+        raise BadInput(f"in a topic # stands alone, at the end: {topic!r:.80}")
+    if any("+" in level and level != "+" for level in levels):
+        raise BadInput(f"in a topic + stands alone between two slashes: {topic!r:.80}")
+    return topic

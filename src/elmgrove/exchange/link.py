@@ -1,0 +1,290 @@
+"""A link: one connection to a broker, from its opening to its loss. All of it is one thread's."""
+
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange.base import SLOWEST, Tls, Unauthorized
+from elmgrove.exchange.broker_address import BrokerAddress, Message, Receipt
+from elmgrove.exchange.reasons import TOO_LARGE, Reasons, said
+from elmgrove.exchange.responses import plain
+from elmgrove.exchange.trust import context_of
+from elmgrove.federation import Refused
+
+#: Seconds in which a broker must let one in, and between two signs of life: more for large packets.
+CONNECT_SECONDS = 10.0
+KEEP_ALIVE = 20
+# Seconds for which a broker keeps what it owes to one who was away.
+_SESSION_SECONDS = 24 * 3600
+# Messages that wait for their acknowledgement at a time, at most.
+_IN_FLIGHT = 20
+# Messages that a broker gives out before it hears that others were dealt with.
+_OWED = 100
+# The bytes of a message beside topic and payload, at most.
+_OVERHEAD = 32
+
+# Linux has it.
+_QUICK = getattr(socket, "TCP_QUICKACK", None)
+# Paho's has no types.
+_Properties: Any = Properties
+
+#: What was published, subscribed to or given up by this number was done, or why it was not.
+Told = Callable[[int, ElmgroveError | None], None]
+
+
+class _Client(Client):
+    """Paho's client, which reads no packet that is larger than it was told."""
+
+    most = 0
+    moved = 0.0
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        # Asked for all that is left of a packet, at first the whole of it.
+        if bufsize > self.most:
+            raise OSError(f"it sends a message of {bufsize:,} bytes, more than {self.most:,}")
+        self.moved = time.monotonic()
+        return super()._sock_recv(bufsize)
+
+
+class _Socket(ssl.SSLSocket):
+    """A socket that is closed when a handshake fails: paho forgets it."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
+
+
+class Link:
+    """Speaks MQTT 5 with a broker, as long as that lasts; a new connection is a new link.
+
+    ``told`` hears what came of a number that ``publish``, ``subscribe`` or ``unsubscribe`` gave,
+    ``came`` each message. The broker may send packets of ``most`` bytes.
+    """
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        client_id: str,
+        *,
+        password: str | None,
+        tls: Tls,
+        will: Message | None,
+        clean: bool,
+        most: int,
+        receipts: bool,
+        told: Told,
+        came: Callable[["Link", Message], None],
+    ) -> None:
+        self._address = address
+        self._words = Reasons(address)
+        self._told = told
+        self._came = came
+        self._topics = dict[int, str]()
+        self._clean = clean
+        self._receipts = receipts
+        self._client = client = _Client(
+            CallbackAPIVersion.VERSION2, client_id, protocol=MQTTv5, reconnect_on_failure=False
+        )
+        client.manual_ack_set(receipts)
+        client.most = most
+        client.connect_timeout = CONNECT_SECONDS
+        if address.user:
+            client.username_pw_set(address.user, password)
+        if address.secure:
+            context = context_of(tls)
+            context.sslsocket_class = _Socket
+            client.tls_set_context(context)
+        if will is not None:
+            client.will_set(will.topic, will.payload, qos=1, retain=will.retained)
+        client.on_socket_open = _at_once
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
+        client.on_publish = self._on_publish
+        client.on_subscribe = client.on_unsubscribe = self._on_listed
+        self._until = 0.0
+        #: Whether the broker has let one in; how many messages may wait for it, and how long.
+        self.ready = False
+        #: Whether the broker goes on with what it owed by a link before.
+        self.resumed = False
+        self.in_flight = _IN_FLIGHT
+        self.longest = 1 << 28
+        #: Whether it has done something of what was asked: then it is a broker that works.
+        self.acknowledged = False
+        self._retains = True
+        #: Why the link is no more; None as long as it is.
+        self.lost: ElmgroveError | None = None
+
+    def open(self) -> None:
+        """Connects and says who one is; ``ready`` tells when the broker has let one in."""
+        asked = _Properties(PacketTypes.CONNECT)
+        asked.MaximumPacketSize = self._client.most
+        if not self._clean:
+            asked.SessionExpiryInterval = _SESSION_SECONDS
+        if self._receipts:
+            asked.ReceiveMaximum = _OWED
+        self._until = time.monotonic() + CONNECT_SECONDS
+        try:
+            self._client.connect(
+                self._address.host,
+                self._address.port,
+                max(KEEP_ALIVE, self._client.most // SLOWEST),
+                clean_start=self._clean,
+                properties=asked,
+            )
+        except (OSError, ValueError) as error:
+            raise self._words.unreachable(plain(str(error)) or type(error).__name__) from error
+
+    def turn(self, wake: socket.socket, seconds: float, *, reads: bool = True) -> None:
+        """Reads and writes what can be, or waits so long for that or for a byte from ``wake``.
+
+        Unless it ``reads``, what the broker sends stays where it is, and the broker has to wait.
+        """
+        line: Any = self._client.socket()
+        if line is None or self.lost is not None:
+            raise self.lost or self._words.unreachable("the connection was lost")
+        if not self.ready and time.monotonic() > self._until:
+            raise self._words.unreachable("it does not answer; is a broker there?")
+        with selectors.DefaultSelector() as waiting:
+            writes = selectors.EVENT_WRITE if self._client.want_write() else 0
+            if asked := (selectors.EVENT_READ if reads else 0) | writes:
+                waiting.register(line, asked)
+            waiting.register(wake, selectors.EVENT_READ)
+            has_more = reads and self._address.secure and line.pending()
+            ready = waiting.select(0.0 if has_more else seconds)
+        found = {key.fileobj: events for key, events in ready}
+        if wake in found:
+            wake.recv(1 << 12)
+        if has_more or found.get(line, 0) & selectors.EVENT_READ:
+            self._client.loop_read()
+            _acknowledge(line)
+        if found.get(line, 0) & selectors.EVENT_WRITE:
+            self._client.loop_write()
+        self._client.loop_misc()
+
+    @property
+    def moved(self) -> float:
+        """When bytes came the last time, or were looked for."""
+        return self._client.moved
+
+    def publish(self, message: Message) -> int:
+        """Sends a message, and gives the number of which ``told`` will hear.
+
+        ``Refused`` for what this broker can't take.
+        """
+        size = len(message.payload) + len(message.topic.encode()) + _OVERHEAD
+        if size > self.longest:
+            raise Refused(
+                f"{self._address.place} takes messages of {self.longest:,} bytes, and this one has "
+                f"{size:,}: {message.topic}; let it take larger ones (max_packet_size)"
+            )
+        if message.retained and not self._retains:
+            raise Refused(f"{self._address.place} retains nothing; let it (retain_available)")
+        sent = self._client.publish(message.topic, message.payload, 1, message.retained)
+        self._topics[sent.mid] = message.topic
+        return sent.mid
+
+    def subscribe(self, topics: Sequence[str], qos: int = 1) -> int:
+        """Asks for the messages of some topics, retained ones first."""
+        return self._listed(topics, self._client.subscribe([(topic, qos) for topic in topics])[1])
+
+    def unsubscribe(self, topics: Sequence[str]) -> int:
+        """Asks for no more messages of some topics."""
+        return self._listed(topics, self._client.unsubscribe(list(topics))[1])
+
+    def acknowledge(self, receipt: int) -> None:
+        """Says that a message was dealt with."""
+        self._client.ack(receipt, 1)
+
+    def _listed(self, topics: Sequence[str], number: int | None) -> int:
+        if number is None:
+            raise self._words.unreachable("the connection was lost")
+        self._topics[number] = ", ".join(topics)
+        return number
+
+    def close(self) -> None:
+        """Says goodbye, if somebody hears it: a will is for links that end otherwise."""
+        if self.ready and self.lost is None:
+            self._client.disconnect()
+            self._client.loop_write()
+
+    def drop(self) -> None:
+        """Lets go of the connection without a word."""
+        line = self._client.socket()
+        if line is not None:
+            line.close()
+
+    # What paho calls, within ``turn``
+
+    def _on_connect(
+        self, _client: Any, _data: Any, flags: Any, reason: ReasonCode, properties: Any
+    ) -> None:
+        if reason.is_failure:
+            self.lost = self._words.not_let_in(reason)
+            return
+        granted = vars(properties)
+        self.longest = int(granted.get("MaximumPacketSize", self.longest))
+        self.in_flight = min(_IN_FLIGHT, int(granted.get("ReceiveMaximum", _IN_FLIGHT)))
+        self._retains = bool(granted.get("RetainAvailable", 1))
+        self.resumed = bool(flags.session_present)
+        self.ready = True
+
+    def _on_disconnect(
+        self, _client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
+    ) -> None:
+        if self.lost is None and reason.value == TOO_LARGE:
+            self.lost = Refused(self._words.not_allowed("write", "what it sent", reason))
+        self.lost = self.lost or self._words.unreachable(f"the connection was lost: {said(reason)}")
+
+    def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""  # which nobody hears
+        owed = self._receipts and message.qos
+        receipt = Receipt(0, message.mid, bool(message.dup)) if owed else None
+        self._came(self, Message(topic, bytes(message.payload), bool(message.retain), receipt))
+
+    def _on_publish(
+        self, _client: Any, _data: Any, number: int, reason: ReasonCode, _properties: Any
+    ) -> None:
+        topic = self._topics.pop(number, "")
+        refused = (
+            Refused(self._words.not_allowed("write", topic, reason)) if reason.is_failure else None
+        )
+        self.acknowledged |= refused is None
+        self._told(number, refused)
+
+    def _on_listed(
+        self, _client: Any, _data: Any, number: int, reasons: Sequence[ReasonCode], _props: Any
+    ) -> None:
+        topic, refused = self._topics.pop(number, ""), None
+        failed = [reason for reason in reasons if reason.is_failure]
+        if failed:
+            refused = Unauthorized(self._words.not_allowed("read", topic, failed[0]))
+        self.acknowledged |= refused is None
+        self._told(number, refused)
+
+
+def _acknowledge(line: Any) -> None:
+    """Says at once that bytes came: a broker may hold back the next ones until then, 40 ms."""
+    if _QUICK is not None and line.fileno() >= 0:
+        line.setsockopt(socket.IPPROTO_TCP, _QUICK, 1)
+
+
+def _at_once(_client: Any, _data: Any, line: Any) -> None:
+    """Lets small packets leave when they are written; else they wait for each other, 40 ms."""
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
