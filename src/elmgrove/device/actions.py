@@ -1,7 +1,7 @@
 """What can be asked of a device: each action, on its state or on the agent that has it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ def perform(
     action: str,
     asked: Asked,
     saved: Callable[[Member], AbstractContextManager[Any]] = nullcontext,
+    noted: Callable[[Member, Sequence[str]], None] = lambda member, said: None,
 ) -> dict[str, Any]:
     """Does what is asked of a member, and gives what there is to say, for JSON.
 
@@ -47,7 +48,7 @@ def perform(
     A change is tried on a copy first, which must be fit to be saved, and is: the member changes
     inside ``saved(copy)``, once the copy is on disk. What fails before that, and be it a fault of
     Elmgrove's own, leaves the member as it was. What fails after that is ``HalfDone``, and the
-    copy does not become the state.
+    copy does not become the state. What was said can be ``noted`` in what is saved.
     """
     known, given = ACTIONS[action], dict(asked)
     trial = given.pop(DRY_RUN, False) if known.changes else False
@@ -61,6 +62,7 @@ def perform(
         return known.do(member, given)
     copy = Member.from_bytes(member.to_bytes())
     said = _changed(copy, known, given)
+    noted(copy, said["said"])
     Member.from_bytes(copy.to_bytes())
     if not trial:
         begun = False
@@ -68,6 +70,7 @@ def perform(
             with saved(copy):
                 begun = True
                 said = _changed(member, known, given)
+                noted(member, said["said"])
         except Exception as error:  # it went well on the copy: whatever fails now is half done
             if not begun:
                 raise

@@ -5,13 +5,23 @@ from contextlib import ExitStack
 
 from threadpoolctl import threadpool_limits
 
+from elmgrove.device.access import Access
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.output import NobodyReads, Verdicts
 from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources import Bad, Item, Reading, Source, open_source
+from elmgrove.device.sink import Sink
+from elmgrove.device.sources import (
+    Bad,
+    Item,
+    Reading,
+    Source,
+    Subscription,
+    open_source,
+    subscribed,
+)
 from elmgrove.device.start import (
     layout_for,
     member_for_rows,
@@ -20,6 +30,7 @@ from elmgrove.device.start import (
     member_like,
     require_width,
 )
+from elmgrove.device.topics import is_at_broker
 from elmgrove.device.work import SOURCE, Work
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange, Tls, keyfile, open_exchange
@@ -44,6 +55,7 @@ class Agent:
         self._hearing = Hearing()
         self._work: Work | None = None
         self._metrics: AgentMetrics | None = None
+        self._sink: Sink | None = None
         self._first: list[Reading] = []
         self._first_rows = settings.first_rows
 
@@ -67,9 +79,12 @@ class Agent:
             if self._settings.metrics:
                 self._metrics = also.enter_context(AgentMetrics(self._settings.metrics))
             member = member_from_state(self._settings)
-            exchange = self._exchange(self._settings.own_name if member is None else member.name)
+            name = self._settings.own_name if member is None else member.name
+            if self._settings.mqtt:
+                self._sink = also.enter_context(Sink(self._settings, name, self._control.ask))
+            exchange = self._exchange(name)
             member = member or self._new_member(exchange)
-            source = self._source(member)
+            source = self._source(member, name)
             resumed = member is not None and SOURCE in member.notes
             try:
                 if member is not None:
@@ -101,6 +116,9 @@ class Agent:
             token=settings.token or None,
             keyfile=keyfile(settings.path),
             tls=Tls(settings.ca, settings.certificate, settings.private_key),
+            user=settings.mqtt_user,
+            password=settings.mqtt_password or None,
+            blobs=settings.blobs,
         )
 
     def _new_member(self, exchange: Exchange | None) -> Member | None:
@@ -110,7 +128,7 @@ class Agent:
             return member_from_federation(self._settings, exchange, lambda: self._stopped)
         return member_like(self._settings) if self._settings.like else None
 
-    def _source(self, member: Member | None) -> Source:
+    def _source(self, member: Member | None, name: str) -> Source:
         settings = self._settings
         basis = None if member is None else member.detector.basis
         notes = {} if member is None else member.notes
@@ -127,7 +145,17 @@ class Agent:
             bookmark=notes.get(SOURCE),
             # Between two programs that speak line protocol, nothing of what they say gets lost.
             pass_on=Verdicts(settings.verdicts).put if between else None,
+            subscription=self._subscription(name),
+            seconds=settings.mqtt_seconds,
         )
+
+    def _subscription(self, name: str) -> Subscription | None:
+        """Subscribes to the rows, where these are a broker's; what the device says is no row."""
+        settings = self._settings
+        if not is_at_broker(settings.source):
+            return None
+        own = "" if self._sink is None else self._sink.topics.all_below
+        return subscribed(settings.source, settings.pattern, name, Access.of(settings), own)
 
     def _read(self, source: Source, exchange: Exchange | None) -> None:
         for item in source:
@@ -169,6 +197,7 @@ class Agent:
             self._hearing,
             self._control,
             self._metrics,
+            self._sink,
         )
         self._control.waits_for = None
         return work

@@ -66,12 +66,15 @@ class Control:
         method = "POST" if ACTIONS[name].changes else "GET"
         if call.method != method:
             raise Refusal("method-not-allowed", f"{method} it")
-        asked = call.json() if ACTIONS[name].changes else {}
+        return Said.fields(self.ask(name, call.json() if ACTIONS[name].changes else {}))
+
+    def ask(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Asks for an action in its turn, in the caller's thread; raises ``Refusal``."""
         if self.waits_for is None:
-            return Said.fields(self._answered(name, asked))
+            return self._answered(name, asked)
         if name != "status":
             raise Refusal("busy", f"the agent has not begun: it waits for {self.waits_for}")
-        return Said.fields({"agent": {**self._agent, "waits_for": self.waits_for}})
+        return {"agent": {**self._agent, "waits_for": self.waits_for}}
 
     def step(
         self,

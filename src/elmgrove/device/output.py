@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 from elmgrove.detector import SPIKE, Cause, Drift, News, Verdict, json_when
 from elmgrove.device.recipients import Alarms
 from elmgrove.device.settings import Settings
+from elmgrove.device.sink import Sink
 from elmgrove.device.trouble import Trouble
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
@@ -71,6 +72,17 @@ def drift_message(where: str, drift: Drift) -> dict[str, Any]:
     return {"where": where, **drift.fields, "text": str(drift)}
 
 
+def wants(only: Only, verdict: Verdict) -> bool:
+    """Says whether a verdict is one to tell; causes of others need not be looked for."""
+    return {
+        "all": True,
+        "strange": verdict.strange,
+        "anomalies": verdict.anomalous,
+        "alarms": verdict.alarm,
+        "events": False,
+    }[only]
+
+
 def _causes(causes: Sequence[Cause]) -> list[dict[str, Any]]:
     return [{name: _finite(value) for name, value in cause._asdict().items()} for cause in causes]
 
@@ -82,11 +94,11 @@ def _finite(value: Any) -> Any:
 class Output:
     """Writes the verdicts that are wanted, and passes news of events on to recipients."""
 
-    def __init__(self, settings: Settings, member: Member) -> None:
+    def __init__(self, settings: Settings, member: Member, sink: Sink | None = None) -> None:
         self._member = member
-        self._verdicts = (
-            Verdicts(settings.verdicts, cast(Only, settings.only)) if settings.verdicts else None
-        )
+        self._sink = sink
+        self._only = cast(Only, settings.only)
+        self._verdicts = Verdicts(settings.verdicts) if settings.verdicts else None
         self._alarms = Alarms(settings)
         self._point: Point | None = None
 
@@ -108,9 +120,15 @@ class Output:
         if drift is not None and drift.kind != SPIKE:
             said.append(drift_message(where, drift))
         self._say(said)
-        if self._verdicts is not None and self._verdicts.wants(verdict):
+        heard = self._verdicts is not None or self._sink is not None
+        if heard and wants(self._only, verdict):
             causes = self._member.detector.causes(verdict) if verdict.strange else []
-            self._verdicts.write(self._signed(message(where, verdict, causes)), point)
+            told = self._signed(message(where, verdict, causes))
+            # First: where nobody reads the lines, the broker is still told.
+            if self._sink is not None:
+                self._sink.verdict(told)
+            if self._verdicts is not None:
+                self._verdicts.write(told, point)
 
     def tell_news(self, where: str | None, news: Sequence[News]) -> None:
         """Tells what is new without a row; ``where`` is the last one, None before there was one."""
@@ -121,7 +139,9 @@ class Output:
         # First: where nobody reads the lines, recipients are still told.
         for one in said:
             self._alarms.raise_(one)
-        if self._verdicts is not None and self._verdicts.wants_events:
+            if self._sink is not None:
+                self._sink.event(one)
+        if self._verdicts is not None and self._only == "events":
             for one in said:
                 self._verdicts.write(one, self._point)
 
@@ -146,9 +166,8 @@ class Verdicts:
     taken back, and where that is impossible the next line begins behind a line feed.
     """
 
-    def __init__(self, where: str, only: Only = "all") -> None:
+    def __init__(self, where: str) -> None:
         self._path = None if where == "-" else Path(where)
-        self._only = only
         name = "standard output" if self._path is None else str(self._path)
         meanwhile = "watching and alarms go on, these lines are lost"
         self._trouble = Trouble(name, "takes no verdicts", meanwhile, "takes verdicts again")
@@ -163,21 +182,6 @@ class Verdicts:
             if not takes_nothing(error):
                 raise
             self._trouble.begin(error)
-
-    def wants(self, verdict: Verdict) -> bool:
-        """Says whether a verdict is one to write; causes of others need not be looked for."""
-        return {
-            "all": True,
-            "strange": verdict.strange,
-            "anomalies": verdict.anomalous,
-            "alarms": verdict.alarm,
-            "events": False,
-        }[self._only]
-
-    @property
-    def wants_events(self) -> bool:
-        """Says whether lines are events, and not rows."""
-        return self._only == "events"
 
     def write(self, message: dict[str, Any], point: Point | None = None) -> None:
         """Writes a message as a line of JSON, or as a point where it is about one."""

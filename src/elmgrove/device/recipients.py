@@ -19,10 +19,9 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from elmgrove.detector import CHANGE, ENDED, OPENED, SLOW, WORSENED
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Unreachable
+from elmgrove.exchange import Backoff, Unreachable
 
 log = logging.getLogger("elmgrove.device")
 

@@ -1,12 +1,11 @@
 """The settings of a device: one table for the file, the flags and the environment."""
 
-import socket
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
 from elmgrove.detector import COMPARISONS, OTHERS, AlarmRule, PatternRule, require_window
+from elmgrove.device.row_settings import DEVICE, RowSettings
 from elmgrove.device.settings_checks import (
     require_choice,
     require_exchange_or_peers,
@@ -14,6 +13,8 @@ from elmgrove.device.settings_checks import (
     require_limits,
     require_metrics_address,
     require_patterns,
+    require_sink,
+    require_source,
 )
 from elmgrove.federation import (
     MERGED,
@@ -26,15 +27,13 @@ from elmgrove.federation import (
     require_distance,
     rule_of,
 )
-from elmgrove.reading import INFLUX, REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
 #: What an agent does about a change: it asks, or reacts by itself.
 TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
 # The groups of settings, as ``device run --help`` shows them.
-DEVICE, SOURCE, ALARMS = "Device", "Source", "Alarms"
-FLEET, NEW = "Fleet", "New device"
+ALARMS, FLEET, NEW = "Alarms", "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
 FORMATS = ("json", "slack", "ntfy")
 # The frames of samples that decide scaling and window, at least.
@@ -42,71 +41,26 @@ _START_FRAMES = 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(RowSettings):
     """What an agent is told: keys of ``device.toml``, flags of ``device run``, and variables."""
 
-    #: The settings that were given by a file, a flag or a variable, whatever their value.
-    given: ClassVar[frozenset[str]] = frozenset()
-
-    name: Annotated[str, "The device's name; '' = the state's, or this machine's.", DEVICE] = ""
-    state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
-    metrics: Annotated[str, "host:port where Prometheus may read metrics; '' = none.", DEVICE] = ""
-    log_format: Annotated[str, "How lines of the log are written: text or json.", DEVICE] = "text"
-
-    source: Annotated[
-        str,
-        "Rows: a file (CSV, JSON lines, line protocol, also with gzip; .npy, Parquet), a folder "
-        "that files drop into, - for input.",
-        SOURCE,
-    ] = "-"
-    follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
-    pattern: Annotated[
-        str,
-        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, lp, influx, "
-        "npy, parquet, gz.",
-        SOURCE,
-    ] = ""
-    format: Annotated[
-        str,
-        f"{INFLUX}: rows and verdicts are InfluxDB line protocol, as for Telegraf; '' = found.",
-        SOURCE,
-    ] = ""
-    measurement: Annotated[
-        str,
-        "Which lines of line protocol are rows, like cpu,cpu=cpu-total; '' = those of the first "
-        "measurement.",
-        SOURCE,
-    ] = ""
-    time: Annotated[
-        str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", SOURCE
-    ] = ""
-    columns: Annotated[list[str], "Learn only this column (repeatable).", SOURCE] = field(
-        default_factory=list
-    )
-    drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
-        default_factory=list
-    )
-    label: Annotated[str, "Column that says which rows were anomalous: never learned.", SOURCE] = ""
-    delimiter: Annotated[
-        str, "What separates cells: one character, or tab; '' = found.", SOURCE
-    ] = ""
-    decimal: Annotated[str, "What a decimal point is written as: . or ,", SOURCE] = "."
-    encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", SOURCE] = "utf-8"
-    missing: Annotated[
-        str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
-    ] = REFUSE
-    hold_rows: Annotated[int, "Rows for which a missing value is held, at most.", SOURCE] = 5
-    categories: Annotated[
-        list[str], "New device: column of words, each becomes a 0 or 1 (repeatable).", SOURCE
-    ] = field(default_factory=list)
-
     exchange: Annotated[
-        str, "A server's URL with the federation's name, or a shared folder.", FLEET
+        str,
+        "A server's URL with the federation's name, a broker's with its topic, or a shared folder.",
+        FLEET,
+    ] = ""
+    blobs: Annotated[
+        str,
+        "With a broker as exchange: a server's URL with the federation's name, for contributions "
+        "that are too large for a message.",
+        FLEET,
     ] = ""
     token: Annotated[str, "The federation's token, to join it the first time.", FLEET] = ""
     ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
     certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
     private_key: Annotated[str, "Its key; '' = in the same file.", FLEET] = ""
+    mqtt_user: Annotated[str, "Who the device is at a broker whose URL does not say.", FLEET] = ""
+    mqtt_password: Annotated[str, "Its password at brokers.", FLEET] = ""
     rotate_key_days: Annotated[
         float, "Change the key after so many days; 0 = in time, where keys expire.", FLEET
     ] = 0.0
@@ -131,6 +85,11 @@ class Settings:
     ] = True
     sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time.", FLEET] = 60.0
     sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows.", FLEET] = 0
+    summaries: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
+    show_rows: Annotated[bool, "Also the strange rows, with their values.", FLEET] = False
+    errands: Annotated[
+        bool, "Do what is accepted or rejected on the server's dashboard.", FLEET
+    ] = True
 
     save_rows: Annotated[int, "Rows between two saves: the most a crash can lose.", DEVICE] = 1000
     save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", DEVICE] = 60.0
@@ -151,6 +110,18 @@ class Settings:
     alarm_end: Annotated[bool, "Also tell webhook and command when an event has ended.", ALARMS] = (
         True
     )
+
+    mqtt: Annotated[
+        str,
+        "Broker that is told of verdicts, events and status, and where the device may be asked, "
+        "like mqtts://host/elmgrove; '' = none.",
+        ALARMS,
+    ] = ""
+    home_assistant: Annotated[
+        str,
+        "With mqtt: topic under which Home Assistant discovers the device; '' = it does not.",
+        ALARMS,
+    ] = "homeassistant"
 
     on_change: Annotated[
         str,
@@ -236,6 +207,9 @@ class Settings:
                 self.listen, self.peer_token, self.control_token, pulled=not self.exchange
             )
         require_metrics_address(self.metrics)
+        require_source(self.source, self.pattern)
+        if self.mqtt:
+            require_sink(self.mqtt, self.home_assistant)
         require_patterns(self.patterns)
         require_choice("compare", self.compare, COMPARISONS)
         require_choice("others", self.others, OTHERS)
@@ -244,16 +218,6 @@ class Settings:
         _ = self.chosen_spectrum, self.layout
         require_distance(self.distance)
         require_limits(vars(self))
-
-    @property
-    def own_name(self) -> str:
-        """The name for a new device: the one that was set, or else this machine's."""
-        return self.name or socket.gethostname()
-
-    @property
-    def path(self) -> Path:
-        """The path of the state file."""
-        return Path(self.state)
 
     @property
     def pattern_rule(self) -> PatternRule | None:
@@ -269,13 +233,6 @@ class Settings:
     def chosen_spectrum(self) -> Spectrum | None:
         """The spectrum that turns samples into rows; None where rows are no samples."""
         return Spectrum.parsed(self.spectrum) if self.spectrum else None
-
-    @property
-    def layout(self) -> Layout:
-        """What is said about how the rows are written."""
-        said = {name: getattr(self, name) for name in vars(Layout()) if name != "remembered"}
-        # '' is how a setting says nothing.
-        return Layout(**{name: value for name, value in said.items() if value != ""})
 
     @property
     def first_rows(self) -> int:

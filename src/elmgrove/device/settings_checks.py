@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from elmgrove.device.topics import RowTopics, is_at_broker
 from elmgrove.errors import BadInput
+from elmgrove.exchange import BrokerAddress
 
 _NOT_NEGATIVE = (
     *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
-    *("units", "increment"),
+    *("units", "increment", "mqtt_seconds"),
 )
 _ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
 
@@ -56,6 +58,22 @@ def require_metrics_address(address: str) -> None:
     """Raises ``BadInput`` unless metrics can be shown there, or nowhere."""
     if address and not _is_address(address):
         raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {address!r}")
+
+
+def require_source(source: str, pattern: str) -> None:
+    """Raises ``BadInput`` unless rows can come from there, if that is a broker."""
+    if is_at_broker(source):
+        RowTopics.of(source, pattern)
+
+
+def require_sink(mqtt: str, home_assistant: str) -> None:
+    """Raises ``BadInput`` unless one can publish under these topics."""
+    for setting, topic in (
+        ("mqtt", BrokerAddress.parsed(mqtt).topic),
+        ("home_assistant", home_assistant),
+    ):
+        if {*topic} & {"+", "#"}:
+            raise BadInput(f"{setting}: one publishes under a topic without + and #, not {topic!r}")
 
 
 def _is_address(text: str) -> bool:

@@ -18,11 +18,10 @@ from elmgrove.detector import (
     choose_window,
     tune,
 )
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Source
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Unreachable
+from elmgrove.exchange import Backoff, Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
 from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
 from elmgrove.storage import load

@@ -1,35 +1,28 @@
-"""Syncs in the background: what a sync consists of, when the next one is due, and its thread."""
+"""Syncs in the background: when the next one is due, and its thread."""
 
 import logging
 import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
-from elmgrove.device.backoff import Backoff
-from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import (
-    Exchange,
-    Incoming,
-    Outgoing,
-    Session,
+    Backoff,
     SyncReport,
     Unreachable,
-    keyfile,
     plain,
 )
-from elmgrove.federation import DAY, Member
 
 log = logging.getLogger("elmgrove.device")
 # Letters of what went wrong that are logged: a line for each of some peers.
 _LONGEST = 2000
-
-#: Seconds between two tries to change a key.
-SECONDS_BETWEEN_KEYS = 3600.0
+#: Seconds until a sync that is hastened, at first and at most.
+SOON, LONGEST_SOON = 0.25, 60.0
+# Syncs follow one another that begin within so many times such a wait.
+_SUCCESSION = 4.0
 
 
 class Syncing(Protocol):
@@ -83,6 +76,8 @@ class BackgroundSync:
         self._rows_before = 0
         # Whether the guard hindered an upload: the log warns of that once.
         self._hindered = False
+        # Whether the next one is to come soon, how soon that is, and when the last one began.
+        self._hastened, self._soon, self._began = False, SOON, -math.inf
         #: When the last one ended and what it said, and when the next is due; None before it.
         self.last: dict[str, Any] | None = None
         #: How many went well and how many failed; when the last one that went well ended.
@@ -101,6 +96,16 @@ class BackgroundSync:
             self._rows_before = rows
             self._start()
         return False
+
+    def hasten(self) -> None:
+        """Lets the next sync come soon: it has something to tell that somebody waits for.
+
+        Of many one after another, each waits twice as long as the one before: nobody on the other
+        side can keep a device busy with syncs. After a failure it comes when it would have come.
+        """
+        self._hastened = True
+        if not self._after_failure:
+            self._due = min(self._due, time.monotonic() + self._soon)
 
     def finish(self, timeout: float) -> bool:
         """Syncs a last time, if that takes no longer than ``timeout`` seconds.
@@ -124,6 +129,10 @@ class BackgroundSync:
         self._syncing.close()
 
     def _start(self) -> None:
+        now = time.monotonic()
+        again = self._hastened and now - self._began < _SUCCESSION * self._soon
+        self._soon = min(2.0 * self._soon, LONGEST_SOON) if again else SOON
+        self._hastened, self._began = False, now
         under_way: Future[Any] = Future()
         self._under_way = under_way
         try:
@@ -196,41 +205,8 @@ class BackgroundSync:
 
     def _next_in(self, seconds: float, *, failed: bool) -> None:
         self._due, self._after_failure = time.monotonic() + seconds, failed
-
-
-class KeyedSession(Session):
-    """A session that changes the device's key before a sync, when the key has become old.
-
-    That is after ``days`` (0: not by itself), and when two thirds of the time are over for which
-    keys of the federation last. The age of a key is that of its file.
-    """
-
-    def __init__(
-        self, member: Member, exchange: Exchange, keyfile: Path, days: float, **more: Any
-    ) -> None:
-        super().__init__(member, exchange, **more)
-        self._keyfile = keyfile
-        self._days = days
-        self._not_before = 0.0
-
-    def transfer(self, outgoing: Outgoing) -> Incoming:
-        """Changes the key if it is old, and syncs whether or not that could be done."""
-        if self._is_old() and time.monotonic() >= self._not_before:
-            # Where it fails, not with each sync: each offer of a key is recorded by the server.
-            self._not_before = time.monotonic() + SECONDS_BETWEEN_KEYS
-            try:
-                if self.exchange.rotate_key():
-                    log.info("this device has a new key; the old one is worthless")
-            except (ElmgroveError, OSError) as error:
-                log.warning("the key of this device could not be changed: %s", error)
-        return super().transfer(outgoing)
-
-    def _is_old(self) -> bool:
-        lasts = self.exchange.charter.terms.key_days
-        limits = [self._days] * (self._days > 0) + ([] if lasts is None else [lasts * 2 / 3])
-        if not limits or not self._keyfile.exists():
-            return False
-        return time.time() - self._keyfile.stat().st_mtime > min(limits) * DAY
+        if self._hastened:
+            self.hasten()
 
 
 def _transfer(syncing: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
@@ -238,36 +214,3 @@ def _transfer(syncing: Syncing, outgoing: Any, under_way: Future[Any]) -> None:
         under_way.set_result(syncing.transfer(outgoing))
     except BaseException as error:  # for the device's own thread to judge
         under_way.set_exception(error)
-
-
-def syncing_of(
-    settings: Settings, member: Member, exchange: Exchange | None, save: Callable[[Member], None]
-) -> Syncing | None:
-    """Gives what the device syncs with: its exchange, its peers, or nothing."""
-    if exchange is not None:
-        path = keyfile(settings.path)
-        assert path is not None
-        return KeyedSession(
-            member,
-            exchange,
-            path,
-            settings.rotate_key_days,
-            rule=settings.rule,
-            budget=settings.budget,
-            guarded=settings.guard,
-            save=save,
-        )
-    if not settings.peers and not settings.listen:
-        return None
-    # Here, since it loads httpx, which takes time that most devices need not spend.
-    from elmgrove.exchange import PeerSession
-
-    return PeerSession(
-        member,
-        settings.peers,
-        token=settings.peer_token or None,
-        rule=settings.rule,
-        budget=settings.budget,
-        guarded=settings.guard,
-        save=save,
-    )

@@ -1,10 +1,11 @@
-"""What an agent says: in its log, in lines for programs, to recipients, and in its metrics."""
+"""What an agent says: in its log, in lines for programs, to recipients, a broker and metrics."""
 
 from elmgrove.detector import Drift, Verdict
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import Output
 from elmgrove.device.settings import Settings
+from elmgrove.device.sink import Sink
 from elmgrove.federation import Member
 from elmgrove.reading import Point
 
@@ -13,11 +14,16 @@ class Telling:
     """Tells of each row, and of what is new without one: somebody said what an event was."""
 
     def __init__(
-        self, settings: Settings, member: Member, metrics: AgentMetrics | None = None
+        self,
+        settings: Settings,
+        member: Member,
+        metrics: AgentMetrics | None = None,
+        sink: Sink | None = None,
     ) -> None:
         self._member = member
         self._metrics = metrics
-        self._output = Output(settings, member)
+        self._sink = sink
+        self._output = Output(settings, member, sink)
         self._outlook = Outlook(member.detector)
 
     def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
@@ -25,6 +31,8 @@ class Telling:
         news = self._member.detector.events.take_news()
         if self._metrics is not None:
             self._metrics.follow(verdict, news)
+        if self._sink is not None:
+            self._sink.follow(verdict)
         drift = self._outlook.follow(verdict, news)
         self._output.tell(where, verdict, news, drift, point)
         return drift

@@ -21,9 +21,9 @@ class Trouble:
         """Whether it failed the last time."""
         return self._reason is not None
 
-    def begin(self, error: OSError) -> None:
+    def begin(self, error: Exception) -> None:
         """Takes note that it failed; warns if that is new."""
-        reason = error.strerror or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         if reason != self._reason:
             log.warning("%s %s: %s; %s", self._where, self._what, reason, self._meanwhile)
         self._reason = reason

@@ -7,15 +7,19 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from elmgrove.device.control import Control
+from elmgrove.device.errands import Errands
 from elmgrove.device.hearing import Hearing
+from elmgrove.device.in_step import syncing_of
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.outlook import Company
 from elmgrove.device.reaction import Reaction
 from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
+from elmgrove.device.sink import Sink
 from elmgrove.device.sources import Bookmark, Reading, Source
 from elmgrove.device.status import HEARING, SYNC, mark_state
-from elmgrove.device.sync import BackgroundSync, syncing_of
+from elmgrove.device.summary import AgentSummaries
+from elmgrove.device.sync import BackgroundSync
 from elmgrove.device.telling import Telling
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
@@ -46,13 +50,14 @@ class Work:
         hearing: Hearing,
         control: Control,
         metrics: AgentMetrics | None = None,
+        sink: Sink | None = None,
     ) -> None:
         self.member = member
         self.hearing = hearing
         #: Why what was learned could not be saved at the end; None if it could.
         self.unsaved: OSError | None = None
         self._control = control
-        self._metrics = metrics
+        self._metrics, self._sink = metrics, sink
         self._settings = settings
         self._saving = saving
         self._source = source
@@ -61,9 +66,12 @@ class Work:
         self._where: str | None = None
         self._updated = self._closing = False
         self._saved_at = time.monotonic()
-        self._telling, company = Telling(settings, member, metrics), Company(member)
+        self._telling, company = Telling(settings, member, metrics, sink), Company(member)
         self._reaction = Reaction(settings.on_change, member)
-        syncing = syncing_of(settings, member, exchange, self._save_to_send)
+        self._errands = Errands(member, self._saved, self._note, willing=settings.errands)
+        told = AgentSummaries(settings, member, self._errands, self._note)
+        self._summaries = told if exchange is not None and settings.summaries else None
+        syncing = syncing_of(settings, member, exchange, self._save_to_send, self._summaries)
         self._sync = (
             None
             if syncing is None
@@ -92,11 +100,15 @@ class Work:
         self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
             self._reaction.follow(self._telling.tell(reading.where, verdict, reading.point))
+            if self._summaries is not None:
+                self._summaries.follow(verdict)
             mark_state(self.member, verdict.time)
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
         self._control.step(self.member, self._saved, self._live)
+        if self._errands.step() and self._sync is not None:
+            self._sync.hasten()
         if self._telling.tell_news(self._where):
             self._updated = True
         if self._sync is not None and self._sync.step(self._rows):
@@ -111,6 +123,8 @@ class Work:
                 self.save()
         if self._metrics is not None:
             self._metrics.look(self.member, self.hearing, self._saving, self._sync)
+        if self._sink is not None:
+            self._sink.look(self.member, self._note)
 
     def save(self) -> None:
         """Puts what was learned and the place in the source on disk, in one file."""
@@ -137,10 +151,12 @@ class Work:
             self.save()
 
     def end(self, *, sync: bool) -> None:
-        """Saves; with ``sync``, after a last sync."""
+        """Saves; with ``sync``, after a last sync, and after what was asked with that."""
         self._telling.tell_news(self._where)
         if sync and self._sync is not None:
             self._sync.finish(PATIENCE)
+            if self._errands.finish():
+                self._sync.finish(PATIENCE)
         try:
             self.save()
         except OSError as error:
@@ -165,6 +181,8 @@ class Work:
         self.member.notes[HEARING] = self.hearing.fields
         if self._sync is not None and self._sync.last is not None:
             self.member.notes[SYNC] = self._sync.last
+        if self._summaries is not None:
+            self._summaries.note()
 
     def _live(self) -> dict[str, Any]:
         self._note()

@@ -1,4 +1,4 @@
-"""Sources of rows: a file, one that grows, standard input, a folder that files drop into."""
+"""Sources of rows: a file, one that grows, standard input, a folder, topics of a broker."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +7,23 @@ from elmgrove.algebra import Categories
 from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
 from elmgrove.device.sources.file import File, FollowedFile, PassOn, StandardInput
 from elmgrove.device.sources.folder import Folder
+from elmgrove.device.sources.messages import GATHERED, Messages, gathering_for
 from elmgrove.device.sources.records import Bad, Records
+from elmgrove.device.sources.row_topics import Subscription, subscribed
 from elmgrove.device.sources.timing import Gap, Timing
 from elmgrove.reading import STANDARD_INPUT, Layout
 
-__all__ = ["Bad", "Bookmark", "Gap", "Item", "Reading", "Source", "open_source"]
+__all__ = [
+    "Bad",
+    "Bookmark",
+    "Gap",
+    "Item",
+    "Reading",
+    "Source",
+    "Subscription",
+    "open_source",
+    "subscribed",
+]
 
 
 def open_source(
@@ -25,6 +37,8 @@ def open_source(
     first_rows: int = 100,
     bookmark: Bookmark | None = None,
     pass_on: PassOn | None = None,
+    subscription: Subscription | None = None,
+    seconds: float = 0.0,
 ) -> Source:
     """Opens the source of rows at ``where``: ``-`` for standard input, a folder, or a file.
 
@@ -33,9 +47,18 @@ def open_source(
     with its writer. ``layout`` says how the rows are written; ``features`` picks and orders columns
     by name, with the words of ``categories``. Where these are not known yet, the ``first_rows``
     tell them. With a bookmark, reading goes on right after the row that it came with.
-    ``pass_on`` is given each line of standard input.
+    ``pass_on`` is given each line of standard input. With a ``subscription``, rows are the messages
+    of a broker; of numbers that come one by one, there is a row every so many ``seconds``.
     """
     layout = layout or Layout()
+    if subscription is not None:
+        bookmark = bookmark if bookmark is not None and GATHERED in bookmark else None
+        gathering = gathering_for(layout, features, categories, bookmark, seconds)
+        records = Records(layout, features, categories, bookmark, first_rows)
+        timing = Timing(live=True, bookmark=bookmark)
+        return Messages(subscription, records, timing, layout, gathering, bookmark)
+    # A bookmark among messages is no place in a file.
+    bookmark = None if bookmark is not None and GATHERED in bookmark else bookmark
     records = Records(layout, features, categories, bookmark, first_rows)
     path = Path(where)
     live = where == STANDARD_INPUT or (follow and not path.is_dir())

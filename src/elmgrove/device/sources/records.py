@@ -50,16 +50,14 @@ class Records:
         bookmark: dict[str, Any] | None,
         first_rows: int,
     ) -> None:
-        self._layout = layout
+        self._layout, self._features = layout, features
         self._first_rows = first_rows
         self._held_back: list[Line] | None = (
             [] if layout.categories and categories is None else None
         )
         #: The words of columns of words.
         self.categories = categories
-        unknown = self._held_back is not None
-        known = replace(layout, categories=()) if unknown else layout
-        self._lines = LineReader(known, features, categories, bookmark)
+        self._lines = self._reader(bookmark)
         self._at_start = True
 
     @property
@@ -86,6 +84,16 @@ class Records:
         """Tells that the next line is of another file, and its first one if ``at_start``."""
         self._at_start = at_start
         self._lines.begin(at_start, name)
+
+    def go_back(self, bookmark: dict[str, Any] | None) -> None:
+        """Goes on as right after a bookmark, or as at the beginning, whatever was read since."""
+        self._lines = self._reader(bookmark)
+        self.begin(at_start=bookmark is None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether lines are held back, until there are enough of them."""
+        return bool(self._held_back)
 
     def begin_table(self, table: Blocks) -> None:
         """Tells that the next line is a row of this table."""
@@ -144,6 +152,11 @@ class Records:
             raise BadInput(f"{where}: not text in {encoding.upper()}") from error
         self._at_start = self._at_start and not text.strip()
         return self._lines.read(where, text)
+
+    def _reader(self, bookmark: dict[str, Any] | None) -> LineReader:
+        unknown = self._held_back is not None
+        known = replace(self._layout, categories=()) if unknown else self._layout
+        return LineReader(known, self._features, self.categories, bookmark)
 
     def _learn_words(self, categories: Categories) -> None:
         self._held_back, self.categories = None, categories

@@ -1,0 +1,160 @@
+"""Errands of an agent: what is asked of its device on a server, done once, and what came of it."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Any
+
+from elmgrove.device.actions import HalfDone, perform
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange import plain
+from elmgrove.federation import (
+    MOST_BYTES_OUTCOMES,
+    MOST_OUTCOMES,
+    Errand,
+    Member,
+    Outcome,
+    json_size,
+)
+
+log = logging.getLogger("elmgrove.device")
+
+#: The member's note of errands that were done: saved in one file with what they changed.
+ERRANDS = "errands"
+#: Errands that are remembered after their outcome was told, the newest: as many as a server keeps.
+REMEMBERED = 200
+#: An errand waits so many times as long as the one before it took: rows come first, however many
+#: errands somebody sends.
+REST = 3.0
+# Letters of what is said of an errand.
+_LONGEST = 500
+_NOT_HERE = "this device does nothing that is asked on a server (its setting errands is false)"
+_BEFORE = "it was told before what came of this"
+
+
+class Errands:
+    """Does errands between two rows, each once, and remembers what came of them until it was told.
+
+    That an errand was done is saved with what it changed, in one file: killed in between, an agent
+    has done it or not, and does it again only if it has not. What can't be saved is not done, and
+    is asked again with the next sync. What is refused changes nothing. ``look`` notes in the member
+    what its status shows beside its state, to be saved as well.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        saved: Callable[[Member], AbstractContextManager[Any]],
+        look: Callable[[], None] = lambda: None,
+        *,
+        willing: bool = True,
+    ) -> None:
+        self._member, self._saved, self._look, self._willing = member, saved, look, willing
+        self._waiting: deque[Errand] = deque()
+        self._not_before = 0.0
+        # The outcomes that were handed out last.
+        self._under_way: tuple[str, ...] = ()
+
+    def take(self, errands: Sequence[Errand]) -> None:
+        """Takes what is asked in the place of what waits; of what was done it tells again."""
+        given = {one.id: one for one in errands}
+        for one in self._noted:
+            if given.pop(one["errand"], None) is not None and one["said"] is None:
+                one["said"] = [_BEFORE]
+        # No more than can be told of with the next summary.
+        room = max(MOST_OUTCOMES - len(self._untold), 0)
+        self._waiting = deque(islice(given.values(), room))
+
+    def step(self) -> bool:
+        """Does the next errand if there is one and it is time; says whether something came of it.
+
+        Raises ``HalfDone`` as ``perform`` does.
+        """
+        began = time.monotonic()
+        if not self._waiting or began < self._not_before:
+            return False
+        try:
+            return self._do(self._waiting.popleft())
+        finally:
+            ended = time.monotonic()
+            self._not_before = ended + REST * (ended - began)
+
+    def finish(self) -> bool:
+        """Does all that waits, since no more rows come; says whether something came of it."""
+        done = [self._do(self._waiting.popleft()) for _ in range(len(self._waiting))]
+        return any(done)
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Gives what came of errands and was not told yet, the oldest first."""
+        untold = self._untold[:MOST_OUTCOMES]
+        while json_size(untold) > MOST_BYTES_OUTCOMES:
+            del untold[-1]
+        self._under_way = tuple(one["errand"] for one in untold)
+        return tuple(map(Outcome.from_fields, untold))
+
+    def told(self) -> None:
+        """Takes note that what ``outcomes`` gave last has arrived."""
+        for one in self._noted:
+            if one["errand"] in self._under_way:
+                one["said"] = None
+        self._under_way = ()
+
+    @property
+    def _noted(self) -> list[dict[str, Any]]:
+        noted: list[dict[str, Any]] = self._member.notes.get(ERRANDS, [])
+        return noted
+
+    @property
+    def _untold(self) -> list[dict[str, Any]]:
+        return [one for one in self._noted if one["said"] is not None]
+
+    def _do(self, errand: Errand) -> bool:
+        """Does an errand; says whether something came of it."""
+        try:
+            if not self._willing:
+                raise ElmgroveError(_NOT_HERE)
+            # A word without a value is none: from the beginning to the end would be all.
+            words = {name: word for name, word in errand.words.items() if word is not None}
+            now = time.time()
+            self._look()
+            perform(
+                self._member,
+                errand.action,
+                words,
+                self._saved,
+                lambda member, said: _note(member, Outcome(errand.id, now, False, _line(said))),
+            )
+        except HalfDone:
+            raise
+        except OSError as error:
+            # The disk's trouble is told elsewhere, once.
+            log.info("%s can't be saved, and so is not done: %s", _named(errand), error.strerror)
+            return False
+        except ElmgroveError as error:
+            self._refuse(errand, str(error))
+        except Exception as error:  # it failed on a copy: the agent goes on
+            self._refuse(errand, f"a fault in Elmgrove: {error!r}", error)
+        else:
+            log.info("%s: %s", _named(errand), " ".join(self._noted[-1]["said"]))
+        return True
+
+    def _refuse(self, errand: Errand, why: str, fault: Exception | None = None) -> None:
+        log.warning("%s is refused: %s", _named(errand), plain(why), exc_info=fault)
+        _note(self._member, Outcome(errand.id, time.time(), True, _line([why])))
+
+
+def _note(member: Member, outcome: Outcome) -> None:
+    # What is not told yet is far less: nothing of it is forgotten.
+    kept = member.notes.get(ERRANDS, [])[1 - REMEMBERED :]
+    member.notes[ERRANDS] = [*kept, outcome.fields]
+
+
+def _line(said: Sequence[str]) -> tuple[str, ...]:
+    return (plain(" ".join(said), _LONGEST),)
+
+
+def _named(errand: Errand) -> str:
+    return f"{errand.action}, asked by {errand.asked_by} on the server"

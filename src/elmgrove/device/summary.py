@@ -1,0 +1,135 @@
+"""Summaries of an agent: how its device is doing, gathered row by row and told with each sync."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from elmgrove import __version__
+from elmgrove.detector import Event, Verdict
+from elmgrove.device.errands import Errands
+from elmgrove.device.excerpt import NAME, events_within, rows_within, status_within
+from elmgrove.device.minutes import Minutes
+from elmgrove.device.settings import Settings
+from elmgrove.device.status import status_of
+from elmgrove.exchange import plain
+from elmgrove.federation import (
+    MOST_CONTRIBUTORS,
+    Errand,
+    Member,
+    Summary,
+    own_score,
+    share_of_others,
+)
+
+log = logging.getLogger("elmgrove.device")
+
+#: The member's notes of minutes that were not told yet, and of what the last sync that updated the
+#: model changed.
+MINUTES, COOPERATION = "minutes", "cooperation"
+
+
+class AgentSummaries:
+    """Gathers how a device is doing, and says so; each minute and event until it was heard.
+
+    What is told are counts, scores, names of columns, and of events the readings that explain
+    them. Rows are told with the setting ``show_rows`` alone; so is why a row could not be used,
+    which may quote it. All of it is bounded: a summary has at most ``MOST_BYTES_SUMMARY``.
+    ``look`` notes in the member what its status shows beside its state.
+    """
+
+    def __init__(
+        self, settings: Settings, member: Member, errands: Errands, look: Callable[[], None]
+    ) -> None:
+        self._settings, self._member, self._errands = settings, member, errands
+        self._look = look
+        self._minutes = Minutes(member.notes.get(MINUTES, ()))
+        # The events that were heard as they are, and those of the summary under way.
+        self._heard: tuple[Event, ...] = ()
+        self._under_way: tuple[Event, ...] = ()
+        self._told_trouble = False
+
+    def follow(self, verdict: Verdict) -> None:
+        """Takes in a row."""
+        self._minutes.follow(verdict)
+
+    def note(self) -> None:
+        """Notes in the member what a restart must know."""
+        self._member.notes[MINUTES] = self._minutes.fields
+
+    def make(self) -> Summary | None:
+        """Says how the device is doing now; None where that can't be said, which is logged once."""
+        try:
+            self._look()
+            return self._made()
+        except Exception as error:  # whatever it is, a sync does not fail by it
+            if not self._told_trouble:
+                log.warning("how the device is doing can't be told: %r", error, exc_info=error)
+            self._told_trouble = True
+            return None
+
+    def heard(self, errands: Sequence[Errand]) -> None:
+        """Takes note that the summary that was last made has arrived, and what is asked now."""
+        self._minutes.told()
+        self._heard = self._under_way
+        self._errands.told()
+        self._errands.take(errands)
+
+    @contextmanager
+    def comparing(self) -> Iterator[None]:
+        """Notes how strange the device's own rows are to its model before and after an update.
+
+        The update is what is done inside.
+        """
+        before = own_score(self._member)
+        yield
+        after = own_score(self._member)
+        changed = {"time": time.time(), "before": before, "after": after}
+        self._member.notes[COOPERATION] = changed
+
+    def _made(self) -> Summary:
+        member, events = self._member, self._member.detector.events
+        shows, waiting = self._settings.show_rows, member.detector.quarantine.waiting
+        now = (*events.closed, *(() if events.open is None else (events.open,)))
+        new = [event for event in now if event not in self._heard]
+        self._under_way, status = now, self._status()
+        return Summary(
+            member.name,
+            time.time(),
+            status,
+            self._minutes.untold(),
+            tuple(events_within(new)),
+            self._cooperation(status),
+            self._errands.outcomes(),
+            tuple(rows_within(waiting, member.detector.basis)) if shows else None,
+        )
+
+    def _status(self) -> dict[str, Any]:
+        settings, status = self._settings, status_of(self._member)
+        if status["rows"] is not None and not settings.show_rows:
+            status["rows"] = {name: one for name, one in status["rows"].items() if name != "reason"}
+        # They are told as events, once.
+        del status["last_events"]
+        status["version"], status["sync_seconds"] = __version__, settings.sync_seconds or None
+        return status_within(status)
+
+    def _cooperation(self, status: dict[str, Any]) -> dict[str, Any] | None:
+        changed = self._member.notes.get(COOPERATION)
+        if changed is None or (not status["others"] and changed["before"] == changed["after"]):
+            return None
+        borrowed = status["borrows"]["rows"]
+        return {
+            **changed,
+            "others": status["others"],
+            "borrowed_rows": borrowed,
+            "share": share_of_others(self._member, borrowed),
+            "contributors": _contributors(self._member),
+        }
+
+
+def _contributors(member: Member) -> list[str]:
+    """The devices whose knowledge is used, as far as they are known by name."""
+    labels = () if member.merged is None else member.merged.labels
+    names = [held.origin for held in member.ledger] + [one for it in labels for one in it.names]
+    return list(dict.fromkeys(plain(name, NAME) for name in names))[:MOST_CONTRIBUTORS]
