@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,6 +20,15 @@ from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.audit import keep_pruned
+from elmgrove.server.dashboard import (
+    Comparisons,
+    Doorkeeper,
+    NoVisit,
+    Streams,
+    dashboard_routes,
+    problem_page,
+    to_login,
+)
 from elmgrove.server.limits import RECENT, Limiter, Limits, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.openapi import openapi_document
@@ -29,11 +39,14 @@ from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
 from elmgrove.server.sockets import Server
 from elmgrove.server.store import open_store
+from elmgrove.server.told import keep_forgetting
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
 #: For how many days the audit is kept unless said otherwise.
 AUDIT_DAYS = 365.0
+#: For how many days minutes are kept, and events with what devices last told.
+SUMMARY_DAYS, EVENT_DAYS = 7.0, 90.0
 DEFAULT = Limits()
 
 
@@ -43,14 +56,18 @@ def make_app(
     *,
     max_body: int = MAX_BODY,
     audit_days: float = AUDIT_DAYS,
+    summary_days: float = SUMMARY_DAYS,
+    event_days: float = EVENT_DAYS,
     limits: Limits = DEFAULT,
     device_metrics: bool = False,
     open_metrics: bool = False,
+    dashboard: bool = True,
 ) -> Starlette:
     """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server.
 
     Another server must itself limit connections, and how long it waits for them. Its metrics have
     series for single devices with ``device_metrics``, and are shown to all with ``open_metrics``.
+    Below ``/ui/`` it has the dashboard.
     """
 
     metrics = ServerMetrics(by_device=device_metrics, is_open=open_metrics)
@@ -64,13 +81,13 @@ def make_app(
         for known in (*await store.secret_hashes(RECENT - 1), hashed(admin_token)):
             keys.of(known)
         service = app.state.service = Service(store, hashed(admin_token), max_body, limits)
-        kept = (
-            service.live_sums,
-            service.live_groups,
-            service.live_others,
-            service.live_rounds,
+        app.state.streams = Streams(limits.requests // 4)
+        app.state.comparisons = Comparisons()
+        live = asyncio.gather(
+            *(each.run() for each in service.live),
+            keep_pruned(store, audit_days),
+            keep_forgetting(store, summary_days, event_days),
         )
-        live = asyncio.gather(*(each.run() for each in kept), keep_pruned(store, audit_days))
         try:
             # Many requests on one thread each, rather than one on many.
             with threadpool_limits(1, "blas"):
@@ -81,15 +98,33 @@ def make_app(
                 await live
             await store.close()
 
+    refusals = Refusals()
+    shown = _shown if dashboard else _documented
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        return shown(request.scope["path"], await refusals.noted(request, error))
+
     errors = (Problem, ElmgroveError, HTTPException, Exception)
+    handlers: dict[Any, Any] = dict.fromkeys(errors, refuse)
+    pages = dashboard_routes() if dashboard else []
     app = Starlette(
-        routes=[*_routes(), Route("/openapi.json", _openapi)],
+        routes=[*_routes(), Route("/openapi.json", _openapi), *pages],
         lifespan=lifespan,
-        middleware=[Middleware(Metered, metrics), Middleware(Limiter, limits, keys)],
-        exception_handlers=dict.fromkeys(errors, Refusals().answer),
+        middleware=[Middleware(Metered, metrics), Middleware(Limiter, limits, keys, shown)],
+        exception_handlers=handlers | {NoVisit: to_login},
     )
     app.state.metrics = metrics
+    app.state.doorkeeper, app.state.refusals = Doorkeeper(), refusals
     return app
+
+
+def _shown(path: str, problem: Problem) -> Response:
+    """A refusal as who asked can read it: a person on a page, or a program."""
+    return problem_page(problem) if path.startswith("/ui/") else _documented(path, problem)
+
+
+def _documented(path: str, problem: Problem) -> Response:
+    return problem.response(path)
 
 
 def _routes() -> Iterator[Route]:
@@ -120,9 +155,12 @@ def listen(
     client_ca: Path | None = None,
     max_body: int = MAX_BODY,
     audit_days: float = AUDIT_DAYS,
+    summary_days: float = SUMMARY_DAYS,
+    event_days: float = EVENT_DAYS,
     limits: Limits = DEFAULT,
     device_metrics: bool = False,
     open_metrics: bool = False,
+    dashboard: bool = True,
     log_level: str = "info",
     own_log: bool = True,
 ) -> None:
@@ -137,9 +175,12 @@ def listen(
         admin_token,
         max_body=max_body,
         audit_days=audit_days,
+        summary_days=summary_days,
+        event_days=event_days,
         limits=limits,
         device_metrics=device_metrics,
         open_metrics=open_metrics,
+        dashboard=dashboard,
     )
     config = uvicorn.Config(
         app,
@@ -158,10 +199,16 @@ def listen(
         timeout_graceful_shutdown=10,
         server_header=False,
     )
-    server = Server(config, limits, lambda: app.state.service.live_rounds.release())
+    server = Server(config, limits, partial(release, app))
     app.state.metrics.connections.set_function(lambda: server.connections)
     with suppress(KeyboardInterrupt):  # which has ended it in good order
         server.run()
+
+
+def release(app: Starlette) -> None:
+    """Answers all that waits, and ends what would go on: the server is about to end."""
+    app.state.service.live_rounds.release()
+    app.state.streams.release()
 
 
 def require_store(store_url: str) -> None:

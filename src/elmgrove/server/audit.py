@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from elmgrove.federation import DAY
 from elmgrove.server.auth import require_admin
 from elmgrove.server.problems import Problem
+from elmgrove.server.query import number_in, text_in
 from elmgrove.server.store import AT_ONCE, OWN_CHAIN, SERVER, Store
 
 log = logging.getLogger("elmgrove.server")
@@ -21,14 +22,14 @@ PAGE, LONGEST_PAGE = 100, 1000
 async def show(request: Request) -> Response:
     """Gives a page of the audit: of a federation, there or deleted, or the server's own."""
     store, _ = await require_admin(request)
-    limit = _number(request, "limit")
-    after = _number(request, "after")
+    limit = number_in(request, "limit")
+    after = number_in(request, "after")
     records = await store.audit(
         _chain(request),
         PAGE if limit is None else min(int(limit), LONGEST_PAGE),
         after=None if after is None else int(after),
-        since=_number(request, "since"),
-        device=_text(request, "device"),
+        since=number_in(request, "since"),
+        device=text_in(request, "device"),
     )
     return JSONResponse({"records": [record.fields for record in records]})
 
@@ -36,7 +37,7 @@ async def show(request: Request) -> Response:
 async def prune(request: Request) -> Response:
     """Deletes the records of a chain that are older than so many days; says how many."""
     store, actor = await require_admin(request)
-    days = _number(request, "days")
+    days = number_in(request, "days")
     if days is None:
         raise Problem("malformed", "days: say how many days of the audit to keep")
     pruned = await _prune(store, _chain(request), time.time() - days * DAY, actor)
@@ -64,24 +65,4 @@ async def _prune(store: Store, chain: str, until: float, actor: str) -> int:
 
 
 def _chain(request: Request) -> str:
-    return _text(request, "federation") or OWN_CHAIN
-
-
-def _text(request: Request, name: str) -> str | None:
-    """A name in the query."""
-    text = request.query_params.get(name)
-    # PostgreSQL can't even look for such a name.
-    if text is not None and "\0" in text:
-        raise Problem("malformed", f"{name}: a name can't contain a NUL character")
-    return text
-
-
-def _number(request: Request, name: str) -> float | None:
-    """A number from 0 on in the query."""
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    digits, _, fraction = text.partition(".")
-    if not f"{digits}{fraction}".isascii() or not f"{digits}{fraction}".isdigit() or len(text) > 18:
-        raise Problem("malformed", f"{name}: {text!r:.40} is not a number from 0 on")
-    return float(text)
+    return text_in(request, "federation") or OWN_CHAIN

@@ -141,16 +141,18 @@ class Caller:
         return self.role is Role.DEVICE and self.device == name
 
 
-async def require_admin(request: Request) -> tuple[Store, str]:
+async def require_admin(request: Request, own: str | None = None) -> tuple[Store, str]:
     """Gives an administrator the store, and its name in the audit; refuses all others.
 
     It is for what concerns no single federation. The store refuses a token that ended meanwhile.
+    What is an administrator's ``own``, that one may change, also if it may look at the rest alone.
     """
     service, secret = service_of(request), _secret(request)
-    administrator = await _administrator(request, secret)
+    administrator = await administrator_of(request, secret)
     if administrator is None:
         raise Problem("unauthorized", ADMIN_NEEDED)
-    _require_role(request, administrator)
+    if administrator.name != own:
+        require_role(request, administrator)
     store = service.store.by(lambda: _require_administrator(service, hashed(secret)))
     return store, by_administrator(administrator.name)
 
@@ -162,16 +164,12 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
     role is named.
     """
     service, secret = service_of(request), _secret(request)
-    administrator = await _administrator(request, secret)
+    administrator = await administrator_of(request, secret)
     by_key = not admitted or Role.DEVICE in admitted
     needed = KEY_NEEDED if by_key else TOKEN_NEEDED
-    federation = await _federation(request, administrator is not None, needed)
     if administrator is not None:
-        role, name = Role(administrator.role), administrator.name
-        caller = Caller(service, federation, role, None, name, hashed(secret))
-        _know(request, federation.name, caller.actor)
-        _require_role(request, administrator)
-        return caller
+        return await administrator_at(request, administrator)
+    federation = await _federation(request, False, needed)
     if Role.JOINER in admitted and matches(secret, federation.token_hash):
         caller = Caller(service, federation, Role.JOINER, secret_hash=hashed(secret))
         _know(request, federation.name, caller.actor)
@@ -179,6 +177,19 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
     if not by_key:
         raise Problem("unauthorized", needed)
     return await _device(request, service, federation, hashed(secret))
+
+
+async def administrator_at(request: Request, administrator: AdministratorRow) -> Caller:
+    """Gives an administrator as the caller of a request about the federation in its path.
+
+    Refuses one that may only look what changes something.
+    """
+    federation = await _federation(request, True, ADMIN_NEEDED)
+    role, known_by = Role(administrator.role), administrator.token_hash
+    caller = Caller(service_of(request), federation, role, None, administrator.name, known_by)
+    _know(request, federation.name, caller.actor)
+    require_role(request, administrator)
+    return caller
 
 
 async def _device(
@@ -193,11 +204,11 @@ async def _device(
     return Caller(service, federation, Role.DEVICE, device.name, secret_hash=key_hash)
 
 
-async def _administrator(request: Request, secret: str) -> AdministratorRow | None:
+async def administrator_of(request: Request, secret: str) -> AdministratorRow | None:
+    """Finds the administrator that a token belongs to, if it is one's; refuses one that expired."""
     service = service_of(request)
     if matches(secret, service.admin_hash):
-        found: AdministratorRow | None
-        found = AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
+        found: AdministratorRow | None = root_of(service)
     elif secret.startswith(prefix("admin")):
         # Others need not be looked for, which spares devices the question.
         found = await service.store.administrator_of(hashed(secret))
@@ -205,8 +216,13 @@ async def _administrator(request: Request, secret: str) -> AdministratorRow | No
         return None
     if found is not None:
         _know(request, OWN_CHAIN, by_administrator(found.name))
-        _require_unexpired(found)
+        require_unexpired(found)
     return found
+
+
+def root_of(service: Service) -> AdministratorRow:
+    """Gives the administrator whose token the server was started with."""
+    return AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
 
 
 def _require_administrator(service: Service, token_hash: str) -> Operation[None]:
@@ -215,10 +231,10 @@ def _require_administrator(service: Service, token_hash: str) -> Operation[None]
         return
     if (found := (yield from administrator_with(token_hash))) is None:
         raise Problem("unauthorized", ADMIN_NEEDED)
-    _require_unexpired(found)
+    require_unexpired(found)
 
 
-def _require_role(request: Request, administrator: AdministratorRow) -> None:
+def require_role(request: Request, administrator: AdministratorRow) -> None:
     """Refuses what changes something to an administrator that may only look.
 
     Here, for all routes: no new one can forget it.
@@ -240,11 +256,12 @@ def require_valid(device: DeviceRow | None) -> DeviceRow:
     """Gives the device that has a key; refuses one that none has, or that is no longer valid."""
     if device is None:
         raise Problem("unauthorized", KEY_NEEDED)
-    _require_unexpired(device)
+    require_unexpired(device)
     return device
 
 
-def _require_unexpired(known: AdministratorRow | DeviceRow) -> None:
+def require_unexpired(known: AdministratorRow | DeviceRow) -> None:
+    """Refuses who is known, but has expired."""
     if (invalid := known.invalid(time.time())) is not None:
         raise Problem("forbidden", invalid)
 

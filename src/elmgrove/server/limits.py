@@ -4,16 +4,20 @@ import ipaddress
 import logging
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.server.problems import Problem, too_many
-from elmgrove.server.secrets import hashed, secret_of
+from elmgrove.server.secrets import hashed, secret_of, visit_of
 
 log = logging.getLogger("elmgrove.server")
 
+#: Makes the answer to a request about a path that is refused.
+Shower = Callable[[str, Problem], Response]
 #: Seconds of its rate that a caller may use at once.
 BURST = 10.0
 #: Callers that are remembered: those that were there last.
@@ -123,8 +127,9 @@ def buckets_by_key(limits: Limits) -> Buckets:
 class Limiter:
     """An application that lets through to another one what is within the limits."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, keys: Buckets) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, keys: Buckets, shown: Shower) -> None:
         self._app = app
+        self._shown = shown
         self._limits = limits
         self._at_work = 0
         self._by_key = Counter[str]()
@@ -144,7 +149,7 @@ class Limiter:
         if refusal is not None:
             seldom.warn("Refused requests that were too many", f"from {address}: {refusal}")
             scope.setdefault("state", {})["refused"] = refusal.kind
-            await refusal.response(scope["path"])(scope, receive, send)
+            await self._shown(scope["path"], refusal)(scope, receive, send)
             return
         await self._work(scope, receive, send, key, address)
 
@@ -176,7 +181,8 @@ class Limiter:
             self._by_key[key] -= 1
             if not self._by_key[key]:
                 del self._by_key[key]
-            if "known" in state and not was_known:
+            # A login has none: its caller is known by what the answer gives it.
+            if key and "known" in state and not was_known:
                 self._addresses.of(address).take(-1.0)
                 self._keys.of(key).take()
             if "made" in state:
@@ -212,5 +218,5 @@ def neighbourhood(address: str) -> str:
 
 def _key_of(scope: Scope) -> str:
     """The hash of the secret, so that none is kept; '' where there is none."""
-    secret = secret_of(Headers(scope=scope))
+    secret = secret_of(Headers(scope=scope)) or visit_of(scope)
     return hashed(secret) if secret else ""

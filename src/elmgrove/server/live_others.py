@@ -25,6 +25,7 @@ class LiveOther(LiveView):
     def __init__(self, store: Store, reader: Reader) -> None:
         super().__init__(store, reader)
         self._others = self._begun()
+        self._grouping: asyncio.Future[dict[int, list[str]]] | None = None
 
     def _begun(self) -> StandingOthers:
         return StandingOthers(self._charter.basis, self._charter.ridge, self._charter.terms)
@@ -35,6 +36,28 @@ class LiveOther(LiveView):
             await self._catch_up()
             told = (self._federation, revision, origin, least)
             return await self._alone(partial(self._others.merged, *told))
+
+    async def grouped(self, within: float) -> dict[int, list[str]] | None:
+        """Gives the devices that are in each group now; None if that takes longer than ``within``.
+
+        It goes on in any case, for who asks again: to begin with thousands of devices takes a
+        minute.
+        """
+        if self._grouping is None or self._grouping.done():
+            self._grouping = asyncio.ensure_future(self._grouped())
+            # What went wrong is told to who waits; it may be that nobody does any more.
+            self._grouping.add_done_callback(lambda one: one.cancelled() or one.exception())
+        done, _ = await asyncio.wait((self._grouping,), timeout=within)
+        return self._grouping.result() if done else None
+
+    async def _grouped(self) -> dict[int, list[str]]:
+        async with self._lock:
+            await self._catch_up()
+            return await self._alone(lambda: self._others.grouped)
+
+    def groups_of(self, origin: str) -> list[int]:
+        """Lists the groups that a device's patterns are in, as they stand."""
+        return self._others.groups_of(origin)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
@@ -70,6 +93,11 @@ class LiveOthers(LiveSet[LiveOther]):
         """Gives those of one federation."""
         reader = self._reader(federation, charter)
         return self._view(federation, lambda: LiveOther(self._store, reader))
+
+    def groups_of(self, federation: FederationRow, names: Sequence[str]) -> dict[str, list[int]]:
+        """Lists the groups of some devices, where they are kept: nothing is made for it."""
+        view = self._views.get((federation.name, federation.created))
+        return {} if view is None else {name: view.groups_of(name) for name in names}
 
 
 def _require_room(size: int) -> None:

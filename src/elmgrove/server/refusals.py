@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
+from elmgrove.exchange import plain
 from elmgrove.server.problems import KINDS, Problem, problem_of
 from elmgrove.server.service import service_of
 from elmgrove.server.store import StoreUnavailable
@@ -39,14 +39,14 @@ class _Told:
 
 
 class Refusals:
-    """Answers requests that failed, as the exception handler of the whole application."""
+    """Takes note of requests that failed, all of the whole application."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], _Told] = {}
         self._strangers = 0
 
-    async def answer(self, request: Request, error: Exception) -> JSONResponse:
-        """Answers with a problem document, after what is to be recorded is."""
+    async def noted(self, request: Request, error: Exception) -> Problem:
+        """Gives the problem to answer with, after what is to be recorded is."""
         path = request.scope["path"]
         problem = problem_of(request, error)
         request.state.refused = problem.kind
@@ -57,7 +57,7 @@ class Refusals:
             self._count_stranger()
         elif KINDS[problem.kind][0] in _RECORDED and hasattr(request.state, "known"):
             await self._record(request, problem)
-        return problem.response(path)
+        return problem
 
     async def _record(self, request: Request, problem: Problem) -> None:
         chain, actor = request.state.known
@@ -68,7 +68,7 @@ class Refusals:
         detail = {
             "kind": problem.kind,
             "reason": reason,
-            "request": f"{request.method} {request.scope['path']}"[:500],
+            "request": plain(f"{request.method} {request.scope['path']}"[:500]),
             "unrecorded": unrecorded,
         }
         try:

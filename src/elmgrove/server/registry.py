@@ -23,6 +23,7 @@ from elmgrove.server.auth import (
     caller_of,
     require_admin,
 )
+from elmgrove.server.passwords import require_password
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.secrets import hashed, is_secret, new_secret
 from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
@@ -115,6 +116,7 @@ async def enrol_device(request: Request) -> Response:
     hand_over(request, key)
     # It may be the last that the first round of a federation waits for.
     caller.service.live_rounds.wake()
+    caller.service.live_fleet.wake()
     return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
 
 
@@ -178,8 +180,10 @@ async def list_administrators(request: Request) -> Response:
     """Lists the administrators that were added, with role and end; the first one is not listed."""
     store, _ = await require_admin(request)
     names = ("name", "role", "created", "expires")
-    found = await store.administrators()
-    known = [{name: getattr(one, name) for name in names} for one in found]
+    known = [
+        {name: getattr(one, name) for name in names} | {"password": one.password is not None}
+        for one in await store.administrators()
+    ]
     return JSONResponse({"administrators": known})
 
 
@@ -206,7 +210,38 @@ async def add_administrator(request: Request) -> Response:
 async def remove_administrator(request: Request) -> Response:
     """Removes an administrator, whose token is worthless from then on."""
     store, actor = await require_admin(request)
-    name = require_name("an administrator's", request.path_params["administrator"])
+    name = _administrator(request)
     if not await store.remove_administrator(name, actor=actor):
-        raise Problem("not-found", f"there is no administrator {name!r}")
+        raise _no_administrator(name)
     return Response(status_code=204)
+
+
+async def set_password(request: Request) -> Response:
+    """Gives an administrator a password for the dashboard, beside its token; ends its visits."""
+    name = _administrator(request)
+    store, actor = await require_admin(request, own=name)
+    stated = await json_of(request)
+    hashed_one = await service_of(request).passwords.hashed(
+        require_password(stated.get("password"))
+    )
+    if not await store.set_password(name, hashed_one, actor=actor):
+        raise _no_administrator(name)
+    return Response(status_code=204)
+
+
+async def remove_password(request: Request) -> Response:
+    """Takes an administrator's password away: the token alone lets in. Ends its visits."""
+    name = _administrator(request)
+    store, actor = await require_admin(request, own=name)
+    if not await store.set_password(name, None, actor=actor):
+        raise _no_administrator(name)
+    return Response(status_code=204)
+
+
+def _administrator(request: Request) -> str:
+    return require_name("an administrator's", request.path_params["administrator"])
+
+
+def _no_administrator(name: str) -> Problem:
+    more = f": {ROOT!r} has the token that the server was started with" * (name == ROOT)
+    return Problem("not-found", f"there is no administrator {name!r}{more}")

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
-from elmgrove.server import audit, contributions, metrics, registry, rounds
+from elmgrove.server import audit, contributions, metrics, registry, rounds, told
 from elmgrove.server.service import service_of
 
 
@@ -27,6 +27,9 @@ DEVICE = f"{FEDERATION}/devices/{{device:path}}"
 ADMINISTRATORS = "/v1/administrators"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
 ENTRY = f"{FEDERATION}/entries/{{device:path}}"
+SUMMARY = f"{FEDERATION}/summaries/{{device:path}}"
+ERRAND = f"{FEDERATION}/errands/{{device:path}}"
+PASSWORD = f"{ADMINISTRATORS}/{{administrator}}/password"
 
 ROUNDS = f"{FEDERATION}/rounds"
 
@@ -179,6 +182,19 @@ OFFERS = (
         JSON,
         query=("distance", "anew", "groups"),
     ),
+    Offer("summaries_put", "PUT", SUMMARY, told.put_summary, (KEY,), 200, JSON, body=JSON),
+    Offer(
+        "summaries_index",
+        "GET",
+        f"{FEDERATION}/summaries",
+        told.index,
+        (ADMIN,),
+        200,
+        JSON,
+        query=("search", "state", "sort", "limit", "offset"),
+    ),
+    Offer("summaries_show", "GET", SUMMARY, told.show, (ADMIN,), 200, JSON, query=("from", "to")),
+    Offer("errands_ask", "POST", ERRAND, told.ask_errand, (ADMIN,), 201, JSON, body=JSON),
     Offer("rounds_create", "POST", "/v1/rounds", rounds.create, (ADMIN,), 201, JSON, body=BLOB),
     Offer("rounds_show", "GET", ROUNDS, rounds.show, (ADMIN, KEY), 200, JSON),
     Offer("rounds_turn", "GET", f"{ROUNDS}/turn", rounds.turn, (KEY,), 200, JSON, query=("wait",)),
@@ -236,6 +252,25 @@ OFFERS = (
         "DELETE",
         f"{ADMINISTRATORS}/{{administrator}}",
         registry.remove_administrator,
+        (ADMIN,),
+        204,
+        PLAIN,
+    ),
+    Offer(
+        "administrators_set_password",
+        "PUT",
+        PASSWORD,
+        registry.set_password,
+        (ADMIN,),
+        204,
+        PLAIN,
+        body=JSON,
+    ),
+    Offer(
+        "administrators_remove_password",
+        "DELETE",
+        PASSWORD,
+        registry.remove_password,
         (ADMIN,),
         204,
         PLAIN,

@@ -8,8 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope
 
 from elmgrove.errors import BadInput
+
+#: What the secrets of visits begin with: of administrators by name, and of the first one, whose
+#: visits end when the server is started with another token.
+VISIT, ROOT_VISIT = "visit", "root-visit"
 
 
 def new_secret(purpose: str) -> str:
@@ -63,3 +69,18 @@ def secret_of(headers: Headers) -> str:
     """
     scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def visit_cookie(scope: Scope) -> str:
+    """Gives the name of the cookie that holds a visit's secret.
+
+    Through TLS it is one that nothing but this host, through TLS, can have set.
+    """
+    return "__Host-elmgrove" if scope.get("scheme") == "https" else "elmgrove"
+
+
+def visit_of(scope: Scope) -> str:
+    """Gives the secret of the visit that a request belongs to, valid or not; '' without one."""
+    stated = Headers(scope=scope).get("cookie", "")
+    secret = cookie_parser(stated).get(visit_cookie(scope), "")
+    return secret if is_secret(VISIT, secret) or is_secret(ROOT_VISIT, secret) else ""

@@ -10,10 +10,12 @@ from starlette.requests import ClientDisconnect, Request
 from elmgrove.federation import Charter
 from elmgrove.server.damage import Damage
 from elmgrove.server.limits import Limits
+from elmgrove.server.live_fleet import LiveFleet
 from elmgrove.server.live_groups import LiveGroups
 from elmgrove.server.live_others import LiveOthers
 from elmgrove.server.live_rounds import LiveRounds
 from elmgrove.server.live_sums import LiveSums
+from elmgrove.server.passwords import Passwords
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import FederationRow, Store
 
@@ -34,10 +36,12 @@ class Service:
     max_body: int
     limits: Limits
     damage: Damage = field(default_factory=Damage, init=False)
+    passwords: Passwords = field(default_factory=Passwords, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
     live_others: LiveOthers = field(init=False)
     live_rounds: LiveRounds = field(init=False)
+    live_fleet: LiveFleet = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -45,10 +49,22 @@ class Service:
         self.live_groups = LiveGroups(self.store, self.damage)
         self.live_others = LiveOthers(self.store, self.damage)
         self.live_rounds = LiveRounds(self.store, self.limits.requests // 2)
+        self.live_fleet = LiveFleet(self.store)
+
+    @property
+    def live(self) -> tuple[LiveSums, LiveGroups, LiveOthers, LiveRounds, LiveFleet]:
+        """All that is kept up with the store while the server runs."""
+        return (
+            self.live_sums,
+            self.live_groups,
+            self.live_others,
+            self.live_rounds,
+            self.live_fleet,
+        )
 
     def wake(self) -> None:
         """Tells that something was stored, so that all that is live takes it in at once."""
-        for live in (self.live_sums, self.live_groups, self.live_others, self.live_rounds):
+        for live in self.live:
             live.wake()
 
     def charter(self, federation: FederationRow) -> Charter:
@@ -97,8 +113,13 @@ async def _body_of(request: Request, limit: int) -> bytes:
 
 async def json_of(request: Request, limit: int = LONGEST_JSON) -> dict[str, Any]:
     """Reads the JSON object in a request's body."""
+    return object_of(await body_of(request, limit))
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """Reads the JSON object that a body is."""
     try:
-        found = json.loads(await body_of(request, limit))
+        found = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise Problem("malformed", f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from elmgrove.server.store import Store, StoreUnavailable, Tally
+from elmgrove.server.store import FLEET_STATES, Store, StoreUnavailable, Tally
 
 #: Seconds for which what the store holds is not counted again, however often that is asked.
 FRESH = 5.0
@@ -72,11 +72,22 @@ def _of_federations(tallies: dict[str, Tally]) -> Iterator[Metric]:
         devices.add_metric([name, "valid"], tally.valid)
         devices.add_metric([name, "revoked"], tally.revoked)
     yield devices
+    states = GaugeMetricFamily(
+        "elmgrove_server_devices_by_state",
+        "Devices by how they are doing, as far as they told.",
+        labels=["federation", "state"],
+    )
+    for name, tally in tallies.items():
+        for state in FLEET_STATES:
+            states.add_metric([name, state], tally.states.get(state, 0))
+    yield states
 
     def each(what: str) -> Labelled:
         found = {name: getattr(tally, what) for name, tally in tallies.items()}
         return {(name,): float(value) for name, value in found.items() if value is not None}
 
+    yield _gauge("devices_drifting", "Devices whose normal has changed.", each("drifts"))
+    yield _gauge("errands_waiting", "Errands that devices have not done yet.", each("errands"))
     yield _gauge("contributions", "Devices whose contribution is held.", each("contributions"))
     yield _gauge("contributed_rows", "Rows behind the contributions held.", each("rows"))
     yield _gauge("contributed_bytes", "Bytes of the contributions held.", each("size"))

@@ -12,32 +12,58 @@ from elmgrove.server.store.chain import (
 )
 from elmgrove.server.store.database import Database, Operation, Statement, StoreUnavailable
 from elmgrove.server.store.enrolment import device_with, federation_of
+from elmgrove.server.store.glance import (
+    FLEET_STATES,
+    REVOKED,
+    SILENT,
+    SORTS,
+    STRANGE,
+    UNTOLD,
+    FleetPage,
+    FleetRow,
+)
 from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
     Change,
     DeviceRow,
+    ErrandRow,
     FederationRow,
     HeldRounds,
+    Occurrence,
     RoundsRow,
     Snapshot,
     StoredEntry,
     StoredReply,
+    ToldRow,
 )
 from elmgrove.server.store.store import Store, open_store
+from elmgrove.server.store.summaries import FORGOTTEN_AT_ONCE
 from elmgrove.server.store.tally import Tally
+from elmgrove.server.store.visits import VisitRow
 
 __all__ = [
     "AT_ONCE",
+    "FLEET_STATES",
+    "FORGOTTEN_AT_ONCE",
     "OWN_CHAIN",
+    "REVOKED",
     "SERVER",
+    "SILENT",
+    "SORTS",
+    "STRANGE",
+    "UNTOLD",
     "AdministratorRow",
     "Change",
     "Database",
     "DeviceRow",
+    "ErrandRow",
     "FederationRow",
+    "FleetPage",
+    "FleetRow",
     "HeldRounds",
     "Holdings",
     "NoSuchFederation",
+    "Occurrence",
     "Operation",
     "RoundsRow",
     "Snapshot",
@@ -47,6 +73,8 @@ __all__ = [
     "StoredEntry",
     "StoredReply",
     "Tally",
+    "ToldRow",
+    "VisitRow",
     "administrator_with",
     "back_up",
     "by_administrator",

@@ -1,19 +1,20 @@
 """Administrators in the store: who may look at or manage a server, by name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from elmgrove.reading import time_told
 from elmgrove.server.store.chain import OWN_CHAIN, SERVER, Chains, reads, record
 from elmgrove.server.store.database import Operation
 
-_ADMINISTRATOR = "SELECT name, role, token_hash, created, expires FROM administrator"
+_ADMINISTRATOR = "SELECT name, role, token_hash, created, expires, password FROM administrator"
 
 
 @dataclass(frozen=True)
 class AdministratorRow:
     """Who may look at or manage a server (``role``), known by the hash of a token.
 
-    ``expires`` is when the token ends to be valid; None is never.
+    ``expires`` is when the token ends to be valid; None is never. ``password`` is the hash of one,
+    if there is one.
     """
 
     name: str
@@ -21,6 +22,7 @@ class AdministratorRow:
     token_hash: str
     created: float
     expires: float | None = None
+    password: str | None = field(default=None, repr=False)
 
     def invalid(self, now: float) -> str | None:
         """Says why the token is not valid at this time, and what to do; None if it is."""
@@ -45,6 +47,11 @@ class Administrators(Chains):
         return [AdministratorRow(*row) for row in rows]
 
     @reads
+    def administrator(self, name: str) -> Operation[AdministratorRow | None]:
+        """Finds an administrator by name. MUST find one that has expired, too."""
+        return (yield from _named(name))
+
+    @reads
     def administrator_of(self, token_hash: str) -> Operation[AdministratorRow | None]:
         """Finds the administrator that has a token. MUST find one that has expired, too."""
         return (yield from administrator_with(token_hash))
@@ -54,8 +61,18 @@ class Administrators(Chains):
         return await self.write(OWN_CHAIN, _add(made, actor))
 
     async def remove_administrator(self, name: str, *, actor: str = SERVER) -> bool:
-        """Removes an administrator, whose token is worthless from then on; says whether it was."""
+        """Removes an administrator, whose token is worthless from then on; says whether it was.
+
+        MUST end all visits of that administrator.
+        """
         return await self.write(OWN_CHAIN, _remove(name, actor))
+
+    async def set_password(self, name: str, hashed: str | None, *, actor: str = SERVER) -> bool:
+        """Sets the hash of an administrator's password, or takes it away; says whether it could.
+
+        MUST end all visits of that administrator.
+        """
+        return await self.write(OWN_CHAIN, _set_password(name, hashed, actor))
 
 
 def administrator_with(token_hash: str) -> Operation[AdministratorRow | None]:
@@ -65,16 +82,17 @@ def administrator_with(token_hash: str) -> Operation[AdministratorRow | None]:
 
 
 def _add(made: AdministratorRow, actor: str) -> Operation[bool]:
-    if (yield (f"{_ADMINISTRATOR} WHERE name = $1", made.name)):
+    if (yield from _named(made.name)) is not None:
         return False
     yield (
-        """INSERT INTO administrator (name, role, token_hash, created, expires)
-        VALUES ($1, $2, $3, $4, $5)""",
+        """INSERT INTO administrator (name, role, token_hash, created, expires, password)
+        VALUES ($1, $2, $3, $4, $5, $6)""",
         made.name,
         made.role,
         made.token_hash,
         made.created,
         made.expires,
+        made.password,
     )
     stated = {"name": made.name, "role": made.role, "expires": made.expires}
     yield from record(OWN_CHAIN, actor, "administrator added", **stated)
@@ -82,8 +100,29 @@ def _add(made: AdministratorRow, actor: str) -> Operation[bool]:
 
 
 def _remove(name: str, actor: str) -> Operation[bool]:
-    if not (yield (f"{_ADMINISTRATOR} WHERE name = $1", name)):
+    if (yield from _named(name)) is None:
         return False
     yield ("DELETE FROM administrator WHERE name = $1", name)
+    yield from visits_ended(name)
     yield from record(OWN_CHAIN, actor, "administrator removed", name=name)
     return True
+
+
+def _set_password(name: str, hashed: str | None, actor: str) -> Operation[bool]:
+    if (yield from _named(name)) is None:
+        return False
+    yield ("UPDATE administrator SET password = $2 WHERE name = $1", name, hashed)
+    yield from visits_ended(name)
+    act = "password removed" if hashed is None else "password set"
+    yield from record(OWN_CHAIN, actor, act, name=name)
+    return True
+
+
+def _named(name: str) -> Operation[AdministratorRow | None]:
+    rows = yield (f"{_ADMINISTRATOR} WHERE name = $1", name)
+    return AdministratorRow(*rows[0]) if rows else None
+
+
+def visits_ended(name: str) -> Operation[None]:
+    """Ends all visits of an administrator: each was let in by what is no longer so."""
+    yield ("DELETE FROM visit WHERE administrator = $1", name)

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from elmgrove.errors import ElmgroveError
@@ -143,12 +144,13 @@ class Chains:
         limit: int,
         *,
         after: int | None = None,
+        before: int | None = None,
         since: float | None = None,
         device: str | None = None,
     ) -> Operation[list[AuditRecord]]:
         """Reads the newest records of a chain, or the first after a number; the oldest is first.
 
-        ``since`` a time, and of what a device did or was done to it.
+        Those ``before`` a number, ``since`` a time, and of what a device did or was done to it.
         """
         where, arguments = _RECORD, list[Any]((federation,))
 
@@ -160,6 +162,8 @@ class Chains:
 
         if after is not None:
             condition("number > {}", after)
+        if before is not None:
+            condition("number < {}", before)
         if since is not None:
             condition("at >= {}", since)
         if device is not None:
@@ -170,6 +174,23 @@ class Chains:
         statement: Statement = (f"{where} ORDER BY number {order} LIMIT {limit:d}", *arguments)
         found = [_record(*row) for row in (yield statement)]
         return found[::-1] if after is None else found
+
+    @reads
+    def acts(self, federation: str, act: str, limit: int) -> Operation[list[AuditRecord]]:
+        """Reads the newest records of one act, newest first. MUST be quick with many others."""
+        where = f"{_RECORD} AND act = $2 ORDER BY at DESC, number DESC LIMIT {limit:d}"
+        return [_record(*row) for row in (yield (where, federation, act))]
+
+    @reads
+    def act_counts(self, federation: str, act: str, times: Sequence[float]) -> Operation[list[int]]:
+        """Counts the records of one act from each of these times, in order, up to the next."""
+        counting = """SELECT count(*) FROM audit
+            WHERE federation = $1 AND act = $2 AND at >= $3 AND at < $4"""
+        counts = list[int]()
+        # One by one: data bases do not agree on how to cut a time into pieces.
+        for begin, end in pairwise(times):
+            counts.append(int((yield (counting, federation, act, begin, end))[0][0]))
+        return counts
 
     @writes
     def prune(self, federation: str, until: float, *, actor: str = SERVER) -> Operation[int]:

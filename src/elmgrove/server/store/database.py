@@ -41,7 +41,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 4
+VERSION = 5
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -73,6 +73,50 @@ _ROUNDS = (
         federation {text} NOT NULL REFERENCES rounds ON DELETE CASCADE,
         number BIGINT NOT NULL, report {text} NOT NULL, PRIMARY KEY (federation, number))""",
 )
+# What devices tell of themselves: the newest of each, then what is written of it as JSON, which a
+# list of all devices does not read; minutes by the hour; events; and what waits for a device.
+# ``due`` is when it ought to be heard of again. ``mark`` is the begin of an event as the device
+# wrote it, the number of a row where it has no time; ``received`` is when the first of it came.
+# ``changed`` counts what changed about devices, besides what has a revision.
+_SUMMARIES = (
+    """CREATE TABLE told (
+        federation {text} NOT NULL, device {text} NOT NULL, received DOUBLE PRECISION NOT NULL,
+        time DOUBLE PRECISION NOT NULL, due DOUBLE PRECISION, state {text} NOT NULL,
+        learned BIGINT NOT NULL, event BOOLEAN NOT NULL, drift BOOLEAN NOT NULL,
+        PRIMARY KEY (federation, device))""",
+    """CREATE TABLE summary (
+        federation {text} NOT NULL, device {text} NOT NULL, summary {text} NOT NULL,
+        PRIMARY KEY (federation, device))""",
+    """CREATE TABLE hour (
+        federation {text} NOT NULL, device {text} NOT NULL, hour BIGINT NOT NULL,
+        received DOUBLE PRECISION NOT NULL, minutes {text} NOT NULL,
+        PRIMARY KEY (federation, device, hour))""",
+    "CREATE INDEX hour_by_age ON hour (received)",
+    """CREATE TABLE occurrence (
+        federation {text} NOT NULL, device {text} NOT NULL, number BIGINT NOT NULL,
+        mark {text} NOT NULL, begin DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION,
+        peak DOUBLE PRECISION NOT NULL, received DOUBLE PRECISION NOT NULL, event {text} NOT NULL,
+        PRIMARY KEY (federation, device, number, mark))""",
+    "CREATE INDEX occurrence_by_begin ON occurrence (federation, begin)",
+    "CREATE INDEX occurrence_of_device ON occurrence (federation, device, begin)",
+    "CREATE INDEX occurrence_open ON occurrence (federation, device) WHERE ended IS NULL",
+    "CREATE INDEX occurrence_by_age ON occurrence (received)",
+    """CREATE TABLE errand (
+        id {text} PRIMARY KEY, federation {text} NOT NULL, device {text} NOT NULL,
+        action {text} NOT NULL, words {text} NOT NULL, asked_by {text} NOT NULL,
+        asked_at DOUBLE PRECISION NOT NULL, done DOUBLE PRECISION, refused BOOLEAN, said {text})""",
+    "CREATE INDEX errand_of_device ON errand (federation, device, asked_at)",
+    """CREATE TABLE changed (federation {text} PRIMARY KEY, number BIGINT NOT NULL)""",
+)
+# Who is on the dashboard; and the hash of an administrator's password.
+_VISITS = (
+    "ALTER TABLE administrator ADD COLUMN password {text}",
+    """CREATE TABLE visit (
+        id_hash {text} PRIMARY KEY, administrator {text} NOT NULL, csrf {text} NOT NULL,
+        created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL)""",
+)
+# For what was refused, and for how much was published when, among all that was done.
+_ACTS = "CREATE INDEX IF NOT EXISTS audit_of_act ON audit (federation, act, at)"
 # What makes the tables of a version those of the next.
 _UPGRADES = {
     1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
@@ -85,6 +129,7 @@ _UPGRADES = {
         _AUDIT,
     ),
     3: ("ALTER TABLE federation ADD COLUMN agenda {text}", *_ROUNDS),
+    4: (*_SUMMARIES, *_VISITS, _ACTS),
 }
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
@@ -116,6 +161,9 @@ TABLES = (
     _ADMINISTRATOR,
     _AUDIT,
     *_ROUNDS,
+    *_SUMMARIES,
+    *_VISITS,
+    _ACTS,
 )
 #: The names of all tables.
 TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])

@@ -7,7 +7,6 @@ are some files, because one would be too long: ``Store`` adds what devices publi
 import json
 from typing import Any
 
-from elmgrove.server.store.administrators import Administrators
 from elmgrove.server.store.chain import (
     SERVER,
     NoSuchFederation,
@@ -18,14 +17,18 @@ from elmgrove.server.store.chain import (
 )
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.visits import Visits
 
 FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, alarm, terms, agenda
     FROM federation"""
+#: What belongs to a federation by its name alone: a back-up of an older release, which has no such
+#: tables, could not replace a table that they refer to.
+BY_NAME = ("rounds", "told", "summary", "hour", "occurrence", "errand", "changed")
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
 
-class Enrolment(Administrators):
+class Enrolment(Visits):
     """The store's operations on federations and devices, by name.
 
     See ``Store``, which adds the others, for what holds for all methods.
@@ -65,7 +68,8 @@ class Enrolment(Administrators):
         if not (yield from _exists(name)):
             return False
         yield ("DELETE FROM federation WHERE name = $1", name)
-        yield ("DELETE FROM rounds WHERE federation = $1", name)
+        for table in BY_NAME:
+            yield (f"DELETE FROM {table} WHERE federation = $1", name)
         yield from record(name, actor, "deleted")
         return True
 
@@ -107,6 +111,7 @@ class Enrolment(Administrators):
             device.expires,
         )
         yield from record(federation, actor, act, device=device.name, expires=device.expires)
+        yield from changed(federation)
         return True
 
     @reads
@@ -175,7 +180,17 @@ def revoked(federation: str, name: str, actor: str) -> Operation[bool]:
     revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
     yield (revoking, federation, name)
     yield from record(federation, actor, "revoked", device=name)
+    yield from changed(federation)
     return True
+
+
+def changed(federation: str) -> Operation[None]:
+    """Counts a change about devices that no revision tells of, for those who look on."""
+    yield (
+        """INSERT INTO changed (federation, number) VALUES ($1, 1)
+        ON CONFLICT (federation) DO UPDATE SET number = changed.number + 1""",
+        federation,
+    )
 
 
 def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:

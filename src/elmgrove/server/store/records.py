@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.federation import UNKNOWN
+from elmgrove.federation import UNKNOWN, Errand
 from elmgrove.reading import time_told
 
 
@@ -159,3 +159,45 @@ class HeldRounds:
     request: bytes
     exam: bytes | None
     replies: tuple[StoredReply, ...]
+
+
+@dataclass(frozen=True)
+class ToldRow:
+    """What a device last told of itself: ``summary`` is JSON, without minutes and events.
+
+    ``time`` is by the device's clock, ``received`` by the server's; by ``due`` it ought to be heard
+    of again, if it said how often it syncs.
+    """
+
+    device: str
+    received: float
+    time: float
+    due: float | None
+    summary: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """An event that a device told of; ``event`` is JSON.
+
+    ``ended`` is None while it is open. ``begin`` and ``ended`` are times in any case, those of
+    telling where the rows have none.
+    """
+
+    device: str
+    number: int
+    begin: float
+    ended: float | None
+    peak: float
+    event: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ErrandRow:
+    """An errand, and what its device said after it; ``done`` is None until then."""
+
+    errand: Errand
+    device: str
+    done: float | None = None
+    refused: bool | None = None
+    said: tuple[str, ...] = ()

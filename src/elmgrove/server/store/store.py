@@ -24,8 +24,8 @@ from elmgrove.server.store.chain import (
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.enrolment import revoked
 from elmgrove.server.store.entries import newest, newest_revision
+from elmgrove.server.store.glance import Fleets
 from elmgrove.server.store.records import StoredEntry
-from elmgrove.server.store.rounds_kept import RoundsKept
 from elmgrove.server.store.sqlite import open_sqlite
 from elmgrove.server.store.tally import Tally, tallied
 
@@ -36,7 +36,7 @@ KEEP = 256
 SUPERSEDING = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
 
 
-class Store(RoundsKept):
+class Store(Fleets):
     """Federations, their devices and what these published, as names, numbers and bytes.
 
     Every method is atomic, and what one has written when it returns survives a crash and a power
@@ -111,7 +111,7 @@ class Store(RoundsKept):
     @reads
     def tallies(self, *, by_device: bool = False) -> Operation[dict[str, Tally]]:
         """Counts what is held, by federation. MUST be quick with many devices and records."""
-        return (yield from tallied(by_device))
+        return (yield from tallied(by_device, time.time()))
 
 
 async def open_store(url: str) -> Store:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elmgrove.server.store.database import Operation
+from elmgrove.server.store.glance import DEVICES_TOLD, state_at
 
 # Sums as DOUBLE PRECISION: the type that PostgreSQL sums to otherwise is none of Python's numbers.
 _DEVICES = """SELECT federation, sum(CASE WHEN revoked THEN 0 ELSE 1 END),
@@ -17,6 +18,10 @@ _DEVICES_HELD = """SELECT federation, origin, count, received FROM entry
 _NUMBERED = """SELECT f.name,
     (SELECT max(revision) FROM entry e WHERE e.federation = f.name),
     (SELECT max(number) FROM audit a WHERE a.federation = f.name) FROM federation f"""
+# As DOUBLE PRECISION, or PostgreSQL could not tell what the time is compared with.
+_STATES = f"""SELECT d.federation, {state_at("CAST($1 AS DOUBLE PRECISION)")}, count(*),
+    sum(CASE WHEN t.drift AND NOT d.revoked THEN 1 ELSE 0 END) {DEVICES_TOLD} GROUP BY 1, 2"""
+_ERRANDS = "SELECT federation, count(*) FROM errand WHERE done IS NULL GROUP BY federation"
 _OWN_CHAIN = "SELECT max(number) FROM audit WHERE federation = ''"
 
 
@@ -25,8 +30,9 @@ class Tally:
     """How much is held of one federation; the server's own chain of the audit is that of ''.
 
     ``stored`` and ``recorded`` count all entries and records there ever were. ``rounds`` are the
-    number of the round and of the last one, where there are rounds. ``by_device`` has rows and
-    time of what each device contributed, if that was asked for.
+    number of the round and of the last one, where there are rounds. ``states`` counts devices by
+    ``FLEET_STATES``, ``drifts`` those of which something changed, ``errands`` those that wait.
+    ``by_device`` has rows and time of what each device contributed, if that was asked for.
     """
 
     valid: int = 0
@@ -38,10 +44,13 @@ class Tally:
     stored: int = 0
     recorded: int = 0
     rounds: tuple[int, int] | None = None
+    states: dict[str, int] = field(default_factory=dict)
+    drifts: int = 0
+    errands: int = 0
     by_device: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def tallied(by_device: bool) -> Operation[dict[str, Tally]]:
+def tallied(by_device: bool, now: float) -> Operation[dict[str, Tally]]:
     """Counts what is held of every federation; no statement reads a blob or all of the audit."""
     found: dict[str, Tally] = defaultdict(Tally)
     for name, stored, recorded in (yield (_NUMBERED,)):
@@ -55,6 +64,11 @@ def tallied(by_device: bool) -> Operation[dict[str, Tally]]:
         tally.received = received
     for name, number, last in (yield ("SELECT federation, number, last FROM rounds",)):
         found[name].rounds = (number, last)
+    for name, state, number, drifts in (yield (_STATES, now)):
+        found[name].states[state] = number
+        found[name].drifts += drifts
+    for name, number in (yield (_ERRANDS,)):
+        found[name].errands = number
     if by_device:
         for name, origin, rows, received in (yield (_DEVICES_HELD,)):
             found[name].by_device[origin] = (rows, received)

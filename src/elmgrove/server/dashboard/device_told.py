@@ -1,0 +1,106 @@
+"""What a device last told of itself, as far as it is what its page can show: nobody checked all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elmgrove.server.dashboard.device_words import ALARM_WORDS
+from elmgrove.server.dashboard.rendering import counted, number
+
+#: Letters of a text that are shown, and columns of a row.
+_LONGEST, _MOST_COLUMNS = 1000, 40
+# The year 10,000, in seconds since 1970.
+_END_OF_TIME = 253_402_300_800.0
+
+
+@dataclass(frozen=True)
+class WaitingRow:
+    """A strange row that waits in quarantine, with its values in the order of the columns shown."""
+
+    time: float | None
+    score: float | None
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class DeviceTold:
+    """How a device is doing, in texts and numbers; '' and None where it told no such thing."""
+
+    learned: float | None
+    version: str
+    drift: str
+    facts: tuple[tuple[str, str], ...]
+    waiting: float | None
+    columns: tuple[str, ...] = ()
+    rows: tuple[WaitingRow, ...] | None = None
+
+    @classmethod
+    def of(cls, summary: Mapping[str, Any]) -> "DeviceTold":
+        """Reads a summary's status and quarantine."""
+        status = _mapping(summary.get("status"))
+        rows = summary.get("quarantine")
+        known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
+        columns = tuple(_mapping(known[-1].get("values")))[:_MOST_COLUMNS] if known else ()
+        return cls(
+            _number(status.get("learned")),
+            _text(status.get("version")),
+            _text(_mapping(status.get("drift")).get("text")),
+            tuple(_facts(status)),
+            _number(status.get("quarantine")),
+            columns,
+            None if known is None else tuple(_row(one, columns) for one in reversed(known)),
+        )
+
+
+def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the card of a device says: a title and a text each."""
+    state, since = _text(status.get("state")), _text(status.get("since"))
+    missing, flagged = _number(status.get("rows_missing")), _mapping(status.get("flagged"))
+    threshold = number(_number(status.get("threshold")))
+    share, rate = _number(flagged.get("share")), _number(status.get("rate"))
+    sync = _mapping(status.get("sync"))
+    return [
+        ("State", f"{state} since {since.replace('T', ' ')}" if since else state),
+        (
+            "Threshold",
+            f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
+        ),
+        ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
+        ("Alarm when", ALARM_WORDS.get(_text(status.get("alarm")), "—")),
+        ("Last sync", _text(sync.get("said")) or "—"),
+    ]
+
+
+def _row(row: Mapping[str, Any], columns: tuple[str, ...]) -> WaitingRow:
+    values = _mapping(row.get("values"))
+    return WaitingRow(
+        _moment(row.get("time")),
+        _number(row.get("score")),
+        tuple(_number(values.get(name)) for name in columns),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if known else None
+    except OverflowError:
+        return None
+
+
+def _moment(value: Any) -> float | None:
+    """A time that a calendar has."""
+    seconds = _number(value)
+    return seconds if seconds is not None and 0.0 <= seconds < _END_OF_TIME else None
+
+
+def _text(value: Any) -> str:
+    return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+def _percent(share: float | None) -> str:
+    return "—" if share is None else f"{number(share * 100)} %"

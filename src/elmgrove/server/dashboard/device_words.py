@@ -1,0 +1,145 @@
+"""What a device told, in the words of its page: events, causes, a question, what others changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from elmgrove.reading import Clock
+from elmgrove.server.dashboard.rendering import clock, counted, number
+from elmgrove.server.store import ErrandRow, Occurrence
+
+#: When a row is an alarm, by a device's policy.
+ALARM_WORDS = {
+    "unknown": "strange here, and known to no other device",
+    "strange": "strange here, whatever others know",
+    "merged": "strange to one model of all devices",
+}
+# A span ends before its end: the last row of an event is in it by this many seconds.
+_JUST_AFTER = 0.001
+# Below this share of the score a feature is no cause that helps anybody.
+_LEAST_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class ShownEvent:
+    """An event as its device's page shows it, with what was said of it (``errands``)."""
+
+    occurrence: Occurrence
+    errands: tuple[ErrandRow, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Says whether it has not ended."""
+        return self.occurrence.ended is None
+
+    @property
+    def span(self) -> dict[str, float] | None:
+        """The words ``from`` and ``to`` that name its rows; None where its rows had no time."""
+        if isinstance(self.occurrence.event["begin"], int):
+            return None
+        ended, begin = self.occurrence.ended, {"from": self.occurrence.begin}
+        return begin if ended is None else {**begin, "to": ended + _JUST_AFTER}
+
+    @property
+    def title(self) -> str:
+        """Which event it is, and when it was."""
+        begin, ended = clock(self.occurrence.begin), self.occurrence.ended
+        if ended is None:
+            return f"Event {self.occurrence.number}, since {begin}"
+        same_day, end = begin[:10] == clock(ended)[:10], clock(ended)
+        return f"Event {self.occurrence.number}, {begin} to {end[11:] if same_day else end}"
+
+    @property
+    def strength(self) -> str:
+        """How many rows were strange, and how strange the strangest was."""
+        event = self.occurrence.event
+        times = event["peak"] / event["threshold"] if event["threshold"] else None
+        rows = f"{counted(event['rows'], 'row')} strange"
+        return rows if times is None else f"{rows}, at most {number(times)} times the threshold"
+
+    @property
+    def causes(self) -> list[str]:
+        """Why, a sentence for each feature that has some part in it."""
+        told = self.occurrence.event["causes"]
+        worth = [one for one in told if one["share"] is None or one["share"] >= _LEAST_SHARE]
+        # What each has to do with it overlaps, so shares would add up to more than the whole.
+        ordered = sorted(worth or told, key=lambda one: -(one["share"] or 0.0))
+        return [cause_told(cause) for cause in ordered]
+
+
+def cause_told(cause: Mapping[str, Any]) -> str:
+    """Says in words what one feature did.
+
+    >>> cause_told({"feature": "flow", "share": 0.9, "seen": 22, "expected": 31, "ago": 0})
+    'flow was 22 where 31 was to be expected'
+    """
+    seen, expected = cause["seen"], cause["expected"]
+    if seen is None or expected is None:
+        said = f"{cause['feature']} was beyond what can be told"
+    else:
+        said = f"{cause['feature']} was {seen:.4g} where {expected:.4g} was to be expected"
+    if cause["ago"]:
+        said += f", {counted(cause['ago'], 'row')} before the strange one"
+    return said
+
+
+def shown_events(
+    occurrences: Sequence[Occurrence], errands: Sequence[ErrandRow]
+) -> list[ShownEvent]:
+    """Puts events together with what was said of each."""
+    return [
+        ShownEvent(one, tuple(row for row in errands if _is_about(row, one))) for one in occurrences
+    ]
+
+
+def _is_about(row: ErrandRow, event: Occurrence) -> bool:
+    return row.errand.words.get("from") == event.begin
+
+
+def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
+    """Says in a sentence or two what learning from others changed."""
+    if cooperation is None:
+        return "It has learned nothing from others yet."
+    before, after = cooperation["before"], cooperation["after"]
+    said = f"At {clock(cooperation['time'])} it last took in what others know."
+    if before is not None and after is not None:
+        change = (
+            "the same as before" if f"{after:.3g}" == f"{before:.3g}" else _change(after, before)
+        )
+        said += f" Its own rows then scored {number(after)} on average, {change}."
+    share = cooperation["share"]
+    if share is not None:
+        said += f" {_percent(share)} of what decides here comes from others."
+    return said
+
+
+def _change(after: float, before: float) -> str:
+    if f"{after:.3g}" == f"{before:.3g}":
+        return "as before"
+    better = "better" if after < before else "worse"
+    return f"{number(before)} before: {better} explained"
+
+
+def _percent(share: float) -> str:
+    return (
+        "Nothing" if share == 0.0 else "Less than 1 %" if share < 0.01 else f"{share * 100:.0f} %"
+    )
+
+
+def errand_told(row: ErrandRow) -> str:
+    """Says what was asked of a device."""
+    words = row.errand.words
+    if row.errand.action == "reject":
+        said = "said to be a fault"
+    else:
+        said = "said to be the normal from now on" if words.get("instead") else "said to be fine"
+    begin, end = words.get("from"), words.get("to")
+    if begin is None and end is None:
+        return f"All that waits: {said}"
+    since = "Rows" if begin is None else f"Rows from {_told(begin)}"
+    return f"{since} {'until now' if end is None else f'until {_told(end)}'}: {said}"
+
+
+def _told(time: float | str) -> str:
+    # Seconds or parts of them, as an errand may say it.
+    return time if isinstance(time, str) else clock(Clock()(time))

@@ -1,0 +1,163 @@
+"""The page of a federation: who explains whom, its groups, its settings, and how devices join."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elmgrove.server.auth import Caller
+from elmgrove.server.dashboard.device_words import ALARM_WORDS
+from elmgrove.server.dashboard.explaining import Comparisons, Explained
+from elmgrove.server.dashboard.forms import Form
+from elmgrove.server.dashboard.shell import page
+from elmgrove.server.dashboard.visitors import Visitor
+from elmgrove.server.problems import Problem
+from elmgrove.server.registry import hand_over
+from elmgrove.server.secrets import hashed, new_secret
+
+#: How wide the picture is, in its own units.
+WIDTH = 960.0
+#: Circles, dots of a circle, and names beside it, at most.
+MOST_CIRCLES, MOST_DOTS, MOST_NAMES = 100, 200, 12
+_DOT, _GAP = 5.0, 28.0
+# What a circle's name needs, however small the circle is.
+_NARROWEST = 76.0
+# The angle by which each dot is further than the one before it fills a circle evenly.
+_GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
+#: Seconds that the page waits for the groups; where they take longer, it shows them later.
+PATIENCE = 1.0
+
+
+@dataclass(frozen=True)
+class GroupCircle:
+    """A group: where its circle is, the dots in it, and who they are."""
+
+    number: int
+    names: tuple[str, ...]
+    x: float
+    y: float
+    radius: float
+    dots: tuple[tuple[float, float], ...]
+
+    @property
+    def said(self) -> str:
+        """Who is in it, in words."""
+        shown = ", ".join(self.names[:MOST_NAMES])
+        more = len(self.names) - MOST_NAMES
+        return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+@dataclass(frozen=True)
+class GroupPicture:
+    """The circles of the largest groups, of how many there are, in as many lines as they need."""
+
+    circles: tuple[GroupCircle, ...]
+    height: float
+    all_groups: int
+
+    @classmethod
+    def of(cls, groups: Mapping[int, Sequence[str]]) -> "GroupPicture":
+        """Places a circle for each group that somebody is in, the largest first."""
+        x = y = tall = 0.0
+        circles = list[GroupCircle]()
+        order = sorted((one for one in groups if groups[one]), key=lambda n: (-len(groups[n]), n))
+        for number in order[:MOST_CIRCLES]:
+            count = min(len(groups[number]), MOST_DOTS)
+            radius = 2.0 * _DOT + 1.35 * _DOT * 2.0 * math.sqrt(count)
+            wide = max(2.0 * radius, _NARROWEST)
+            if circles and x + wide > WIDTH:
+                x, y, tall = 0.0, y + tall + _GAP, 0.0
+            centre = (x + wide / 2.0, y + radius)
+            dots = tuple(_placed(n, *centre) for n in range(count))
+            circles.append(GroupCircle(number, tuple(groups[number]), *centre, radius, dots))
+            x, tall = x + wide + _GAP, max(tall, 2.0 * radius + 18.0)
+        return cls(tuple(circles), y + tall, len(order))
+
+
+def _placed(number: int, x: float, y: float) -> tuple[float, float]:
+    far = 1.25 * _DOT * 2.0 * math.sqrt(number)
+    return (
+        round(x + far * math.cos(number * _GOLDEN), 1),
+        round(y + far * math.sin(number * _GOLDEN), 1),
+    )
+
+
+async def show(request: Request, visitor: Visitor) -> Response:
+    """Shows what a federation is like: its devices beside each other, and what they agreed on."""
+    caller = await visitor.caller(request)
+    caller.require_no_rounds()
+    return await _shown(request, visitor, caller)
+
+
+async def take(request: Request, visitor: Visitor, form: Form) -> Response:
+    """Makes a new token with which devices join, and shows it this once; the old one ends."""
+    caller = await visitor.caller(request)
+    caller.require_no_rounds()
+    if form.get("do") != "token":
+        raise Problem("malformed", "do: this page makes a token, and nothing else")
+    token = new_secret("join")
+    await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
+    hand_over(request, token)
+    return await _shown(request, visitor, caller, token)
+
+
+async def _shown(request: Request, visitor: Visitor, caller: Caller, token: str = "") -> Response:
+    name = caller.federation.name
+    groups, no_groups = await _groups(caller)
+    compared, no_comparison = await _compared(request.app.state.comparisons, caller)
+    return page(
+        request,
+        visitor,
+        "federation.html",
+        federation=name,
+        compared=compared,
+        no_comparison=no_comparison,
+        picture=groups,
+        no_groups=no_groups,
+        width=WIDTH,
+        settings=_settings(caller),
+        token=token,
+        exchange=f"{request.url.scheme}://{request.url.netloc}/{name}",
+    )
+
+
+async def _compared(comparisons: Comparisons, caller: Caller) -> tuple[Explained | None, str]:
+    try:
+        return await comparisons.of(caller), ""
+    except Problem as problem:
+        return None, str(problem)
+
+
+async def _groups(caller: Caller) -> tuple[GroupPicture | None, str]:
+    """The groups as they stand, None while they are made; why there are none where that is so."""
+    service = caller.service
+    try:
+        others = service.live_others.of(caller.federation, caller.charter)
+        grouped = await others.grouped(PATIENCE)
+    except Problem as problem:
+        return None, str(problem)
+    return None if grouped is None else GroupPicture.of(grouped), ""
+
+
+def _settings(caller: Caller) -> list[tuple[str, str, Any]]:
+    """What devices have in common: what it is called, what it means, and its value."""
+    charter = caller.charter
+    basis, terms = charter.basis, charter.terms
+    members = "any with the token" if charter.members is None else ", ".join(charter.members)
+    columns = ", ".join(basis.names[:50]) + (" …" if len(basis.names) > 50 else "")
+    lasts = "for ever" if terms.key_days is None else f"{terms.key_days:g} days"
+    return [
+        ("Columns", f"what a row has, {len(basis.names):,}", columns),
+        ("Window", "rows side by side that are one input", basis.window),
+        ("Hidden units", f"of a layer with {basis.inputs:,} inputs", basis.layer.units),
+        ("Score", "how strange a row is", basis.score),
+        ("Scaling", "how columns are made alike", basis.scaling.kind),
+        ("Alarm", "when a row is one", ALARM_WORDS[charter.alarm]),
+        ("Shows", "what devices see of each other", terms.shows),
+        ("Least", "other devices behind a sum before it is told", terms.least),
+        ("Keys last", "until a device needs another", lasts),
+        ("Members", "which names may join", members),
+    ]

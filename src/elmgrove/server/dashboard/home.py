@@ -1,0 +1,34 @@
+"""The first page: all federations of the server."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elmgrove.server.dashboard.shell import page
+from elmgrove.server.dashboard.visitors import Visitor
+from elmgrove.server.store import Tally
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A federation as the first page lists it, with how much is held of it."""
+
+    name: str
+    tally: Tally
+
+    @property
+    def round(self) -> str:
+        """Where a federation in rounds stands, in words."""
+        number, last = self.tally.rounds or (0, 0)
+        if not number:
+            return f"waits for the first of {last}"
+        return f"{number} of {last}" if number <= last else f"all {last} are over"
+
+
+async def show(request: Request, visitor: Visitor) -> Response:
+    """Lists all federations, and how much is held of each."""
+    tallies = await visitor.service.store.tallies()
+    listed = [Listed(name, tallies[name]) for name in sorted(tallies) if name]
+    address = f"{request.url.scheme}://{request.url.netloc}"
+    return page(request, visitor, "home.html", federations=listed, address=address)

@@ -1,0 +1,129 @@
+"""The pages: one table, from which the routes follow; who asks is found out before any handler."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from elmgrove.server.auth import require_role
+from elmgrove.server.dashboard import (
+    audit_page,
+    device_page,
+    federation_page,
+    fleet_page,
+    home,
+    login,
+)
+from elmgrove.server.dashboard.assets import assets
+from elmgrove.server.dashboard.forms import Form, form_of, require_csrf
+from elmgrove.server.dashboard.rendering import HEADERS, query, rendered
+from elmgrove.server.dashboard.visitors import Visitor, visitor_of
+from elmgrove.server.problems import KINDS, Problem
+
+Show = Callable[[Request, Visitor], Awaitable[Response]]
+Take = Callable[[Request, Visitor, Form], Awaitable[Response]]
+
+
+class Page(NamedTuple):
+    """A page: what shows it, and what takes the forms that are sent to its address."""
+
+    path: str
+    show: Show
+    take: Take | None = None
+
+
+async def _live(request: Request, visitor: Visitor) -> Response:
+    answer: Response = await request.app.state.streams.show(request, visitor)
+    return answer
+
+
+PAGES = (
+    Page("/ui/", home.show),
+    Page("/ui/{federation}/", fleet_page.show),
+    Page("/ui/{federation}/live", _live),
+    Page("/ui/{federation}/federation", federation_page.show, federation_page.take),
+    Page("/ui/{federation}/audit", audit_page.show),
+    Page("/ui/{federation}/devices/{device:path}", device_page.show, device_page.take),
+)
+
+
+def dashboard_routes() -> list[Route]:
+    """Gives the routes of all pages, and of what they load."""
+    return [
+        Route("/", _to_home),
+        *assets.routes(),
+        Route("/ui/login", login.show),
+        Route("/ui/login", login.take, methods=["POST"]),
+        Route("/ui/logout", _leave, methods=["POST"]),
+        *map(route_of, PAGES),
+    ]
+
+
+def route_of(page: Page) -> Route:
+    """Gives the route of a page."""
+    methods = ["GET"] if page.take is None else ["GET", "POST"]
+    return Route(page.path, partial(_handled, page), methods=methods)
+
+
+async def _handled(page: Page, request: Request) -> Response:
+    """Asks the page, once it is known who asks: no new page can forget to find that out."""
+    request.state.route = page.path.replace(":path}", "}")
+    visitor = await visitor_of(request)
+    if request.method == "POST" and page.take is not None:
+        form = await _form(request, visitor)
+        require_role(request, visitor.administrator)
+        answer = await page.take(request, visitor, form)
+    else:
+        answer = await page.show(request, visitor)
+    for name, value in HEADERS.items():
+        answer.headers.setdefault(name, value)
+    return answer
+
+
+async def _form(request: Request, visitor: Visitor) -> Form:
+    form = await form_of(request)
+    require_csrf(request, form, visitor.csrf)
+    return form
+
+
+async def _leave(request: Request) -> Response:
+    """Lets everybody log out, also who may only look."""
+    request.state.route = "/ui/logout"
+    await _form(request, await visitor_of(request))
+    return await login.leave(request)
+
+
+async def _to_home(request: Request) -> Response:
+    request.state.route = "/"
+    return RedirectResponse("/ui/", 303)
+
+
+async def to_login(request: Request, error: Exception) -> Response:
+    """Leads those who have not logged in to where they can, and from there to what they wanted."""
+    if request.headers.get("hx-request") == "true":
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        where = _login(shown.path, shown.query)
+        return Response(status_code=401, headers={**HEADERS, "HX-Redirect": where})
+    url = request.url
+    if request.method == "POST":
+        return RedirectResponse(_login("", ""), 303, HEADERS)
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        here = f"{url.path}?{url.query}" if url.query else url.path
+        return rendered("continue.html", here=here)
+    return RedirectResponse(_login(url.path, url.query), 303, HEADERS)
+
+
+def _login(path: str, asked: str) -> str:
+    return "/ui/login" + query(next=f"{path}?{asked}" if asked else path)
+
+
+def problem_page(problem: Problem) -> Response:
+    """Shows a refusal to a person."""
+    status, title = KINDS[problem.kind]
+    answer = rendered("refused.html", status=status, title=title, detail=str(problem))
+    answer.headers.update(problem.headers)
+    return answer

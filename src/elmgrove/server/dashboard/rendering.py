@@ -1,0 +1,172 @@
+"""Rendering: pages from templates, with what they may need, and headers that hold them tight."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from elmgrove import __version__
+from elmgrove.server.dashboard.assets import assets
+
+#: What a page may do: load what this server serves, and send forms to it; nothing in it runs or
+#: colours anything unless it comes from a file, and nobody else shows it in a frame.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+#: What every answer of the dashboard says, but for its assets.
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # To others nothing is told; with 'no-referrer' browsers would not tell us either where a form
+    # comes from, and that is looked at.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+#: For htmx, as a page states it: swap nothing in for a refusal, and keep no pages.
+_HTMX = {
+    "extensions": "sse",
+    "history": "reload",
+    "includeIndicatorCSS": False,
+    # A table that somebody opened stays open.
+    "morphIgnore": ["data-htmx-powered", "open"],
+    "noSwap": [204, 304, "4xx", "5xx"],
+    "sse": {"reconnectMaxDelay": 15_000},
+}
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def rendered(template: str, *, status: int = 200, **values: Any) -> Response:
+    """Makes a page of a template; what is put into it is text, never HTML."""
+    text = _environment.get_template(template).render(**values)
+    return HTMLResponse(text, status, HEADERS)
+
+
+def path_of(request: Request) -> str:
+    """Gives the path of a request as it was asked for: a slash in a name is still no slash."""
+    asked: bytes = request.scope["raw_path"]
+    return asked.partition(b"?")[0].decode("latin-1")
+
+
+def part_of_url(name: str) -> str:
+    """Writes a name as one part of a path: a slash in it is no slash there."""
+    return quote(name, safe="")
+
+
+def query(**values: object) -> str:
+    """Writes the query of a link, without what is None or empty.
+
+    >>> query(search="fan 3/ü", page=None, sort="name")
+    '?search=fan%203%2F%C3%BC&sort=name'
+    """
+    stated = {name: value for name, value in values.items() if value not in (None, "")}
+    parts = (f"{quote(name, safe='')}={quote(str(stated[name]), safe='')}" for name in stated)
+    return f"?{'&'.join(parts)}" if stated else ""
+
+
+def address(path: str, **values: object) -> str:
+    """Writes the address of a page with its query."""
+    return path + query(**values)
+
+
+def iso(seconds: float) -> str:
+    """Writes a time in ISO 8601, in whole seconds, UTC.
+
+    >>> iso(1714573200.9)
+    '2024-05-01T14:20:00Z'
+    """
+    return datetime.fromtimestamp(math.floor(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clock(seconds: float) -> str:
+    """Writes a time for people, UTC.
+
+    >>> clock(1714573200.9)
+    '2024-05-01 14:20'
+    """
+    return datetime.fromtimestamp(math.floor(seconds), UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def ago(seconds: float, now: float | None = None) -> str:
+    """Says how long ago something was; what is ahead, by a clock that is, is now.
+
+    >>> [ago(1000.0, now) for now in (1003.0, 1100.0, 9000.0, 200_000.0)]
+    ['just now', '1 min ago', '2 h ago', '2 days ago']
+    """
+    passed = (time.time() if now is None else now) - seconds
+    if passed < 10:
+        return "just now"
+    if passed < _MINUTE:
+        return f"{int(passed)} s ago"
+    if passed < _HOUR:
+        return f"{int(passed // _MINUTE)} min ago"
+    if passed < 2 * _DAY:
+        return f"{int(passed // _HOUR)} h ago"
+    return f"{int(passed // _DAY)} days ago"
+
+
+def number(value: float | None) -> str:
+    """Writes a number with its thousands apart; a dash for what is not known.
+
+    >>> number(1234567.0), number(0.12345), number(None)
+    ('1,234,567', '0.123', '—')
+    """
+    if value is None or not math.isfinite(value):
+        return "—"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def counted(value: float, one: str, many: str = "") -> str:
+    """Says how many there are of something.
+
+    >>> counted(1, "device"), counted(2000, "device"), counted(2, "entry", "entries")
+    ('1 device', '2,000 devices', '2 entries')
+    """
+    return f"{number(value)} {one if value == 1 else many or f'{one}s'}"
+
+
+def _made() -> jinja2.Environment:
+    """The templates' world: all that is put into a page is escaped, and nothing may be missing."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    given: Mapping[str, Any] = {
+        "asset": assets.address,
+        "htmx_config": json.dumps(_HTMX),
+        "version": __version__,
+        "now": time.time,
+        "query": query,
+        "counted": counted,
+    }
+    made.globals.update(given)
+    filters = {"ago": ago, "clock": clock, "iso": iso, "number": number, "part": part_of_url}
+    made.filters.update(filters)
+    return made
+
+
+_environment = _made()

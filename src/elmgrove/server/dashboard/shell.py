@@ -1,0 +1,62 @@
+"""The shell: what is around each page of somebody who has logged in."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elmgrove.server.dashboard.rendering import part_of_url, path_of, query, rendered
+from elmgrove.server.dashboard.visitors import Visitor
+
+#: The pages of a federation, by title: what follows its name in the path.
+TABS = {"Fleet": "", "Federation": "federation", "Audit": "audit"}
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A page of a federation that all its pages lead to."""
+
+    title: str
+    href: str
+    is_here: bool
+
+
+@dataclass(frozen=True)
+class PagePlace:
+    """Where a page is: of which federation, beside which others, and by what it is live.
+
+    ``carried`` is the time range of its address, which links to other pages carry on.
+    """
+
+    federation: str = ""
+    tabs: tuple[Tab, ...] = ()
+    live: str = ""
+    carried: str = ""
+
+
+def page(
+    request: Request,
+    visitor: Visitor,
+    template: str,
+    *,
+    federation: str = "",
+    seen: str | None = None,
+    **values: Any,
+) -> Response:
+    """Makes a page of a template that extends ``page.html``; ``values`` are what it shows.
+
+    With ``seen``, a marker that was asked for before anything else was read, it is live: each part
+    of it that says so is loaded again when something changed.
+    """
+    root = f"/ui/{part_of_url(federation)}/"
+    carried = query(**{name: request.query_params.get(name) for name in ("from", "to")})
+    tabs = (
+        Tab(title, root + path + carried, request.url.path == root + path)
+        for title, path in TABS.items()
+    )
+    live = "" if seen is None else f"{root}live{query(seen=seen)}"
+    place = PagePlace(federation, tuple(tabs), live, carried)
+    path = path_of(request)
+    here = f"{path}?{request.url.query}" if request.url.query else path
+    return rendered(template, visitor=visitor, place=place, here=here, **values)

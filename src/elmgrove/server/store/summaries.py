@@ -1,0 +1,292 @@
+"""Summaries in the store: what devices tell of themselves, by the minute and by events."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from elmgrove.federation import MOST_OUTCOMES, Errand, Minute, Summary, seconds_of
+from elmgrove.server.store.chain import OWN_CHAIN, reads, writes
+from elmgrove.server.store.database import Operation, Statement
+from elmgrove.server.store.enrolment import changed, require_federation
+from elmgrove.server.store.errands_kept import ErrandsKept, end_errand, open_errands
+from elmgrove.server.store.records import Occurrence, ToldRow
+
+#: The most that is kept of a device: hours (100 days) and events.
+MOST_HOURS = 2400
+MOST_OCCURRENCES = 5000
+#: Letters of all events that are kept of a device, as JSON.
+MOST_LETTERS = 5 * 2**20
+#: Hours of one summary, the newest; a device that syncs has one or two.
+MOST_HOURS_AT_ONCE = 168
+#: What is deleted for its age in one transaction, so that others need not wait long for it.
+FORGOTTEN_AT_ONCE = 1000
+# A device is late that was not heard of for so many times its own interval, and some seconds.
+_LATE, _GRACE = 3.0, 30.0
+
+_DEVICE = "federation = $1 AND device = $2"
+
+
+class Summaries(ErrandsKept):
+    """The store's operations on what devices tell of themselves.
+
+    See ``Store``, which adds the others, for what holds for all methods.
+    """
+
+    @writes
+    def take_summary(
+        self, federation: str, summary: Summary, received: float
+    ) -> Operation[list[Errand]]:
+        """Takes what a device tells in the place of what it told before; gives its errands.
+
+        MUST keep one of each minute and event, the last that was told; an event that is no longer
+        told of has ended. An outcome of an errand that is not open, or another device's, changes
+        nothing. What is more than is kept of one device MUST go, the oldest first. Errands are the
+        oldest, as many as a summary can tell the outcomes of.
+        """
+        yield from require_federation(federation)
+        yield from _tell(federation, summary, received)
+        yield from _add_minutes(federation, summary, received)
+        yield from _add_events(federation, summary, received)
+        errands = yield from open_errands(federation, summary.device)
+        done = {outcome.errand: outcome for outcome in summary.outcomes}
+        for errand in errands:
+            if errand.id in done:
+                yield from end_errand(federation, summary.device, errand, done[errand.id])
+        yield from changed(federation)
+        return [errand for errand in errands if errand.id not in done][:MOST_OUTCOMES]
+
+    @reads
+    def told(self, federation: str, device: str) -> Operation[ToldRow | None]:
+        """Gives what a device last told of itself, without minutes and events."""
+        select = """SELECT t.device, t.received, t.time, t.due, s.summary FROM told t
+            JOIN summary s ON s.federation = t.federation AND s.device = t.device
+            WHERE t.federation = $1 AND t.device = $2"""
+        rows = yield (select, federation, device)
+        if not rows:
+            yield from require_federation(federation)
+            return None
+        device, received, time, due, summary = rows[0]
+        return ToldRow(device, received, time, due, json.loads(summary))
+
+    async def minutes(
+        self, federation: str, device: str, begin: float, end: float
+    ) -> list[list[Any]]:
+        """Gives the minutes of a time as their fields, the oldest first."""
+        found = await self._hours(federation, device, int(begin // 3600), int(end // 3600))
+        # Of weeks they are many: read in a thread, so that others are answered meanwhile.
+        read = await asyncio.to_thread(lambda: [json.loads(text) for text in found])
+        return [one for hour in read for one in hour if begin <= one[0] * 60 < end]
+
+    @reads
+    def _hours(self, federation: str, device: str, first: int, last: int) -> Operation[list[str]]:
+        rows = yield (
+            """SELECT minutes FROM hour WHERE federation = $1 AND device = $2
+            AND hour >= $3 AND hour <= $4 ORDER BY hour""",
+            federation,
+            device,
+            first,
+            last,
+        )
+        return [row[0] for row in rows]
+
+    @reads
+    def occurrences(
+        self, federation: str, device: str, begin: float, end: float, limit: int
+    ) -> Operation[list[Occurrence]]:
+        """Lists the newest events of a device that touch a time, newest first.
+
+        An open one touches all that came after its begin.
+        """
+        rows = yield (
+            # Not by the index of all devices' events.
+            f"""SELECT device, number, begin, ended, peak, event FROM occurrence
+            WHERE {_DEVICE} AND begin < $3 AND (ended IS NULL OR ended >= $4)
+            ORDER BY -begin, number DESC LIMIT {limit:d}""",
+            federation,
+            device,
+            end,
+            begin,
+        )
+        return [_occurrence(*row) for row in rows]
+
+    @reads
+    def event_times(
+        self, federation: str, devices: Sequence[str], begin: float, end: float, each: int
+    ) -> Operation[list[Occurrence]]:
+        """Lists when the newest events of each device were that touch a time, newest first.
+
+        What they say is left out. However many one device tells, it MUST NOT hide another's; its
+        own open ones go before those that ended.
+        """
+        if not devices:
+            return []
+        rows = yield (
+            f"""SELECT device, number, begin, ended, peak, '{{}}' FROM (
+            SELECT device, number, begin, ended, peak, ROW_NUMBER() OVER (PARTITION BY device
+            ORDER BY CASE WHEN ended IS NULL THEN 0 ELSE 1 END, begin DESC, number DESC) AS place
+            FROM occurrence WHERE federation = $1 AND begin < $2
+            AND (ended IS NULL OR ended >= $3) AND device IN ({_places(4, len(devices))})) newest
+            WHERE place <= {each:d} ORDER BY begin DESC, device, number DESC""",
+            federation,
+            end,
+            begin,
+            *devices,
+        )
+        return [_occurrence(*row) for row in rows]
+
+    async def forget(self, minutes_until: float, events_until: float, now: float) -> int:
+        """Deletes minutes and events that came before these times, some at once; says how many.
+
+        Errands, and what a device last told of itself, go with events; visits that expired go too.
+        """
+        return await self.write(OWN_CHAIN, _forget(minutes_until, events_until, now))
+
+
+def _tell(federation: str, summary: Summary, received: float) -> Operation[None]:
+    every = summary.status["sync_seconds"]
+    yield (
+        """INSERT INTO told (federation, device, received, time, due, state, learned, event, drift)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (federation, device) DO UPDATE SET received = excluded.received,
+        time = excluded.time, due = excluded.due, state = excluded.state,
+        learned = excluded.learned, event = excluded.event, drift = excluded.drift""",
+        federation,
+        summary.device,
+        received,
+        summary.time,
+        None if every is None else received + _LATE * every + _GRACE,
+        summary.state,
+        summary.learned,
+        summary.event_open,
+        summary.drifts,
+    )
+    kept = ("status", "cooperation", "quarantine")
+    told = {name: value for name, value in summary.fields.items() if name in kept}
+    yield (
+        """INSERT INTO summary (federation, device, summary) VALUES ($1, $2, $3)
+        ON CONFLICT (federation, device) DO UPDATE SET summary = excluded.summary""",
+        federation,
+        summary.device,
+        json.dumps(told, ensure_ascii=False),
+    )
+
+
+def _add_minutes(federation: str, summary: Summary, received: float) -> Operation[None]:
+    hours: dict[int, dict[int, list[Any]]] = defaultdict(dict)
+    for minute in summary.minutes:
+        hours[minute.minute // 60][minute.minute] = _rounded(minute)
+    newest = sorted(hours)[-MOST_HOURS_AT_ONCE:]
+    if not newest:
+        return
+    device = (federation, summary.device)
+    where = f"{_DEVICE} AND hour IN ({_places(3, len(newest))})"
+    for hour, held in (yield (f"SELECT hour, minutes FROM hour WHERE {where}", *device, *newest)):
+        hours[hour] = {one[0]: one for one in json.loads(held)} | hours[hour]
+    rows = [(*device, hour, received, _written(hours[hour])) for hour in newest]
+    yield _upsert(
+        "hour (federation, device, hour, received, minutes)",
+        rows,
+        "(federation, device, hour) DO UPDATE SET minutes = excluded.minutes",
+    )
+    yield (
+        f"""DELETE FROM hour WHERE {_DEVICE} AND hour < (SELECT hour FROM hour WHERE {_DEVICE}
+        ORDER BY hour DESC LIMIT 1 OFFSET {MOST_HOURS - 1})""",
+        *device,
+    )
+
+
+def _add_events(federation: str, summary: Summary, received: float) -> Operation[None]:
+    device = (federation, summary.device)
+    if summary.events:
+        rows = [(*device, *_columns(event, summary.time), received) for event in summary.events]
+        yield _upsert(
+            "occurrence (federation, device, number, mark, begin, ended, peak, event, received)",
+            rows,
+            """(federation, device, number, mark) DO UPDATE SET ended = excluded.ended,
+            peak = excluded.peak, event = excluded.event WHERE occurrence.event <> excluded.event
+            OR (occurrence.ended IS NULL) <> (excluded.ended IS NULL)""",
+        )
+    lasting = sorted(_lasting(summary))
+    among = f" AND number NOT IN ({_places(4, len(lasting))})" if lasting else ""
+    ending = f"UPDATE occurrence SET ended = $3 WHERE {_DEVICE} AND ended IS NULL{among}"
+    yield (ending, *device, summary.time, *lasting)
+    if summary.events:
+        yield (
+            f"""DELETE FROM occurrence WHERE {_DEVICE} AND (number, mark) IN (
+            SELECT number, mark FROM (SELECT number, mark, ROW_NUMBER() OVER newest AS place,
+            SUM(LENGTH(event)) OVER newest AS letters FROM occurrence WHERE {_DEVICE}
+            WINDOW newest AS (ORDER BY begin DESC, number DESC, mark)) kept
+            WHERE place > {MOST_OCCURRENCES} OR letters > {MOST_LETTERS})""",
+            *device,
+        )
+
+
+def _columns(event: dict[str, Any], now: float) -> tuple[Any, ...]:
+    """An event's columns; one whose rows have no time is of the time when it is told."""
+    begin, end = seconds_of(event["begin"]), event["end"]
+    ended = None if end is None else seconds_of(end)
+    return (
+        event["number"],
+        str(event["begin"]),
+        now if begin is None else begin,
+        now if end is not None and ended is None else ended,
+        event["peak"],
+        json.dumps(event, ensure_ascii=False),
+    )
+
+
+def _lasting(summary: Summary) -> set[int]:
+    """The numbers of events that have not ended, by all that the device says."""
+    found = {event["number"] for event in summary.events if event["end"] is None}
+    number = (summary.status["event"] or {}).get("number")
+    return found | ({number} if type(number) is int else set())
+
+
+def _occurrence(
+    device: str, number: int, begin: float, ended: float | None, peak: float, event: str
+) -> Occurrence:
+    return Occurrence(device, number, begin, ended, peak, json.loads(event))
+
+
+def _forget(minutes_until: float, events_until: float, now: float) -> Operation[int]:
+    total = 0
+    for table, key, age, until in (
+        ("hour", "federation, device, hour", "received", minutes_until),
+        ("occurrence", "federation, device, number, mark", "received", events_until),
+        ("errand", "id", "asked_at", events_until),
+        ("told", "federation, device", "received", events_until),
+        ("visit", "id_hash", "expires", now),
+    ):
+        old = f"FROM {table} WHERE {age} < $1 ORDER BY {age}, {key} LIMIT {FORGOTTEN_AT_ONCE}"
+        found = yield (f"SELECT {key} {old}", until)
+        if found:
+            yield (f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} {old})", until)
+        total += len(found)
+    yield (
+        """DELETE FROM summary WHERE NOT EXISTS (SELECT 1 FROM told t
+        WHERE t.federation = summary.federation AND t.device = summary.device)""",
+    )
+    return total
+
+
+def _upsert(into: str, rows: Sequence[Sequence[Any]], conflict: str) -> Statement:
+    """Inserts rows at once, or does what is said where one is there."""
+    width = len(rows[0])
+    places = ", ".join(f"({_places(1 + width * n, width)})" for n in range(len(rows)))
+    values = [value for row in rows for value in row]
+    return (f"INSERT INTO {into} VALUES {places} ON CONFLICT {conflict}", *values)
+
+
+def _places(first: int, count: int) -> str:
+    return ", ".join(f"${number}" for number in range(first, first + count))
+
+
+def _rounded(minute: Minute) -> list[Any]:
+    """A minute's fields, its numbers as precisely as a picture shows them: there are many."""
+    return [float(f"{one:.6g}") if isinstance(one, float) else one for one in minute.fields]
+
+
+def _written(minutes: dict[int, list[Any]]) -> str:
+    return json.dumps([minutes[one] for one in sorted(minutes)], separators=(",", ":"))

@@ -1,0 +1,155 @@
+"""What devices tell of themselves, over HTTP: taken, shown and forgotten; and their errands."""
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from elmgrove.federation import DAY, MOST_BYTES_SUMMARY, Errand, Summary
+from elmgrove.server.auth import Caller, caller_of
+from elmgrove.server.problems import Problem
+from elmgrove.server.query import number_in, text_in, time_in
+from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
+from elmgrove.server.store import (
+    FLEET_STATES,
+    FORGOTTEN_AT_ONCE,
+    SORTS,
+    ErrandRow,
+    Occurrence,
+    Store,
+    ToldRow,
+)
+
+log = logging.getLogger("elmgrove.server")
+
+#: Devices of an answer unless stated, and at most.
+PAGE, LONGEST_PAGE = 100, 1000
+#: Days of minutes and events in one answer, unless stated and at most; events and errands of it.
+DAYS, MOST_DAYS = 1.0, 31.0
+MOST_SHOWN, ERRANDS_SHOWN = 1000, 100
+#: Seconds between two looks for what is too old.
+HOUR = 3600.0
+
+
+async def put_summary(request: Request) -> Response:
+    """Takes how a device is doing, in place of what it told before; gives what waits for it."""
+    caller = await caller_of(request)
+    name = request.path_params["device"]
+    caller.require_device(name)
+    body = await body_of(request, MOST_BYTES_SUMMARY)
+    # A large one takes a while, in which others are answered.
+    large = len(body) > LONGEST_JSON
+    summary = await asyncio.to_thread(_summary, body) if large else _summary(body)
+    if summary.device != name:
+        raise Problem("forbidden", f"{name!r} may not tell of {summary.device!r}")
+    errands = await caller.store.take_summary(caller.federation, summary, time.time())
+    caller.service.live_fleet.wake()
+    return JSONResponse({"errands": [errand.fields for errand in errands]})
+
+
+def _summary(body: bytes) -> Summary:
+    return Summary.from_fields(object_of(body))
+
+
+async def index(request: Request) -> Response:
+    """Lists devices and how each is doing, a page at a time, and counts them by state."""
+    caller = await _looking(request)
+    state, sort = text_in(request, "state"), text_in(request, "sort") or "name"
+    limit, offset = number_in(request, "limit"), number_in(request, "offset")
+    if state is not None and state not in FLEET_STATES:
+        raise Problem("malformed", f"state: {state!r:.40} is not {', '.join(FLEET_STATES)}")
+    if sort.removeprefix("-") not in SORTS:
+        raise Problem("malformed", f"sort: {sort!r:.40} is not {', '.join(SORTS)}, or one with -")
+    page = await caller.service.store.fleet(
+        caller.federation.name,
+        search=text_in(request, "search") or "",
+        state=state,
+        sort=sort.removeprefix("-"),
+        descending=sort.startswith("-"),
+        limit=PAGE if limit is None else min(int(limit), LONGEST_PAGE),
+        offset=min(int(offset or 0), 2**62),
+        now=time.time(),
+    )
+    return JSONResponse(asdict(page))
+
+
+async def show(request: Request) -> Response:
+    """Tells all that is known of a device in a time: status, minutes, events and errands."""
+    caller = await _looking(request)
+    store, federation = caller.service.store, caller.federation.name
+    name = request.path_params["device"]
+    end = time_in(request, "to") or time.time()
+    begin = time_in(request, "from")
+    begin = end - DAYS * DAY if begin is None else begin
+    if not begin < end <= begin + MOST_DAYS * DAY:
+        raise Problem("malformed", f"from: it must be up to {MOST_DAYS:g} days before to")
+    told = await store.told(federation, name)
+    events = await store.occurrences(federation, name, begin, end, MOST_SHOWN)
+    errands = await store.errands(federation, name, ERRANDS_SHOWN)
+    if told is None and not events and not errands:
+        raise Problem("not-found", f"{name!r} has told nothing of itself, or has not joined")
+    minutes = await store.minutes(federation, name, begin, end)
+    found = {"minutes": minutes, "events": [*map(_event, events)]}
+    found |= {"told": _told(told), "errands": [*map(_errand, errands)]}
+    return await asyncio.to_thread(JSONResponse, {"device": name, **found})
+
+
+async def ask_errand(request: Request) -> Response:
+    """Lets an action wait for a device, which does it when it syncs the next time."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    asked, name = await json_of(request), request.path_params["device"]
+    if unknown := sorted(asked.keys() - {"action", "words"}):
+        raise Problem("malformed", f"an errand has an action and words, and no {unknown[0]!r:.40}")
+    errand = Errand(
+        secrets.token_urlsafe(12),
+        asked.get("action", ""),
+        asked.get("words", {}),
+        caller.administrator or "",
+        time.time(),
+    )
+    ask = caller.store.ask_errand
+    if (refusal := await ask(caller.federation, name, errand, actor=caller.actor)) is not None:
+        raise Problem("refused", refusal)
+    caller.service.live_fleet.wake()
+    return JSONResponse(errand.fields, 201)
+
+
+async def keep_forgetting(store: Store, summary_days: float, event_days: float) -> None:
+    """Deletes what is older than it is kept once an hour, until cancelled; 0 days keep all."""
+    while True:
+        now = time.time()
+        until = [now - days * DAY if days else 0.0 for days in (summary_days, event_days)]
+        try:
+            while await store.forget(until[0], until[1], now) >= FORGOTTEN_AT_ONCE:
+                pass
+        except Exception:  # there is a next time; what else runs must not stop
+            log.exception("what devices told could not be forgotten")
+        await asyncio.sleep(HOUR)
+
+
+async def _looking(request: Request) -> Caller:
+    caller = await caller_of(request)
+    caller.require_admin()
+    return caller
+
+
+def _told(told: ToldRow | None) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    times = {"received": told.received, "time": told.time, "due": told.due}
+    return times | told.summary
+
+
+def _event(found: Occurrence) -> dict[str, Any]:
+    return {**found.event, "begin": found.begin, "end": found.ended}
+
+
+def _errand(found: ErrandRow) -> dict[str, Any]:
+    outcome = {"done": found.done, "refused": found.refused, "said": list(found.said)}
+    return {**found.errand.fields, **outcome}
