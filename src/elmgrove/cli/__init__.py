@@ -7,14 +7,16 @@ from elmgrove.cli.app import main
 
 if TYPE_CHECKING:
     from elmgrove.cli.demo import DemoProcesses, DemoServer
+    from elmgrove.cli.digits import Digits
     from elmgrove.cli.options import notes, tracked
 
-__all__ = ["DemoProcesses", "DemoServer", "main", "notes", "tracked"]
+__all__ = ["DemoProcesses", "DemoServer", "Digits", "main", "notes", "tracked"]
 
 #: What plug-ins use, by module: loaded when asked for, since no command needs all of it.
 _FOR_PLUG_INS = {
     "DemoProcesses": "demo",
     "DemoServer": "demo",
+    "Digits": "digits",
     "notes": "options",
     "tracked": "options",
 }

@@ -1,8 +1,12 @@
 """The command's frame: loads a command when it is asked for, and makes an error one clear line."""
 
+import gc
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -40,6 +44,39 @@ COMMANDS = {
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",
 }
+#: What the help says of each command, the first sentence of its own: known here, so that the help
+#: loads none of them.
+SUMMARIES = {
+    "learn": "Learn what normal rows look like, and make the state or go on with it.",
+    "score": "Say how strange each row is, without learning it.",
+    "tune": "Change threshold and alarm rule of a device, without learning again.",
+    "evaluate": "Say how well a detector tells labelled rows from the others, and how others do.",
+    "plot": "Draw the score and its threshold over time, events, and the sensors that caused them.",
+    "share": "Write what this device learned itself, for others to merge.",
+    "merge": "Take in what others learned: whom to ask about strange rows, and to borrow from.",
+    "forget": "Take one device's contribution out again, exactly.",
+    "status": "Show how a device is doing: what it learned, whether it watches, and what others "
+    "are to it.",
+    "quarantine": "List the strange rows that wait, newest last: when, how strange, and because "
+    "of what.",
+    "accept": "That was fine: learn strange rows as a new normal, now.",
+    "reject": "That was not fine: drop strange rows, and take out what was learned in a time span.",
+    "inspect": "Show what a file of Elmgrove's holds, after checking that it is whole.",
+    "demo": "Show a fleet of five pumps: one warms up, one moves, one breaks, one is late, one "
+    "leaves.",
+    "federate": "Run a federation of clients on this machine, and save the model they end with.",
+    "predict": "Predict the class or the number of each row, and say how right that is where it "
+    "is known.",
+    "serve": "Run the exchange: devices put what they learned and get what the others learned.",
+    "backup": "Write all that a store holds to one file, while servers go on.",
+    "restore": "Put a back-up into a store that no server uses.",
+    "federation": "Make federations and decide which devices take part.",
+    "rounds": "Federations in rounds on a server: make one, take part in it, see what happened.",
+    "fleet": "Look at all devices of an exchange together.",
+    "device": "Run the agent on a machine: rows in, verdicts and alarms out, and syncs with "
+    "others.",
+    "paper": "The papers' figures and tables, run again. The word [bold]run[/] may be left out.",
+}
 #: The entry points with which other distributions add commands, each a Typer app.
 PLUG_INS = "elmgrove.commands"
 #: Commands of this project that a device does not need, and what installs them.
@@ -56,25 +93,67 @@ class OnDemand(TyperGroup):
         """Gives the names of all commands, in the order of the help."""
         return [*COMMANDS, *_plug_ins()]
 
-    # Whether a shell wants names alone.
-    _naming = False
+    # Makes of a name what a list of commands needs, while one is made.
+    _listing: Callable[[str], Any] | None = None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Completes the name of a command, and loads none for that."""
-        self._naming = True
-        try:
+        with self._lists(_mentioned):
             return super().shell_complete(ctx, incomplete)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes the help, which loads no command of this project's."""
+        with self._lists(_listed):
+            super().format_help(ctx, formatter)
+
+    @contextmanager
+    def _lists(self, made: Callable[[str], Any]) -> Iterator[None]:
+        self._listing = made
+        try:
+            yield
         finally:
-            self._naming = False
+            self._listing = None
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Loads a command; None if there is none of this name."""
-        if self._naming:
-            return _command(cmd_name, lambda: None)
-        if cmd_name in COMMANDS:
-            module, _, attribute = COMMANDS[cmd_name].partition(":")
-            return _command(cmd_name, getattr(import_module(module), attribute))
-        return _plug_in(cmd_name) if cmd_name in _plug_ins() else None
+        if cmd_name not in COMMANDS and cmd_name not in _plug_ins():
+            return None
+        return (self._listing or _whole)(cmd_name)
+
+
+def _whole(name: str) -> Any:
+    """Loads a command."""
+    if name not in COMMANDS:
+        return _plug_in(name)
+    module, _, attribute = COMMANDS[name].partition(":")
+    return _command(name, getattr(_for_good(module), attribute))
+
+
+def _for_good(name: str) -> ModuleType:
+    """Imports a module that stays until the process ends.
+
+    Looking through a thousand modules for garbage, while they are loaded and again at the end,
+    would take a quarter of the time that a short command takes.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _mentioned(name: str) -> Any:
+    """Makes a command that does nothing, for its name and summary."""
+    return _command(name, lambda: None, help=SUMMARIES.get(name))
+
+
+def _listed(name: str) -> Any:
+    """Loads a command only where nothing is known of it without that."""
+    known = name in COMMANDS or (name in SUMMARIES and name in _installed())
+    return _mentioned(name) if known else _plug_in(name)
 
 
 def _command(name: str, found: Any, **settings: Any) -> Any:
@@ -86,9 +165,14 @@ def _command(name: str, found: Any, **settings: Any) -> Any:
     return typer.main.get_command(alone)
 
 
+def _installed() -> dict[str, EntryPoint]:
+    """Finds the commands of other distributions, and loads none."""
+    return {entry.name: entry for entry in entry_points(group=PLUG_INS)}
+
+
 def _plug_ins() -> list[str]:
     """Lists the commands of other distributions, and those that could be installed."""
-    return sorted({*entry_points(group=PLUG_INS).names, *APPENDIX})
+    return sorted({*_installed(), *APPENDIX})
 
 
 def _plug_in(name: str) -> Any:
@@ -97,7 +181,7 @@ def _plug_in(name: str) -> Any:
     One that is not installed or can't be loaded is there as well, and says so when it is called:
     no plug-in may take the others away.
     """
-    found = {entry.name: entry for entry in entry_points(group=PLUG_INS)}
+    found = _installed()
     try:
         if name not in found:
             raise MissingExtra(APPENDIX[name])

@@ -13,13 +13,15 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import notes, require_not_given
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.exchange import request
+from elmgrove.exchange import plain, request
 from elmgrove.federation import AuditRecord, require_unbroken
 from elmgrove.reading import time_told
 
 ROOT = "/v1/audit"
 # Records that are asked for at once, where all are wanted.
 _PAGE = 1000
+# Letters of what a record says, which may be somebody else's words.
+_LONGEST = 4000
 
 
 def audit(
@@ -140,8 +142,8 @@ def _show(name: str, records: list[AuditRecord]) -> None:
     for record in records:
         stated = {key: _brief(key, value) for key, value in record.detail.items()}
         details = ", ".join(f"{key} {text}" for key, text in stated.items() if text)
-        when = time_told(record.at)
-        grid.add_row(str(record.number), when, record.actor, record.act, details)
+        who, said = plain(record.actor), plain(details, _LONGEST)
+        grid.add_row(str(record.number), time_told(record.at), who, record.act, said)
     Console(markup=False, emoji=False, highlight=False).print(grid)
 
 

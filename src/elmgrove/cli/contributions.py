@@ -1,4 +1,4 @@
-"""What a whole fleet contributed: from a server, a folder or files."""
+"""What a whole fleet contributed: from a server, a broker, a folder or files."""
 
 from contextlib import closing
 from pathlib import Path
@@ -15,11 +15,16 @@ from elmgrove.storage import load
 _AT_ONCE = 20
 Where = Annotated[
     list[str],
-    typer.Argument(help="A server's URL with the federation, a shared folder, or files."),
+    typer.Argument(
+        help="A server's URL with the federation, a broker's with its topic, a shared folder, or "
+        "files."
+    ),
 ]
 Key = Annotated[
     str | None,
-    typer.Option(help="A device's key or the admin token.", envvar="ELMGROVE_KEY"),
+    typer.Option(
+        help="A device's key or the admin token; at a broker, the password.", envvar="ELMGROVE_KEY"
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 
@@ -32,7 +37,7 @@ def contributions_of(
         return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3, Terms()
     if len(where) > 1:
         raise BadInput("give one exchange, or files that all exist")
-    with closing(open_exchange(where[0], "fleet", key=key, tls=tls)) as exchange:
+    with closing(open_exchange(where[0], "fleet", key=key, tls=tls, password=key)) as exchange:
         return _fetched(exchange), exchange.charter.ridge, exchange.charter.terms
 
 

@@ -15,6 +15,7 @@ from elmgrove.cli.logs import JSON, write_json_lines
 from elmgrove.cli.options import (
     Ca,
     Certificate,
+    MqttPassword,
     PrivateKey,
     SavedState,
     note_alike,
@@ -108,12 +109,13 @@ def pull(
 @device.command()
 def leave(
     exchange: Annotated[
-        str, typer.Argument(help="The server's URL with the federation, or folder.")
+        str, typer.Argument(help="The server's URL with the federation, broker's, or folder.")
     ],
     state: SavedState,
     ca: Ca = None,
     certificate: Certificate = None,
     private_key: PrivateKey = None,
+    mqtt_password: MqttPassword = None,
 ) -> None:
     """Take this device's part out of the others' next models; running it again joins again.
 
@@ -122,7 +124,9 @@ def leave(
     with locked(state):
         member = load(state, Member.from_bytes)
         tls = Tls(ca, certificate, private_key)
-        opened = open_exchange(exchange, member.name, keyfile=keyfile(state), tls=tls)
+        opened = open_exchange(
+            exchange, member.name, keyfile=keyfile(state), tls=tls, password=mqtt_password
+        )
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()
     notes.print(f"{member.name} left; from their next sync on the others no longer use its rows.")
@@ -149,7 +153,7 @@ def rotate(
         opened = open_exchange(exchange, name, keyfile=keyfile(state), tls=tls)
         try:
             if not opened.rotate_key():
-                raise BadInput(f"{exchange} is a folder: devices need no key there")
+                raise BadInput(f"{exchange} is no server: devices have no key of Elmgrove's there")
             # The first use of the new key is the end of the old one.
             _ = opened.charter
         finally:

@@ -1,6 +1,6 @@
 """``elmgrove federation``: makes federations, and administers them and their devices."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from elmgrove.cli.options import (
     AlarmName,
     Ca,
     Certificate,
+    MqttPassword,
     PrivateKey,
     ScalingName,
     ScoreName,
@@ -43,7 +44,7 @@ from elmgrove.cli.terms import (
 )
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange, Tls, client, request
+from elmgrove.exchange import BrokerAddress, FolderExchange, Tls, client, request
 from elmgrove.federation import SUMS, UNKNOWN, Charter
 from elmgrove.reading import Layout
 
@@ -149,6 +150,11 @@ def create(
     folder: Annotated[
         Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
     ] = None,
+    broker: Annotated[
+        str | None,
+        typer.Option(help="Make a broker's topic the exchange, like mqtts://host/elmgrove/fans."),
+    ] = None,
+    mqtt_password: MqttPassword = None,
     *,
     layout: Layout,
 ) -> None:
@@ -178,20 +184,42 @@ def create(
     members = None if member is None else tuple(member)
     terms = terms_of(shows, least, (most_rows, most_times, most_energy), key_days)
     charter = Charter(name, basis, ridge, members, alarm, terms)
-    if folder is not None:
-        require_kept(context, folder)
-        FolderExchange.create(folder, charter)
+    if folder is not None or broker is not None:
+        _create_elsewhere(context, charter, folder, broker, mqtt_password)
         note_window(choice)
-        notes.print(
-            f"{folder} is the exchange of {name}: devices use it with --exchange {folder}, and "
-            "each sees what every other contributed."
-        )
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json().text("token")
     note_window(choice)
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
     Console().print(made, soft_wrap=True, highlight=False)
+
+
+def _create_elsewhere(
+    context: typer.Context,
+    charter: Charter,
+    folder: Path | None,
+    broker: str | None,
+    password: str | None,
+) -> None:
+    """Makes a folder or a broker's topic the exchange of a federation, without a server."""
+    if folder is not None and broker is not None:
+        raise BadInput("a federation has one exchange: give --folder or --broker")
+    place = str(folder or broker)
+    require_kept(context, place)
+    if folder is not None:
+        FolderExchange.create(folder, charter)
+    else:
+        # Here, since it needs the extra.
+        from elmgrove.exchange import MqttExchange
+
+        MqttExchange.create(place, charter, password=password, tls=context.obj.tls)
+        # Devices have names of their own there.
+        place = str(replace(BrokerAddress.parsed(place), user=""))
+    notes.print(
+        f"{place} is the exchange of {charter.name}: devices use it with --exchange {place}, and "
+        "each sees what every other contributed."
+    )
 
 
 @federation.command("list")

@@ -1,7 +1,9 @@
-"""``elmgrove federation show``: a federation's layer and terms, and what devices contributed."""
+"""``elmgrove federation show``: a federation's layer and terms, and how its devices are doing."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
+import httpx
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
@@ -13,19 +15,28 @@ from elmgrove.errors import require_time
 from elmgrove.exchange import Fields, request
 from elmgrove.federation import Charter
 
+#: Devices that are asked about at once.
+_PAGE = 1000
+#: What a server says of devices, where its word is not enough, or the key says it.
+_STATES = {"untold": "has told nothing", "revoked": ""}
+
 
 def show(
     context: typer.Context,
     name: Name,
 ) -> None:
-    """Show a federation's layer and its devices, with what each has contributed."""
+    """Show a federation's layer and its devices: how each is doing, and what it contributed.
+
+    The state is what a device told with its last sync; a silent one should have told more since.
+    """
     with context.obj.client() as opened:
         answer = request(opened, "GET", f"/{name}")
         with answer.reading():
             charter = Charter.from_fields(dict(answer.json()))
         devices = list(request(opened, "GET", f"/{name}/devices").json().each("devices"))
         entries = list(request(opened, "GET", f"/{name}/entries").json().each("entries"))
-    grid = _grid(devices, {entry.text("origin"): entry for entry in entries})
+        told = {one.text("name"): one for one in _told(opened, name)}
+    grid = _grid(devices, {entry.text("origin"): entry for entry in entries}, told)
     basis, layer, samples = charter.basis, charter.basis.layer, ""
     if basis.spectrum is not None:
         rate, length = basis.spectrum.rate, basis.spectrum.length
@@ -46,21 +57,45 @@ def show(
             console.print(f"{entry.text('origin')} counts as {rows} rows: {entry.text('why')}.")
 
 
-def _grid(devices: list[Fields], entries: dict[str, Fields]) -> Grid:
+def _told(opened: httpx.Client, name: str) -> Iterator[Fields]:
+    """How each device is doing, as far as it told; a server of before 0.2 knows nothing of it."""
+    offset = 0
+    while True:
+        asked = {"limit": _PAGE, "offset": offset}
+        where = f"/{name}/summaries"
+        answer = request(opened, "GET", where, params=asked, expected=(200, 404))
+        found = list(answer.json().each("rows")) if answer.status == 200 else []
+        yield from found
+        offset += len(found)
+        if len(found) < _PAGE:
+            return
+
+
+def _grid(devices: list[Fields], entries: dict[str, Fields], told: dict[str, Fields]) -> Grid:
     grid = Grid()
-    for heading in ("device", "key", "rows", "last upload"):
+    for heading in ("device", "key", "state", "last seen", "rows", "last upload"):
         grid.add_column(heading)
     for device in devices:
         name = device.text("name")
         key = "revoked" if device.flag("revoked") else ends(device.number_or_none("expires"))
+        doing = ("", "") if name not in told else _doing(told[name])
         entry = entries.get(name)
-        if entry is None:
-            grid.add_row(name, key, "", "never")
-            continue
-        received = require_time(entry.number("received"))
-        uploaded = datetime.fromtimestamp(received).isoformat(" ", "seconds")
-        grid.add_row(name, key, _rows(entry), uploaded)
+        uploaded = ("", "never") if entry is None else (_rows(entry), _when(entry, "received"))
+        grid.add_row(name, key, *doing, *uploaded)
     return grid
+
+
+def _doing(told: Fields) -> tuple[str, str]:
+    """The state in words, with what is strange and what changed; and when it was last heard of."""
+    state = told.text("state")
+    said = [_STATES.get(state, state)]
+    said += ["an event is open"] * told.flag("event") + ["drift"] * told.flag("drift")
+    seen = "" if told["seen"] is None else _when(told, "seen")
+    return ", ".join(filter(None, said)), seen
+
+
+def _when(fields: Fields, name: str) -> str:
+    return datetime.fromtimestamp(require_time(fields.number(name))).isoformat(" ", "seconds")
 
 
 def _rows(entry: Fields) -> str:

@@ -144,8 +144,8 @@ def groups_(
 
 
 def _told(where: list[str], key: str | None, tls: Tls, distance: str) -> dict[str, Any] | None:
-    """Asks for the groups that a server keeps; None for a folder or files."""
-    with closing(open_exchange(where[0], "fleet", key=key, tls=tls)) as exchange:
+    """Asks for the groups that a server keeps; None for anything else."""
+    with closing(open_exchange(where[0], "fleet", key=key, tls=tls, password=key)) as exchange:
         return exchange.groups(distance)
 
 

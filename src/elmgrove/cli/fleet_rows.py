@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Categories
-from elmgrove.cli.demo import PIXELS, Digits
+from elmgrove.cli.digits import PIXELS, Digits
 from elmgrove.cli.options import notes
 from elmgrove.cli.reading_options import read
 from elmgrove.errors import BadInput

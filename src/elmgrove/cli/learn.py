@@ -1,14 +1,13 @@
 """``elmgrove learn``: learns the rows of a file, into a device's state that is there or new."""
 
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from elmgrove.algebra import OWN, Basis
 from elmgrove.cli.lesson import PART, Lesson
+from elmgrove.cli.new_device import NewDevice
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -21,19 +20,18 @@ from elmgrove.cli.options import (
     Units,
     Weights,
     WindowSize,
-    chosen_spectrum,
-    chosen_window,
     new_state_option,
     note_window,
     notes,
     percent,
     require_not_given,
 )
-from elmgrove.cli.pooled import basis_like
 from elmgrove.cli.reading_options import (
     COLUMN_OPTIONS,
     Data,
+    LabelSpans,
     SkipBad,
+    labelled,
     read,
     read_for,
     remember,
@@ -44,11 +42,7 @@ from elmgrove.detector import (
     WATCHING,
     Choice,
     Detector,
-    FalseAlarmRate,
-    FixedThreshold,
     Flagged,
-    MeanSigma,
-    Threshold,
     errors_in_words,
     smallest_errors,
 )
@@ -102,6 +96,7 @@ def learn(
     gate: Annotated[
         bool, typer.Option("--gate", help="Leave out rows that the state finds strange.")
     ] = False,
+    label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
     name: Name = None,
     like: Like = None,
@@ -157,13 +152,11 @@ def learn(
             fixed = [*(one.name for one in fields(NewDevice)), *COLUMN_OPTIONS]
             require_not_given(context, fixed, kept)
             member = load(state, Member.from_bytes)
-            table = read_for(member, data, layout, skip_bad)
+            table = _normal(read_for(member, data, layout, skip_bad), data, label_spans)
         else:
             if like:
                 require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
-            table = read(data, new.given, layout, skip_bad)
-            if len(table.rows) == 0:
-                raise BadInput(f"{data}: no rows to learn from")
+            table = _normal(read(data, new.given, layout, skip_bad), data, label_spans)
             member = new.start(state, table)
             remember(member, layout)
             choice = None if like else new.window_for(table)
@@ -179,75 +172,14 @@ def learn(
         notes.print(f"{_outlook(member.detector)} Saved {state}.")
 
 
-@dataclass(frozen=True)
-class NewDevice:
-    """What the options say about a new device; each field is the option of that name."""
-
-    name: str | None
-    like: list[Path] | None
-    scaling: str
-    units: int | None
-    activation: str
-    weights: str
-    seed: int
-    window: str
-    score: str | None
-    spectrum: str | None
-    ridge: float
-    forgetting: float
-    rate: float
-    confidence: float
-    threshold: float | None
-    sigma: float | None
-    promote_after: int | None
-    alarm: str
-
-    def start(self, state: Path, table: Table) -> Member:
-        """Makes a device that has learned nothing yet, for rows like these."""
-        basis = self._basis(table) if self.given is None else self.given
-        if self.given is not None and basis.scaling.kind == OWN:
-            basis = basis.in_units_of(table.rows)
-        detector = Detector.for_basis(
-            basis,
-            ridge=self.ridge,
-            forgetting=self.forgetting,
-            threshold=self._limit(),
-            promote_after=self.promote_after,
-        )
-        return Member(self.name or state.stem, detector, policy=self.alarm)
-
-    @cached_property
-    def given(self) -> Basis | None:
-        """The basis that ``--like`` takes from another file; None without."""
-        return basis_like(self.like) if self.like else None
-
-    def window_for(self, table: Table) -> Choice:
-        """Says which window these rows get, and why."""
-        return chosen_window(self.window, table.rows, chosen_spectrum(self.spectrum))
-
-    def _basis(self, table: Table) -> Basis:
-        return Basis.fitted(
-            table.rows,
-            table.names,
-            categories=table.categories,
-            scaling=self.scaling,
-            units=self.units,
-            activation=self.activation,
-            weights=self.weights,
-            seed=self.seed,
-            window=self.window_for(table).window,
-            score=self.score,
-            spectrum=chosen_spectrum(self.spectrum),
-        )
-
-    def _limit(self) -> Threshold:
-        if self.threshold is not None and self.sigma is not None:
-            raise BadInput("--threshold and --sigma are two ways to the same thing: choose one")
-        if self.threshold is not None:
-            return FixedThreshold(self.threshold)
-        if self.sigma is not None:
-            return MeanSigma(self.sigma)
-        return FalseAlarmRate(self.rate, self.confidence)
+def _normal(table: Table, data: Path, spans: str | None) -> Table:
+    """The rows to learn: those that nobody labelled anomalous."""
+    normal = labelled(table, data, spans).normal()
+    if left_out := len(table.rows) - len(normal.rows):
+        notes.print(f"Left out {left_out:,} rows that are labelled anomalous.")
+    if not len(normal.rows):
+        raise BadInput(f"{data}: no rows to learn from")
+    return normal
 
 
 def _report(member: Member, lesson: Lesson) -> None:

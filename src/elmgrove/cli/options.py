@@ -39,6 +39,10 @@ Certificate = Annotated[
     str | None, typer.Option(help="Your own certificate, for a server that asks for one.")
 ]
 PrivateKey = Annotated[str | None, typer.Option(help="Its key \\[default: in the same file].")]
+MqttPassword = Annotated[
+    str | None,
+    typer.Option(help="The password at a broker.", envvar="ELMGROVE_MQTT_PASSWORD"),
+]
 
 T = TypeVar("T")
 

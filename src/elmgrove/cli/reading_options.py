@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -12,7 +13,16 @@ from elmgrove.algebra import Basis
 from elmgrove.cli.options import bar, notes
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.reading import LAYOUT, STANDARD_INPUT, Layout, Table, read_table
+from elmgrove.reading import (
+    LAYOUT,
+    STANDARD_INPUT,
+    Layout,
+    Table,
+    read_folder,
+    read_label_spans,
+    read_table,
+    within,
+)
 
 #: What decides which columns are learned: a state has them already.
 COLUMN_OPTIONS = ("columns", "drop", "categories")
@@ -20,11 +30,15 @@ COLUMN_OPTIONS = ("columns", "drop", "categories")
 
 def file_or_input(text: str) -> Path:
     """Takes an argument that is a file, or ``-`` for standard input."""
+    if Path(text).is_dir():
+        raise typer.BadParameter(f"{text!r} is a folder, not a file.")
+    return _rows_at(text)
+
+
+def _rows_at(text: str) -> Path:
     # Typer's own check of a path takes no dash, whatever it is told.
     if text != STANDARD_INPUT and not Path(text).exists():
         raise typer.BadParameter(f"file {text!r} does not exist.")
-    if Path(text).is_dir():
-        raise typer.BadParameter(f"{text!r} is a folder, not a file.")
     return Path(text)
 
 
@@ -32,9 +46,18 @@ Data = Annotated[
     Path,
     typer.Argument(
         help="Rows: CSV, JSON lines or line protocol (packed with gzip or not), .npy or Parquet; - "
-        "for standard input.",
-        parser=file_or_input,
+        "for standard input; a folder whose files hold columns, joined by time.",
+        parser=_rows_at,
         metavar="DATA",
+    ),
+]
+LabelSpans = Annotated[
+    str | None,
+    typer.Option(
+        help="A CSV file that says from when to when rows were anomalous, in its first two "
+        "columns; or FILE=FORMAT (like %m/%d/%Y %H:%M).",
+        metavar="FILE",
+        rich_help_panel="Reading the rows",
     ),
 ]
 SkipBad = Annotated[
@@ -141,6 +164,16 @@ def remember(member: Member, layout: Layout) -> None:
         member.notes[LAYOUT] = layout.fields
 
 
+def labelled(table: Table, data: Path, spans: str | None) -> Table:
+    """Labels the rows that are within what ``--label-spans`` says; others stay as they are."""
+    if spans is None:
+        return table
+    if table.times is None:
+        raise BadInput(f"{data}: --label-spans needs the time of each row (--time)")
+    found = within(table.times, read_label_spans(spans))
+    return replace(table, labels=found if table.labels is None else found | table.labels)
+
+
 def read(data: Path, like: Basis | Table | None, layout: Layout, skip_bad: bool = False) -> Table:
     """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
 
@@ -153,9 +186,9 @@ def read(data: Path, like: Basis | Table | None, layout: Layout, skip_bad: bool 
         wanted, names, categories = like.rows.shape[1], like.names, like.categories
     standard = str(data) == STANDARD_INPUT
     with bar() as progress:
-        total = None if standard else data.stat().st_size
+        total = None if standard else _size(data)
         task = progress.add_task(f"Reading {data.name}", total=total)
-        table = read_table(
+        table = (read_folder if data.is_dir() else read_table)(
             data,
             layout,
             features=names,
@@ -172,3 +205,8 @@ def read(data: Path, like: Basis | Table | None, layout: Layout, skip_bad: bool 
         first = f"The first: {table.skipped[0]}"
         notes.print(f"Left out {table.left_out} bad rows. {first}")
     return table
+
+
+def _size(data: Path) -> int:
+    files = data.rglob("*") if data.is_dir() else [data]
+    return sum(file.stat().st_size for file in files)

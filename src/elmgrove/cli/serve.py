@@ -53,6 +53,14 @@ def serve(
     audit_days: Annotated[
         float, typer.Option(help="Days for which the audit is kept; 0 = for ever.", min=0.0)
     ] = 365.0,
+    summary_days: Annotated[
+        float,
+        typer.Option(help="Days for which devices' minutes are kept; 0 = for ever.", min=0.0),
+    ] = 7.0,
+    event_days: Annotated[
+        float,
+        typer.Option(help="...and their events, errands and last word; 0 = for ever.", min=0.0),
+    ] = 90.0,
     connections: Annotated[int, _limit("Connections at once.")] = 10_000,
     connections_by_address: Annotated[
         int, _limit("...of one address, without a whole request.")
@@ -75,6 +83,9 @@ def serve(
         bool,
         typer.Option("--device-metrics", help="Have a few metrics of each device as well."),
     ] = False,
+    no_dashboard: Annotated[
+        bool, typer.Option("--no-dashboard", help="Leave the dashboard out, the pages at /ui/.")
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: LogFormat = TEXT,
 ) -> None:
@@ -82,7 +93,7 @@ def serve(
 
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
-    for needed in ("starlette", "prometheus_client"):
+    for needed in ("starlette", "prometheus_client", "jinja2", "argon2"):
         require_extra(needed, "server")
     server = require_extra("elmgrove.server", "server")
     require_log_format(log_format)
@@ -98,6 +109,8 @@ def serve(
         say(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
     say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+    if not no_dashboard:
+        say(f"The dashboard is at {scheme}://{_reached(host)}:{port}/ui/.")
     server.listen(
         where,
         admin_token,
@@ -118,8 +131,18 @@ def serve(
             answer_deadline=answer_deadline,
         ),
         audit_days=audit_days,
+        summary_days=summary_days,
+        event_days=event_days,
         device_metrics=device_metrics,
         open_metrics=open_metrics,
+        dashboard=not no_dashboard,
         log_level=log_level,
         own_log=log_format == TEXT,
     )
+
+
+def _reached(host: str) -> str:
+    """How a browser on this machine reaches a server that listens on an address."""
+    if host in ("", "0.0.0.0", "::"):
+        return "localhost"
+    return f"[{host}]" if ":" in host else host

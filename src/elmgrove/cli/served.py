@@ -42,7 +42,7 @@ def serve_plan(plan: Plan, on_round: Callable[[RoundReport], None]) -> tuple[Mer
         DemoProcesses(Path(folder)) as processes,
         threadpool_limits(1, "blas"),
     ):
-        server = DemoServer(processes)
+        server = DemoServer(processes).wait()
         with client(server.url, server.admin_token, root="/v1/rounds") as opened:
             opening = Opening.of(_agenda(plan), plan.round_rule(), plan.exam)
             made = request(opened, "POST", "", content=opening.to_bytes())

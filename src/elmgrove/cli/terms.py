@@ -1,6 +1,5 @@
 """A federation's terms as options of ``federation create``, and in words for people."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,14 +34,14 @@ MostEnergy = Annotated[
 _NONE = "none"
 
 
-def require_kept(context: typer.Context, folder: Path) -> None:
-    """Refuses terms that nobody can keep in a shared folder."""
+def require_kept(context: typer.Context, place: str) -> None:
+    """Refuses terms that nobody can keep in a shared folder, or at a broker."""
     require_not_given(
         context,
         ("shows", "least"),
-        f"every device that reads {folder} sees what each contributed; only a server can show less",
+        f"every device that reads {place} sees what each contributed; only a server can show less",
     )
-    require_not_given(context, ("key_days",), f"devices need no key for {folder}, so none expires")
+    require_not_given(context, ("key_days",), f"devices need no key for {place}, so none expires")
 
 
 def terms_of(shows: str, least: int, bounds: tuple[str, str, str], key_days: float | None) -> Terms:

@@ -1,118 +1,92 @@
-"""``elmgrove demo``: starts a server and devices that learn one digit each, and compares them."""
+"""``elmgrove demo``: a day of five simulated pumps, with a real server and real agents."""
 
 import json
+import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 
-from elmgrove.algebra import suggested_units
-from elmgrove.cli.demo.demo_fleet import DemoFleet, difference
-from elmgrove.cli.demo.digits import PIXELS, Digits
+from elmgrove.cli.demo.demo_fleet import DemoFleet
+from elmgrove.cli.demo.live import Live
+from elmgrove.cli.demo.picture import draw
+from elmgrove.cli.demo.plant import END, Plant
 from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
-from elmgrove.cli.demo.result import (
-    Result,
-    cooperation_grid,
-    departure_grid,
-    draw,
-    loss_on,
-    numbers,
-)
-from elmgrove.cli.options import notes
+from elmgrove.cli.demo.story import Story
+from elmgrove.cli.demo.wording import Wording
 from elmgrove.errors import require_extra
-from elmgrove.federation import Member
 
-_UNITS = suggested_units(PIXELS, "loss")
-#: The most that a merged model may differ from one that learned all rows in one place.
-EXACT = 1e-9
+# The pumps' minute 0 is that of a Monday, 2026-03-02; where the fleet goes on, rows lead up to now.
+_MONDAY = 1772409600.0
 
 
 def demo(
-    devices: Annotated[int, typer.Option(help="Devices; each learns one digit.", min=3, max=9)] = 4,
-    units: Annotated[int, typer.Option(help="Hidden units.", min=1)] = _UNITS,
-    seed: Annotated[int, typer.Option(help="Seed of the layer and the split.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated pumps.", min=0)] = 1,
     output: Annotated[Path, typer.Option(help="Folder for picture and numbers.")] = Path("demo"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Go on until Ctrl-C, with the dashboard open.")
+    ] = False,
 ) -> None:
-    """Show what cooperation does, with a server and devices that learn one digit each.
+    """Show a fleet of five pumps: one warms up, one moves, one breaks, one is late, one leaves.
 
-    Digits that a device has learned are normal, the others are anomalies. Each device is tested
-    on both, before and after it learned from the others. Then one device leaves, and the others
-    are tested on its digit. All processes run on this machine and end with the demo.
+    The pumps are simulated; the server and the agents are real processes on this machine, and end
+    with the demo. Each pump learns alone, joins, and asks the others about what it has never seen.
+    Whatever the story promises is checked: if a run does not keep it, it says so, and the exit code
+    is 1.
 
-    Example: [bold]elmgrove demo --devices 3 --output demo[/]
+    Example: [bold]elmgrove demo --live[/]
     """
     require_extra("matplotlib", "demo")
-    data = Digits.load(seed)
+    began = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
+    picture, numbers = output / "demo.png", output / "demo.json"
+    wording, plant = Wording(Console(highlight=False)), Plant(seed)
     with TemporaryDirectory(prefix="elmgrove-demo-") as scratch:
         folder = Path(scratch)
-        with DemoProcesses(folder) as processes, notes.status("Starting the server") as status:
+        with DemoProcesses(folder) as processes:
             server = DemoServer(processes)
-            status.update(f"Server at {server.url}; devices read their digits and learn")
-            fleet = DemoFleet(folder, processes, data, devices, units, seed)
-            fleet.join(server)
-            processes.wait("each device uses all others", lambda: fleet.in_step(devices - 1))
-            found = _cooperation(fleet, data, output)
-            gone, rest = fleet.names[-1], fleet.names[:-1]
-            status.update(f"{gone} leaves")
-            with_it = _losses(fleet, data)
-            fleet.leave(gone, server)
-            processes.wait("the others know that it left", lambda: fleet.in_step(devices - 2, rest))
-            found["difference after leaving"] = _departure(fleet, with_it, data)
-            fleet.stop()
-    (output / "demo.json").write_text(json.dumps(found, indent=2))
-    Console().print(f"Wrote {output / 'demo.png'} and {output / 'demo.json'}.")
-    if not max(found["difference"], found["difference after leaving"]) < EXACT:
+            first = time.time() - 60.0 * END if live else _MONDAY
+            fleet = DemoFleet(folder, processes, server, first)
+            story = Story(fleet, plant)
+            _tell(story, wording, seed, server)
+            found = {"seed": seed, **story.found, "promises": story.promises}
+            found["seconds"] = round(time.monotonic() - began, 1)
+            draw(story.material, picture)
+            numbers.write_text(json.dumps(found, indent=2))
+            wording.ended([picture, numbers])
+            broken = wording.broken(story.promises)
+            if live:
+                wording.goes_on(server.dashboard, server.admin_token)
+                _go_on(Live(fleet, processes, plant, seed, wording.happens))
+            else:
+                wording.closes(server.dashboard)
+    if broken:
         raise typer.Exit(1)
 
 
-def _cooperation(fleet: DemoFleet, data: Digits, output: Path) -> dict[str, Any]:
-    """Compares each device before and after it learned from the others; checks the merge."""
-    known = set(range(len(fleet.names)))
-    members = [fleet.member(name) for name in fleet.names]
-    after = [Result.of(m.detector, digit, known, data) for digit, m in enumerate(members)]
-    sent = len(members[0].contribution().to_bytes()) / 1024
-    rows = np.vstack([fleet.learned_rows(name) for name in fleet.names])
-    exact = max(difference(member, rows) for member in members)
-    before = [Result.of(_alone(m).detector, digit, known, data) for digit, m in enumerate(members)]
-    console = Console()
-    console.print(cooperation_grid(fleet.names, before, after))
-    console.print(
-        f"Each sent {sent:.0f} KiB at a time. All {len(members)} models equal one that learned "
-        f"the same rows in one place to {exact:.0e} (relative, output weights β)."
-    )
-    draw(fleet.names, before, after, output / "demo.png")
-    return {**numbers(before, after), "difference": exact}
+def _tell(story: Story, wording: Wording, seed: int, server: DemoServer) -> None:
+    """Lets each chapter happen, and tells it."""
+    # Its own stream: what is typed in this process has another one meanwhile.
+    with Console(file=sys.stderr).status("Four pumps learn, each alone") as status:
+        wording.begin(seed)
+        wording.learned(story.learn())
+        status.update("The server starts, and four agents, which join")
+        server.wait()
+        wording.joined(story.join(), server.dashboard)
+        status.update("A day goes by; a fifth agent starts")
+        wording.day(story.day())
+        status.update("The fifth one joins")
+        wording.late(story.late())
+        status.update("One leaves")
+        wording.left(story.leave())
 
 
-def _departure(fleet: DemoFleet, with_it: dict[str, float], data: Digits) -> float:
-    """Tests the others on the digit of the device that left: alone, with it, and after it."""
-    gone, rest = fleet.names[-1], fleet.names[:-1]
-    rows = np.vstack([fleet.learned_rows(name) for name in rest])
-    exact = max(difference(fleet.member(name), rows) for name in rest)
-    alone, left = _losses(fleet, data, alone=True), _losses(fleet, data)
-    console = Console()
-    console.print(
-        departure_grid(gone, {name: (alone[name], with_it[name], left[name]) for name in rest})
-    )
-    console.print(f"They equal models that never learned from it to {exact:.0e}.")
-    return exact
-
-
-def _losses(fleet: DemoFleet, data: Digits, *, alone: bool = False) -> dict[str, float]:
-    """Gives each device's loss on the last one's digit."""
-    members = {name: fleet.member(name) for name in fleet.names}
-    digit = len(members) - 1
-    return {
-        name: loss_on((_alone(member) if alone else member).detector, digit, data)
-        for name, member in members.items()
-    }
-
-
-def _alone(member: Member) -> Member:
-    """Takes out what the device learned from others."""
-    member.rest_on(None)
-    return member
+def _go_on(live: Live) -> None:
+    """Streams rows until a signal comes, which is how it is meant to end."""
+    try:
+        live.run()
+    except SystemExit:
+        return

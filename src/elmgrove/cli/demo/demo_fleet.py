@@ -1,115 +1,178 @@
-"""The demo's fleet: agents that learn one digit each, and their federation."""
+"""The demo's fleet: real agents of the simulated pumps, their files, and what a server holds."""
 
 import json
+import math
+from collections.abc import Collection, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
+from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from elmgrove.algebra import Array, Basis, HiddenLayer
-from elmgrove.cli.demo.digits import PIXELS, Digits
+from elmgrove.cli.app import app
 from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
-from elmgrove.exchange import client, request
-from elmgrove.federation import MERGED, Charter, Member
+from elmgrove.cli.demo.pumps import SENSORS, PumpRow
+from elmgrove.device import status_of
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange import HttpExchange, MemoryExchange
+from elmgrove.federation import Contribution, Member
 from elmgrove.storage import load
 
-NAME = "digits"
+FEDERATION = "pumps"
+# So that nobody has to wait for what takes a minute by default.
+_HASTE = ("--sync-seconds", "1", "--save-seconds", "0.3")
 
 
 class DemoFleet:
-    """The demo's devices: device k follows a file of digit k, and syncs twice a second."""
+    """Agents that each follow the CSV file of a pump, in a federation on a server.
+
+    Agents and server are processes. What a person would type beside them (``learn``, ``federation
+    create``, ``device leave``, ``accept``) runs in this one, by the same code, since to start each
+    takes a second. ``begin`` is the time of the pumps' minute 0.
+    """
 
     def __init__(
-        self,
-        folder: Path,
-        processes: DemoProcesses,
-        data: Digits,
-        devices: int,
-        units: int,
-        seed: int,
+        self, folder: Path, processes: DemoProcesses, server: DemoServer, begin: float
     ) -> None:
-        self._folder = folder
-        self._processes = processes
-        self._data = data
-        self.names = [f"device-{digit}" for digit in range(devices)]
-        # By loss, as in the papers: digits of several sorts are not one cloud.
-        layer = HiddenLayer(PIXELS, units, seed=seed)
-        self.charter = Charter(
-            NAME, Basis(layer, PIXELS, features=_names(), score="loss"), alarm=MERGED
+        self._folder, self._processes, self._server = folder, processes, server
+        self._begin = begin
+        # The rows that an agent was given, and those of them that were read before it started.
+        self._given, self._before = dict[str, int](), dict[str, int]()
+        self._members = dict[str, tuple[int, Member]]()
+        self._token = ""
+        self.address = f"{server.url}/{FEDERATION}"
+
+    def learn(self, name: str, rows: Sequence[PumpRow], like: str | None = None) -> Member:
+        """Lets a pump learn rows that are known to be normal, all by itself."""
+        path = self._folder / f"{name}-learned.csv"
+        self._write(path, [(self.time_of(row.minute), row.values) for row in rows])
+        alike = () if like is None else ("--like", str(self._state(like)))
+        typed("learn", str(path), "--state", str(self._state(name)), "--name", name, *alike)
+        return self.member(name)
+
+    def found(self, like: str) -> None:
+        """Makes the federation, with the layer and the scaling of a pump."""
+        said = typed(
+            *("federation", "--server", self._server.url),
+            *("--admin-token", self._server.admin_token),
+            *("create", FEDERATION, "--like", str(self._state(like))),
+        )
+        self._token = said.split()[-1]
+
+    def start(self, name: str, *settings: str) -> None:
+        """Starts a pump's agent, which joins the federation and waits for rows."""
+        self._before[name] = self._given.setdefault(name, 0)
+        self._processes.start(
+            name,
+            *("device", "run", "--name", name, "--state", f"{name}.elm"),
+            *("--source", f"{name}.csv", "--follow", "--verdicts", f"{name}.jsonl"),
+            *("--exchange", self.address, *_HASTE, *settings),
+            ELMGROVE_DEVICE_TOKEN=self._token,
         )
 
-    def join(self, server: DemoServer) -> None:
-        """Makes the federation, and starts one agent for each digit."""
-        with client(server.url, server.admin_token) as opened:
-            token = request(opened, "POST", "", json=self.charter.fields).json()["token"]
-        for digit, name in enumerate(self.names):
-            self._data.write(digit, self._folder / f"{name}.csv")
-            self._processes.start(
-                name,
-                *("device", "run", "--name", name, "--state", f"{name}.elm"),
-                *("--source", f"{name}.csv", "--follow", "--verdicts", f"{name}.jsonl"),
-                *("--exchange", f"{server.url}/{NAME}"),
-                *("--sync-seconds", "0.5", "--save-seconds", "0.5"),
-                ELMGROVE_DEVICE_TOKEN=token,
-            )
+    def give(self, name: str, rows: Sequence[PumpRow], now: float | None = None) -> None:
+        """Adds rows to the file that a pump's agent follows, with their own time or ``now``."""
+        timed = [(self.time_of(row.minute) if now is None else now, row.values) for row in rows]
+        self._write(self._folder / f"{name}.csv", timed)
+        self._given[name] += len(rows)
 
-    def in_step(self, others: int, names: list[str] | None = None) -> bool:
-        """Says whether each device has sent all that it learned and uses so many others."""
-        return all(self._settled(name, others) for name in names or self.names)
+    def catch_up(self, names: Collection[str]) -> None:
+        """Waits until agents have read all rows, and saved what they learned."""
+        self._processes.wait(
+            f"{', '.join(names)} have read all", lambda: all(map(self._has_read, names))
+        )
 
-    def member(self, name: str) -> Member:
-        """Loads a device's member from its state file."""
-        return load(self._folder / f"{name}.elm", Member.from_bytes)
+    def settle(self, readers: Collection[str], givers: Collection[str]) -> None:
+        """Waits until each of the readers knows all that the givers have given away."""
+        self._processes.wait(
+            f"{', '.join(readers)} know of {', '.join(givers)}",
+            lambda: self._settled(readers, givers),
+        )
 
-    def learned_rows(self, name: str) -> Array:
-        """Gives the rows that a device found normal and learned, by its verdicts."""
-        rows = self._data.rows_of(self.names.index(name)).round(4)
-        return rows[[verdict["learned"] for verdict in self._verdicts(name)]]
-
-    def leave(self, name: str, server: DemoServer) -> None:
+    def leave(self, name: str) -> None:
         """Stops an agent and takes its part out of the federation."""
         self._processes.stop(name)
-        self._processes.run("device", "leave", f"{server.url}/{NAME}", "--state", f"{name}.elm")
+        typed("device", "leave", self.address, "--state", str(self._state(name)))
 
-    def stop(self) -> None:
-        """Ends the agents that still run."""
-        for name in self.names:
-            if self._processes.runs(name):
-                self._processes.stop(name)
+    def accept(self, name: str) -> str:
+        """Lets a running agent learn as a new normal what waits in its quarantine."""
+        return typed("accept", str(self._state(name)))
 
-    def _verdicts(self, name: str) -> list[dict[str, Any]]:
+    def member(self, name: str) -> Member:
+        """Loads a pump's member from its agent's state file, if that is another one by now."""
+        changed = self._state(name).stat().st_mtime_ns
+        if self._members.get(name, (0,))[0] != changed:
+            self._members[name] = changed, load(self._state(name), Member.from_bytes)
+        return self._members[name][1]
+
+    def verdicts(self, name: str, begin: int = 0) -> list[dict[str, Any]]:
+        """Reads what an agent said of each row, from the one of this number on."""
         path = self._folder / f"{name}.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         # The last line may still be being written.
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        return [json.loads(line) for line in lines[begin:] if line.endswith("\n")]
 
-    def _settled(self, name: str, others: int) -> bool:
-        if not (self._folder / f"{name}.elm").exists():
+    @cached_property
+    def _exchange(self) -> HttpExchange:
+        return HttpExchange(self.address, "demo", key=self._server.admin_token)
+
+    def held(self) -> dict[str, Contribution]:
+        """Asks the server what it holds of each pump."""
+        exchange = self._exchange
+        entries = exchange.fetch([one.origin for one in exchange.listings() if not one.left])
+        return {one.origin: one for one in entries if isinstance(one, Contribution)}
+
+    def in_memory(self) -> MemoryExchange:
+        """Makes a fleet of what the server holds now, which never had anybody else."""
+        made = MemoryExchange(self._exchange.charter)
+        for contribution in self.held().values():
+            made.publish(contribution)
+        return made
+
+    def time_of(self, minute: int) -> float:
+        """Gives the time of a pump's minute."""
+        return self._begin + 60.0 * minute
+
+    def _has_read(self, name: str) -> bool:
+        told = self._folder / f"{name}.jsonl"
+        # To look into the state takes longer.
+        if not told.exists() or told.read_bytes().count(b"\n") < self._given[name]:
             return False
-        member = self.member(name)
-        published = 0 if member.published is None else member.published.learned
-        expected = len(self._data.rows_of(self.names.index(name)))
-        read = len(self._verdicts(name)) == expected
-        known = 0 if member.merged is None else member.merged.devices
-        return read and published == member.detector.learned and known == others
+        heard = status_of(self.member(name))["rows"]
+        return heard is not None and heard["used"] + self._before[name] == self._given[name]
+
+    def _settled(self, readers: Collection[str], givers: Collection[str]) -> bool:
+        for name in readers:
+            merged = self.member(name).merged if self._state(name).exists() else None
+            if merged is None or merged.devices != len(set(givers) - {name}):
+                return False
+        held = self.held()
+        return held.keys() == set(givers) and all(self._knows(one, held) for one in readers)
+
+    def _knows(self, name: str, held: dict[str, Contribution]) -> bool:
+        merged = self.member(name).merged
+        others = [part for one, had in held.items() if one != name for part in had.parts]
+        rows = sum(part.count for part in others)
+        return merged is not None and math.isclose(merged.evidence.count, rows)
+
+    def _state(self, name: str) -> Path:
+        return self._folder / f"{name}.elm"
+
+    def _write(self, path: Path, rows: Sequence[tuple[float, Sequence[float]]]) -> None:
+        lines = [] if path.exists() else [",".join(["time", *SENSORS])]
+        for time, values in rows:
+            stamp = datetime.fromtimestamp(time, UTC).isoformat().replace("+00:00", "Z")
+            lines.append(",".join([stamp, *(f"{value:.3f}" for value in values)]))
+        with path.open("a") as file:
+            file.write("\n".join(lines) + "\n")
 
 
-def difference(member: Member, rows: Array) -> float:
-    """Compares a model with one that learned all these rows in one place (relative, β)."""
-    central = Charter(NAME, member.detector.basis, member.detector.model.ridge, alarm=MERGED).start(
-        "central"
-    )
-    central.detector.learn_many(rows)
-    beta = _beta(central)
-    return float(np.abs(_beta(member) - beta).max() / np.abs(beta).max())
-
-
-def _beta(member: Member) -> Array:
-    """The output weights by all that the device learned and received."""
-    own, received = member.detector.evidence, member.detector.received
-    total = own if received is None else own + received
-    return total.solve(member.detector.model.ridge)
-
-
-def _names() -> tuple[str, ...]:
-    return tuple(f"pixel {index}" for index in range(PIXELS))
+def typed(*arguments: str) -> str:
+    """Runs ``elmgrove`` with these arguments in this process; gives what it printed."""
+    printed = StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        code = app(list(arguments), standalone_mode=False)
+    if code:
+        raise ElmgroveError(f"elmgrove {' '.join(arguments[:2])}: {printed.getvalue()}")
+    return printed.getvalue()

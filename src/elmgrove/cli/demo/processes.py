@@ -9,10 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Self
-
-import httpx
 
 from elmgrove.errors import ElmgroveError
 
@@ -42,16 +41,6 @@ class DemoProcesses:
                 stderr=log,
             )
 
-    def run(self, *arguments: str) -> None:
-        """Runs ``elmgrove`` with these arguments to its end."""
-        done = subprocess.run([*COMMAND, *arguments], cwd=self._folder, capture_output=True)
-        if done.returncode:
-            raise ElmgroveError(f"{arguments[:2]}: {done.stderr.decode(errors='replace')}")
-
-    def runs(self, name: str) -> bool:
-        """Says whether a process was started and not stopped."""
-        return name in self._running
-
     def stop(self, name: str) -> None:
         """Asks a process to end (SIGTERM) and waits until it has."""
         process = self._running.pop(name)
@@ -68,12 +57,16 @@ class DemoProcesses:
         """Waits until ``done`` says so; raises ``ElmgroveError`` if that takes too long."""
         until = time.monotonic() + PATIENCE
         while not done():
-            for name, process in self._running.items():
-                if process.poll() is not None:
-                    raise ElmgroveError(f"{name} ended early: {self._log(name)}")
+            self.require_running()
             if time.monotonic() > until:
                 raise ElmgroveError(f"gave up after {PATIENCE:g} s of waiting until {what}")
             time.sleep(0.05)
+
+    def require_running(self) -> None:
+        """Raises ``ElmgroveError`` with the end of its log if a process has ended by itself."""
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                raise ElmgroveError(f"{name} ended early: {self._log(name)}")
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
@@ -109,23 +102,35 @@ class DemoProcesses:
 
 
 class DemoServer:
-    """``elmgrove serve`` on a free port of this machine."""
+    """``elmgrove serve`` on a free port of this machine; ``wait`` says when it can be asked."""
 
     def __init__(self, processes: DemoProcesses) -> None:
+        self._processes = processes
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self._host = f"127.0.0.1:{port}"
+        self.url = f"http://{self._host}"
+        #: Where the fleet can be looked at.
+        self.dashboard = f"{self.url}/ui/"
         self.admin_token = secrets.token_urlsafe(32)
         processes.start(
             "server",
             *("serve", "--store", "fleet.db", "--port", str(port), "--log-level", "warning"),
             ELMGROVE_ADMIN_TOKEN=self.admin_token,
         )
-        processes.wait("the server answers", self._ready)
+
+    def wait(self) -> Self:
+        """Waits until the server answers."""
+        self._processes.wait("the server answers", self._ready)
+        return self
 
     def _ready(self) -> bool:
+        connection = HTTPConnection(self._host, timeout=5.0)
         try:
-            return httpx.get(f"{self.url}/ready", timeout=5.0).status_code == 200
-        except httpx.TransportError:
+            connection.request("GET", "/ready")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
             return False
+        finally:
+            connection.close()

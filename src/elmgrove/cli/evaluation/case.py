@@ -3,12 +3,10 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from elmgrove.algebra import Array, Basis
 from elmgrove.cli.lesson import Lesson
 from elmgrove.cli.options import note_window
-from elmgrove.cli.reading_options import read
+from elmgrove.cli.reading_options import labelled, read
 from elmgrove.detector import Detector, choose_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -32,7 +30,12 @@ class Case:
 
 
 def case_of(
-    data: Path, layout: Layout, state: Path | None, normal: Path | None, skip_bad: bool
+    data: Path,
+    layout: Layout,
+    spans: str | None,
+    state: Path | None,
+    normal: Path | None,
+    skip_bad: bool,
 ) -> Case:
     """Reads what is judged, and learns what is to be learned, or takes a state that has."""
     member = None if state is None else load(state, Member.from_bytes)
@@ -43,20 +46,24 @@ def case_of(
         whole = read(data, member.detector.basis, layout, skip_bad)
     if not len(whole.rows):
         raise BadInput(f"{data}: no rows to judge")
+    whole = labelled(whole, data, spans)
     cut = 0
     if normal is not None:
         # Which may have labels, and need not.
         known = replace(layout, remembered=layout.remembered | {"label"})
-        learned: Table | None = _normal_rows(read(normal, whole, known, skip_bad), slice(None))
+        rows = read(normal, whole, known, skip_bad)
+        learned: Table | None = (
+            rows if rows.times is None else labelled(rows, normal, spans)
+        ).normal()
         about = f"the rows of {normal.name}"
     elif member is not None:
         learned, about = None, ""
     else:
         cut = round(FIRST * len(whole.rows))
-        learned, whole = _normal_rows(whole, slice(0, cut)), _part(whole, slice(cut, None))
+        learned, whole = whole.sliced(slice(0, cut)).normal(), whole.sliced(slice(cut, None))
         about = f"those labelled normal in the first {100 * FIRST:.0f} % of {data.name}"
     assert whole.labels is not None, "it was read with its labels"
-    require_both(whole.labels, str(layout.label), cut > 0)
+    require_both(whole.labels, str(spans or layout.label), cut > 0)
     if member is not None:
         return Case(member, learned, whole, f"{member.name} as it is in {state}")
     assert learned is not None
@@ -97,34 +104,3 @@ def _taught(data: Path, learned: Table) -> Member:
     detector = Detector.for_basis(basis)
     Lesson(detector, learned, gate=False).take()
     return Member(data.stem, detector)
-
-
-def _part(table: Table, part: slice) -> Table:
-    """Some rows of a table that follow each other."""
-    start, end, _ = part.indices(len(table.rows))
-    return replace(
-        table,
-        rows=table.rows[part],
-        lines=table.lines[part],
-        times=None if table.times is None else table.times[part],
-        labels=None if table.labels is None else table.labels[part],
-        gaps=[gap - start for gap in table.gaps if start < gap < end],
-    )
-
-
-def _normal_rows(table: Table, part: slice) -> Table:
-    """The rows of a part that are not labelled anomalous; where one is left out there is a gap."""
-    part_of = _part(table, part)
-    if part_of.labels is None or not part_of.labels.any():
-        return part_of
-    kept: Array = np.flatnonzero(~part_of.labels)
-    follows = np.diff(kept, prepend=-1) == 1
-    follows[np.isin(kept, part_of.gaps)] = False
-    return replace(
-        part_of,
-        rows=part_of.rows[:][kept],
-        lines=part_of.lines[kept],
-        times=None if part_of.times is None else part_of.times[kept],
-        labels=part_of.labels[kept],
-        gaps=[int(place) for place in np.flatnonzero(~follows) if place],
-    )

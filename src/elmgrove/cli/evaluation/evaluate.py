@@ -11,7 +11,7 @@ from elmgrove.cli.evaluation.case import FIRST, Case, case_of, require_both
 from elmgrove.cli.evaluation.contest import LEARNING_ON, RIVALS, Contest, Measured
 from elmgrove.cli.evaluation.report import draw_contest, grid_of, numbers_of
 from elmgrove.cli.options import notes
-from elmgrove.cli.reading_options import Data, SkipBad, with_layout
+from elmgrove.cli.reading_options import Data, LabelSpans, SkipBad, with_layout
 from elmgrove.detector import LEARNING
 from elmgrove.errors import BadInput, install_line, require_extra
 from elmgrove.reading import Layout
@@ -31,7 +31,6 @@ def evaluate(
             f"\\[default: those labelled normal in the first {100 * FIRST:.0f} % of DATA; the "
             "rest is judged].",
             exists=True,
-            dir_okay=False,
         ),
     ] = None,
     rivals: Annotated[
@@ -46,6 +45,7 @@ def evaluate(
         typer.Option(help="Draw curves, and the score over time, into this file.", dir_okay=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
     *,
     layout: Layout,
@@ -59,12 +59,15 @@ def evaluate(
     """
     if picture is not None:
         require_extra("matplotlib.figure", "plot")
-    if layout.label is None:
-        raise BadInput("--label names the column that says which rows were anomalous")
-    case = case_of(data, layout, state, normal, skip_bad)
+    if layout.label is None and label_spans is None:
+        raise BadInput(
+            "--label names the column that says which rows were anomalous, --label-spans a file "
+            "that says from when to when they were"
+        )
+    case = case_of(data, layout, label_spans, state, normal, skip_bad)
     contest = Contest(case.member, case.judged)
     # Those that complete no window are not among them.
-    require_both(contest.labels, layout.label, cut=False)
+    require_both(contest.labels, str(label_spans or layout.label), cut=False)
     _note_rows(contest, case)
     lines = [contest.own(), contest.learning_on()]
     if rivals:
