@@ -24,6 +24,8 @@ from benchmarks.quality.targets import Reached
 
 _HEAD = """# Detection quality
 
+[Docs](index.md) › Papers and results
+
 Made by `make quality`: change `benchmarks/quality`, not this page. Every number is from one run,
 with fixed splits and seeds, and every peer with its own defaults but for what is said below.
 """

@@ -3,4 +3,10 @@
 import pytest
 
 pytest.register_assert_rewrite("support")
-pytest_plugins = ["support.commands", "support.patience", "support.services"]
+pytest_plugins = [
+    "support.thrift",
+    "support.commands",
+    "support.laws",
+    "support.patience",
+    "support.services",
+]

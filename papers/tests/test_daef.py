@@ -24,6 +24,7 @@ from elmgrove_papers.ito2021.trial import AFTER, DAEF, PairsTrial
 from elmgrove_papers.measures import auc
 from elmgrove_papers.mlmg.clients import Client
 from elmgrove_papers.mlmg.trial import daef_models, tried
+from support.laws import law_examples
 
 Array = NDArray[np.float64]
 ROWS, WIDTH = 60, 8
@@ -40,7 +41,7 @@ def _trained(parts: list[Array], hidden: tuple[int, ...] = (4, 6)) -> Daef:
     return DaefFleet([DaefDevice(part) for part in parts]).trained(hidden, seed=1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(
     cuts=st.lists(st.integers(0, ROWS), max_size=5),
     order=st.permutations(range(ROWS)),

@@ -26,6 +26,7 @@ from elmgrove_papers.ito2021.hardware import (
     held,
 )
 from support.commands import Elmgrove
+from support.laws import law_examples
 
 
 class Counting(float):
@@ -58,7 +59,7 @@ def _counting(array: Any) -> Any:
     return np.vectorize(Counting, otypes=[object])(array)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=law_examples(10), deadline=None)
 @given(n=st.integers(1, 7), units=st.integers(1, 5))
 def test_what_is_printed_takes_as_many_multiplications_as_counted(n: int, units: int) -> None:
     rng = np.random.default_rng(0)

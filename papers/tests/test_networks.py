@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from elmgrove_papers.backpropagation import Classification, Momentum, Stack, Weights
 from elmgrove_papers.federated import averaged
 from elmgrove_papers.networks import Task, Training, batches, begin, fitted, losses
+from support.laws import law_examples
 
 torch: Any = pytest.importorskip("torch")
 Array = NDArray[Any]
@@ -66,7 +67,7 @@ def _same(found: Weights, expected: Weights, tolerance: float = 1e-9) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
     training=st.sampled_from([SHALLOW, DEEP]),

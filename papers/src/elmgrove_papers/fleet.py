@@ -44,7 +44,7 @@ def meeting(server: bool) -> Iterator[Meeting]:
         TemporaryDirectory(prefix="elmgrove-paper-") as scratch,
         DemoProcesses(Path(scratch)) as processes,
     ):
-        yield _on(DemoServer(processes))
+        yield _on(DemoServer(processes).wait())
 
 
 def _on(server: DemoServer) -> Meeting:

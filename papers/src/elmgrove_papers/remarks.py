@@ -158,6 +158,9 @@ REMARKS = {
     ): "No data set. Sizes of real messages: one contribution (float64, one triangle "
     "of U) up and one down, against R = 50 messages of float32 weights up and 50 down. The paper "
     "prints no bytes. BP-NN3 has Table 3's hidden units, which on HAR are twice OS-ELM's.",
+    ("ito2021", "digits"): f"{_ONE_RUN} Not in the paper. scikit-learn's digits, 8 × 8 pixels, "
+    "which come with it. Four devices know one digit each, the other six are anomalies; then one "
+    "device leaves. Differences are those of β, relative to its largest entry: rounding.",
     ("fed-elms", "figure4"): f"{_ONE_RUN} {_FED_ELMS}",
     ("fed-elms", "figure5"): f"Means over as many seeds as stated. {_FED_ELMS}",
     (

@@ -19,6 +19,8 @@ Line = tuple[str, str, Row]
 _HEAD = """\
 # Results
 
+[Docs](index.md) › Papers and results
+
 Made by `elmgrove paper results`, from what the commands below wrote: change those, not this page.
 Each figure has its numbers, the paper's where it prints them ("paper"; most of its figures are
 pictures without numbers), and what differs from the paper. Lines of a table that stand above are

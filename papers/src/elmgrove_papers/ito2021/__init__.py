@@ -14,6 +14,7 @@ from elmgrove_papers.ito2021.driving import figure5_of_2020, figure6
 from elmgrove_papers.ito2021.hardware import hardware
 from elmgrove_papers.ito2021.heat_maps import FIVE, har_maps, mnist_maps, only
 from elmgrove_papers.ito2021.losses import figure7, figure18
+from elmgrove_papers.ito2021.one_digit_each import digits
 from elmgrove_papers.ito2021.round_by_round import rounds
 from elmgrove_papers.ito2021.tuning import har_tuning, mnist_tuning
 
@@ -75,6 +76,13 @@ FIGURES = (
         "§5.4: bytes up and down",
         communication,
         drawing.communication,
+        reads_data=False,
+    ),
+    Figure(
+        "digits",
+        "One digit each: before and after one merge",
+        digits,
+        drawing.one_digit_each,
         reads_data=False,
     ),
 )

@@ -8,6 +8,7 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove_papers.figure import Numbers
 from elmgrove_papers.ito2021.losses import MERGED, A, B
+from elmgrove_papers.ito2021.one_digit_each import AFTER, AUC, BEFORE, PEERS, UNKNOWN
 from elmgrove_papers.ito2021.trial import DAEF, OURS
 from elmgrove_papers.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY, bars, legend
 
@@ -46,6 +47,19 @@ def losses(found: Numbers, canvas: Any) -> None:
     bars(right, rows, models, _COLOURS, ["BP-NN3"])
     right.set(ylabel="mean loss of BP-NN3", yscale="log")
     legend(canvas, axis, right)
+
+
+def one_digit_each(found: Numbers, canvas: Any) -> None:
+    """Draws losses on the peers' digits and ROC-AUC as bars, before and after the merge."""
+    rows = found["loss and AUC"]
+    for axis, measure in zip(canvas.subplots(1, 2), (PEERS, AUC), strict=True):
+        columns = [f"{measure} {when}" for when in (BEFORE, AFTER)]
+        bars(axis, rows, columns, dict(zip(columns, (GREY, BLUE), strict=True)))
+        axis.set_ylabel("ROC-AUC" if measure == AUC else f"mean loss on {measure}")
+        chance = np.mean([row[f"{UNKNOWN} {AFTER}"] for row in rows.values()])
+        label = "chance" if measure == AUC else f"on {UNKNOWN}, after"
+        axis.axhline(0.5 if measure == AUC else chance, color=RED, linestyle="--", label=label)
+        axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3)
 
 
 def driving(found: Numbers, canvas: Any, colours: Mapping[str, str] = _COLOURS) -> None:

@@ -1,0 +1,1 @@
+"""What the dashboard costs: its pages with many devices, and with many live agents."""
