@@ -6,7 +6,14 @@ import pytest
 
 # So that a failed assertion there says as much as one in a test.
 pytest.register_assert_rewrite("support")
-pytest_plugins = ["support.commands", "support.patience", "support.services"]
+pytest_plugins = [
+    "support.thrift",
+    "support.commands",
+    "support.laws",
+    "support.patience",
+    "support.services",
+]
 # Flower's environment has no server.
 if find_spec("uvicorn") is not None:
-    pytest_plugins += ["support.abuse", "support.agents", "support.demo", "support.serving"]
+    pytest_plugins += ["support.abuse", "support.agents", "support.browser", "support.demo"]
+    pytest_plugins += ["support.serving"]

@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from elmgrove import BadInput, Detector, HiddenLayer
 from elmgrove.adapters.sklearn import ElmgroveOutlierDetector, OSELMClassifier, OSELMRegressor
+from support.laws import law_examples
 
 PIXELS, DIGITS = load_digits(return_X_y=True)
 PIXELS = PIXELS / 16.0
@@ -238,7 +239,7 @@ def test_the_regressor_takes_one_target_or_several_and_gives_them_back_in_that_s
 # All of them
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(
     cuts=st.lists(st.integers(1, 119), max_size=5, unique=True),
     forgetting=st.sampled_from([1.0, 0.99]),

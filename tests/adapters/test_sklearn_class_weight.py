@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from elmgrove import Mismatch
 from elmgrove.adapters.sklearn import OSELMClassifier
+from support.laws import law_examples
 
 PIXELS, DIGITS = load_digits(return_X_y=True)
 PIXELS = PIXELS / 16.0
@@ -41,7 +42,7 @@ def test_rows_weigh_what_scikit_learn_says(weights):
     np.testing.assert_allclose(fitted.model_.beta, expected, rtol=1e-6, atol=1e-8)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=law_examples(10), deadline=None)
 @given(cuts=st.lists(st.integers(1, len(Y) - 1), unique=True, max_size=4), seed=st.integers(0, 9))
 def test_any_chunks_in_any_order_are_one_fit(cuts, seed):
     whole = model().fit(X, Y)

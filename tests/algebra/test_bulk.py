@@ -32,6 +32,7 @@ def one_by_one(distance: Distance, rows: np.ndarray) -> list[float]:
     return [distance.score_one(x) for x in inputs]
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("scaling", ["none", "standard", "minmax"])
 @pytest.mark.parametrize(("size", "offset"), [(1.0, 0.0), (1e-9, 1e-6), (1e9, -1e12), (1e-3, 5.0)])
 @pytest.mark.parametrize(("columns", "window", "units"), SHAPES)

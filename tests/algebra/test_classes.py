@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.algebra import ClassEvidence, balance
+from support.laws import law_examples
 
 CLASSES, INPUTS = 4, 3
 BASIS = Basis(HiddenLayer(INPUTS, 6, "relu", seed=3), CLASSES)
@@ -19,7 +20,7 @@ def rows_with_classes(count: int, seed: int, *, kept: int = CLASSES) -> tuple[np
     return rng.normal(size=(count, INPUTS)) + label[:, np.newaxis], np.eye(CLASSES)[label]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=law_examples(50), deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 80), max_size=6),
     kept=st.integers(1, CLASSES),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from elmgrove import Basis
 from elmgrove.algebra import Distance, Moments, MomentSums, zero_evidence
 from support.gaussian import Dense, dense
+from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 
 DTYPES = (np.float64, np.float32)
@@ -39,6 +40,7 @@ def sigma(distance: Distance) -> np.ndarray:
 # Against its definition
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("scaling", ["none", "standard"])
 @pytest.mark.parametrize(
     ("columns", "units", "window"),
@@ -115,7 +117,7 @@ def allowed(literal: Dense, expected: np.ndarray, X: np.ndarray, share: float) -
     return more
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(hard())
 def test_a_score_is_what_fifty_digits_give(given: tuple[Basis, np.ndarray]) -> None:
     basis, X = given
@@ -131,7 +133,7 @@ def test_a_score_is_what_fifty_digits_give(given: tuple[Basis, np.ndarray]) -> N
         assert (off <= allowed(literal, expected, np.vstack([X, tried]), 1e-8)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(hard())
 def test_float32_gives_it_to_its_own_digits(given: tuple[Basis, np.ndarray]) -> None:
     basis, X = given
@@ -187,7 +189,7 @@ def anything(draw: st.DrawFn) -> tuple[Basis, np.ndarray, Any, float]:
     return basis, X.astype(dtype), dtype, draw(st.sampled_from([1.0, 0.9, 0.01]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=law_examples(300), deadline=None)
 @given(anything(), st.integers(0, 2**32))
 def test_a_score_is_a_number_from_0_on_whatever_was_learned(
     given: tuple[Basis, np.ndarray, Any, float], seed: int
@@ -260,7 +262,7 @@ def test_a_typical_row_scores_about_1(units: int, scaling: str, rows: int) -> No
     assert np.median(distance.score_many(twice) / new) > 3.9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 200), st.permutations(range(5)))
 def test_neither_units_nor_the_order_of_columns_matter(
     seed: int, rows: int, order: list[int]
@@ -429,7 +431,7 @@ def test_the_last_columns_have_the_marginal_distance(units: int, columns: int) -
     assert part.score_many(X[near][:, -columns:]) == pytest.approx(expected, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(st.sampled_from([6, 3, 1]), st.sets(st.integers(0, 5), min_size=1), st.integers(0, 99))
 def test_what_columns_explain_is_the_closed_form(units: int, chosen: set[int], row: int) -> None:
     X = cloud(18, 200, 6) + 2.0

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, SingularSystem
+from support.laws import law_examples
 
 BASIS = Basis(HiddenLayer(3, 5, "tanh", seed=1), 2)
 
@@ -202,7 +203,7 @@ def test_zero_rows_are_a_model_that_answers_zero() -> None:
         Evidence.zero(BASIS).solve(0.0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=law_examples(50), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.sampled_from(["identity", "relu", "tanh"]))
 def test_error_of_is_the_squared_error_over_the_rows(
     seed: int, count: int, activation: str

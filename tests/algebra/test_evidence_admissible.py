@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, Basis, Evidence, HiddenLayer, NotAdmissible
+from support.laws import law_examples
 
 DTYPES = (np.float64, np.float32)
 
@@ -54,14 +55,14 @@ def learned(draw: st.DrawFn) -> Evidence:
     return model.evidence
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=law_examples(150), deadline=None)
 @given(learned())
 def test_what_was_learned_from_rows_is_admissible(evidence: Evidence) -> None:
     assert evidence.admissible().reason == ""
     assert evidence.admissible()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=law_examples(50), deadline=None)
 @given(learned(), st.integers(2, 50))
 def test_what_was_added_up_is_admissible(evidence: Evidence, times: int) -> None:
     assert Evidence.sum([evidence] * times).admissible().reason == ""

@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer, NotAdmissible, SingularSystem
+from support.laws import law_examples
 
 OUTPUTS = 2
 
@@ -22,7 +23,7 @@ def recovered(model: OSELM, ridge: float | None = None) -> Evidence:
     return Evidence.from_model(model.basis, model.P, model.beta, model.evidence.count, ridge)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(
     rows=st.integers(0, 60),
     others=st.integers(1, 60),

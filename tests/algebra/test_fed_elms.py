@@ -16,6 +16,7 @@ from elmgrove.algebra.fed_elms import (
 )
 from support.contributions import BASIS, RIDGE, evidence
 from support.contributions import rows as plane
+from support.laws import law_examples
 from support.literal import Matrix, os_elm_chunk, os_elm_start
 
 LAYER = HiddenLayer(inputs=5, units=8, activation="relu", weights="normal", seed=3)
@@ -49,7 +50,7 @@ def test_rows_that_do_not_determine_a_model_are_refused() -> None:
         first_model(LAYER, np.repeat(X0, 20, axis=0), np.repeat(T0, 20, axis=0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(seed=st.integers(1, 10**6), count=st.integers(0, 40))
 def test_a_clients_turn_is_equations_12_and_13(seed: int, count: int) -> None:
     """On both sides of k = Ñ, where the form changes."""
@@ -61,7 +62,7 @@ def test_a_clients_turn_is_equations_12_and_13(seed: int, count: int) -> None:
     assert found.rows == count
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(seed=st.integers(1, 10**6), cut=st.integers(0, 30))
 def test_rows_in_two_turns_are_the_rows_in_one(seed: int, cut: int) -> None:
     X, T = rows(seed, 30)
@@ -83,7 +84,7 @@ def test_many_rows_keep_p_symmetric_and_positive_where_subtracting_would_not() -
     np.testing.assert_allclose(P @ (np.linalg.inv(state.P) + H.T @ H), np.eye(8), atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(counts=st.lists(st.integers(0, 30), min_size=1, max_size=6).filter(any))
 def test_the_average_is_equations_10_and_11(counts: list[int]) -> None:
     state = started()

@@ -14,6 +14,7 @@ from elmgrove.algebra import fitted as module
 from elmgrove.algebra.fitted import Fitted, FittedDistance, all_chances, all_losses
 from elmgrove.algebra.similarity import FEW, groups, join
 from support.contributions import evidence, near
+from support.laws import law_examples
 from support.moments import moments_of
 
 
@@ -62,7 +63,7 @@ def test_of_windows_as_many_rows_as_one_holds_count_for_one() -> None:
     assert window.chance_with(window) > 3.0 * single.chance_with(single)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(st.lists(st.integers(2, 400), min_size=1, max_size=5))
 def test_all_pairs_at_once_are_each_pair(sizes: list[int]) -> None:
     sets = [known(seed, rows) for seed, rows in enumerate(sizes)]

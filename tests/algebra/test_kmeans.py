@@ -8,13 +8,14 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_score
 
 from elmgrove.algebra.kmeans import cluster, k_means, silhouette
+from support.laws import law_examples
 from support.literal import initialized_clustering
 from support.patterns import mixed
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(SEEDS, st.integers(4, 40), st.integers(2, 5))
 def test_the_silhouette_is_that_of_scikit_learn(seed: int, count: int, clusters: int) -> None:
     rng = np.random.default_rng(seed)
@@ -25,7 +26,7 @@ def test_the_silhouette_is_that_of_scikit_learn(seed: int, count: int, clusters:
     assert silhouette(cdist(X, X), labels) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(SEEDS, st.integers(3, 60), st.integers(1, 6))
 def test_k_means_ends_where_each_row_is_nearest_to_its_own_mean(
     seed: int, count: int, clusters: int
@@ -51,7 +52,7 @@ def test_clusters_that_lie_apart_are_found(clusters: int, dtype: type) -> None:
     assert len(pairs) == clusters
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(SEEDS, st.integers(4, 50), st.floats(0.0, 0.9), st.integers(1, 6))
 def test_the_number_is_that_of_algorithm_1(seed: int, count: int, least: float, most: int) -> None:
     rng = np.random.default_rng(seed)

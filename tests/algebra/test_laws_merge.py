@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, Evidence, HiddenLayer
+from support.laws import law_examples
 
 DTYPES = (np.float64, np.float32)
 CONDITION = {np.float64: 1e6, np.float32: 1e3}
@@ -108,7 +109,7 @@ def same_model(ours: OSELM, central: OSELM) -> bool:
     return bool(difference <= tolerance * np.abs(central.beta).max())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(fleets())
 def test_merging_devices_in_any_order_equals_training_in_one_place(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -122,7 +123,7 @@ def test_merging_devices_in_any_order_equals_training_in_one_place(fleet: Fleet)
     assert same_model(model, fleet.central())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_the_sum_over_devices_is_the_evidence_of_all_rows(fleet: Fleet) -> None:
     parts = [
@@ -134,7 +135,7 @@ def test_the_sum_over_devices_is_the_evidence_of_all_rows(fleet: Fleet) -> None:
     assert Evidence.sum(parts).close_to(fleet.central().evidence, 200 * np.finfo(fleet.dtype).eps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_a_prior_equals_merging_equals_training_in_one_place(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -147,7 +148,7 @@ def test_a_prior_equals_merging_equals_training_in_one_place(fleet: Fleet) -> No
     assert same_model(model, fleet.central())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_the_merged_model_goes_on_learning_as_the_central_one(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -163,7 +164,7 @@ def test_the_merged_model_goes_on_learning_as_the_central_one(fleet: Fleet) -> N
     assert same_model(model, central)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(fleets())
 def test_adding_then_subtracting_gives_back_the_model(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -186,7 +187,7 @@ def test_adding_then_subtracting_gives_back_the_model(fleet: Fleet) -> None:
     assert same_model(model, before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets((np.float64,)))
 def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
     parts = [fleet.learned(device).evidence for device in fleet.order]
@@ -207,7 +208,7 @@ def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
     assert same_model(model, new)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_a_device_that_leaves_was_never_there(fleet: Fleet) -> None:
     first, *others = fleet.order
@@ -222,7 +223,7 @@ def test_a_device_that_leaves_was_never_there(fleet: Fleet) -> None:
     assert same_model(model, rest)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_a_newer_contribution_replaces_the_older_one(fleet: Fleet) -> None:
     first, *others = fleet.order

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence
 from elmgrove.algebra import Distance, Moments, MomentSums, pack_evidence, unpack_evidence
+from support.laws import law_examples
 from support.moments import distance_basis, distance_between, literal_moments, moments_of
 
 DTYPES = (np.float64, np.float32)
@@ -96,7 +97,7 @@ def fleets(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(fleets())
 def test_any_split_order_and_repetition_equals_all_rows_in_one_place(fleet: Fleet) -> None:
     parts = [fleet.learned(device) for device in fleet.order for _ in range(fleet.repeats[device])]
@@ -110,7 +111,7 @@ def test_any_split_order_and_repetition_equals_all_rows_in_one_place(fleet: Flee
         assert merged.admissible().reason == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_learned_row_by_row_or_in_bulk_is_the_sum_written_out(fleet: Fleet) -> None:
     by_one = fleet.sums()
@@ -124,7 +125,7 @@ def test_learned_row_by_row_or_in_bulk_is_the_sum_written_out(fleet: Fleet) -> N
     assert distance_between(bulk, literal) <= fleet.tolerance
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets(), st.sampled_from([0.999, 0.9, 0.5, 0.01]))
 def test_forgetting_one_by_one_or_in_bulk_is_the_weighted_sum(fleet: Fleet, phi: float) -> None:
     by_one, split = fleet.sums(phi), fleet.sums(phi)
@@ -145,7 +146,7 @@ def test_forgetting_one_by_one_or_in_bulk_is_the_weighted_sum(fleet: Fleet, phi:
         assert made.admissible().reason == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_what_is_taken_out_was_never_there_and_may_come_back(fleet: Fleet) -> None:
     parts = [fleet.learned(device) for device in fleet.order]
@@ -165,7 +166,7 @@ def test_what_is_taken_out_was_never_there_and_may_come_back(fleet: Fleet) -> No
             assert left.count == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets((np.float64,)))
 def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
     parts = [fleet.learned(device) for device in fleet.order]
@@ -177,7 +178,7 @@ def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
     assert not any(array.any() for array in total.arrays.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_another_centre_gives_the_same_sums_and_back(fleet: Fleet) -> None:
     here = moments_of(fleet.basis, fleet.X, fleet.dtype)
@@ -197,7 +198,7 @@ def test_another_centre_gives_the_same_sums_and_back(fleet: Fleet) -> None:
     assert np.abs(back.e - here.e).max() <= allowed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets((np.float64,)))
 def test_a_merged_distance_is_that_of_all_rows_in_one_place(fleet: Fleet) -> None:
     parts = [fleet.learned(device) for device in fleet.order for _ in range(fleet.repeats[device])]
@@ -215,7 +216,7 @@ def test_a_merged_distance_is_that_of_all_rows_in_one_place(fleet: Fleet) -> Non
         assert ours.score_many(X) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets())
 def test_the_papers_sums_follow_from_moments(fleet: Fleet) -> None:
     made = moments_of(fleet.basis, fleet.X, fleet.dtype)
@@ -231,7 +232,7 @@ def test_the_papers_sums_follow_from_moments(fleet: Fleet) -> None:
     assert np.abs(made.mean + made.centre - X.mean(axis=0)).max() <= tolerance * np.abs(X).max()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(fleets(), st.integers(0, 5))
 def test_moments_that_were_packed_come_back_to_the_last_bit(fleet: Fleet, device: int) -> None:
     made = fleet.central if device not in fleet.order else fleet.learned(device)
@@ -250,7 +251,7 @@ def test_moments_that_were_packed_come_back_to_the_last_bit(fleet: Fleet, device
         assert back.resolution == evidence.resolution
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(fleets(), st.floats(0.01, 100.0))
 def test_a_weight_counts_every_row_so_many_times(fleet: Fleet, weight: float) -> None:
     made = moments_of(fleet.basis, fleet.X, fleet.dtype)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.algebra import Distance, Moments, agreed, lent, lent_together, zero_evidence
 from elmgrove.algebra.covariance import rows_lent
+from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 
 SHAPES = pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_what_is_lent_could_have_come_from_rows(columns: int, units: int, scalin
     assert (total.e <= total.count * (1 + 1e-9)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(
     offset=st.floats(-1e6, 1e6), factor=st.sampled_from([1.0, 10.0, 1e6]), seed=st.integers(0, 9)
 )
@@ -145,7 +146,7 @@ def test_the_one_that_is_least_like_the_rest_is_left_out() -> None:
         assert agreed([*alike[:place], odd, *alike[place:]]) == lent_together(alike)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(order=st.permutations(range(5)))
 def test_the_order_of_lenders_does_not_matter(order: list[int]) -> None:
     basis = distance_basis(5, 5, "standard")

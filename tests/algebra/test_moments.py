@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.algebra import WAITING, Distance, Moments, MomentSums, zero_evidence
+from support.laws import law_examples
 from support.moments import distance_basis, distance_between, literal_moments, moments_of
 
 DTYPES = (np.float64, np.float32)
@@ -67,14 +68,14 @@ def learned(draw: st.DrawFn) -> Moments:
     return sums.evidence
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(learned())
 def test_what_was_learned_from_rows_is_admissible(moments: Moments) -> None:
     assert moments.admissible().reason == ""
     assert moments.admissible()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(learned(), st.integers(2, 50), st.floats(1e-6, 1e6))
 def test_what_was_added_up_or_weighted_is_admissible(
     moments: Moments, times: int, weight: float
@@ -84,7 +85,7 @@ def test_what_was_added_up_or_weighted_is_admissible(
     assert moments.weighted(0.0).admissible().reason == ""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(learned(), st.floats(0.0, 1e9), st.integers(0, 2**32))
 def test_about_any_centre_and_back_it_is_admissible(
     moments: Moments, far: float, seed: int
@@ -101,7 +102,7 @@ def test_about_any_centre_and_back_it_is_admissible(
     assert np.isfinite(Distance(back).score_many(moments.centre[np.newaxis])).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=law_examples(100), deadline=None)
 @given(learned(), st.integers(0, 2**32), st.floats(-9, 9))
 def test_what_is_left_when_rows_are_taken_out_is_admissible(
     moments: Moments, seed: int, power: float
@@ -211,7 +212,7 @@ def test_what_no_rows_can_give_is_refused_with_its_reason(moments: Moments, reas
     assert not changed(moments, resolution=1.0).admissible()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(
     st.sampled_from([FULL, MIXED]),
     st.sampled_from(["C", "s", "e", "centre", "count"]),

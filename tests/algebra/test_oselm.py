@@ -21,6 +21,7 @@ from elmgrove import (
     NotAdmissible,
     SingularSystem,
 )
+from support.laws import law_examples
 
 ACTIVATIONS = ("identity", "sigmoid", "relu", "tanh")
 DTYPES = (np.float64, np.float32)
@@ -102,7 +103,7 @@ def test_learn_many_equals_a_loop_of_learn_one(
 
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(st.lists(st.integers(0, 60), max_size=8), st.sampled_from(DTYPES), st.booleans())
 def test_chunks_of_any_size_give_the_same_evidence(
     forgetting: float, cuts: list[int], dtype: Any, row_by_row: bool

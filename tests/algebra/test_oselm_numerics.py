@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import elmgrove
 from elmgrove import OSELM, Evidence, HiddenLayer
 
 DTYPES = (np.float64, np.float32)
@@ -33,6 +34,7 @@ def assert_finite(model: OSELM, rows: np.ndarray) -> None:
     assert np.isfinite([evidence.energy, evidence.count]).all()
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("activation", "forgetting"), [("identity", 0.999), ("sigmoid", 0.9)])
 def test_a_million_rows_with_forgetting_stay_finite_and_useful(
@@ -51,6 +53,7 @@ def test_a_million_rows_with_forgetting_stay_finite_and_useful(
     assert error < 0.2 * rows.var()
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("activation", "forgetting"), [("identity", 0.99), ("sigmoid", 1.0)])
 def test_a_constant_input_stays_finite_and_right(
@@ -104,6 +107,7 @@ def prior() -> Evidence:
     return other.evidence
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("ridge", [1e-6, 1e-3, 10.0])
 @pytest.mark.parametrize("forgetting", [1.0, 0.999, 0.95])
 @pytest.mark.parametrize("with_prior", [False, True])
@@ -134,6 +138,7 @@ def test_a_stream_in_another_unit_predicts_as_a_fresh_solution_does(scale: float
     assert np.abs(running - fresh).max() <= 1e-8 * np.abs(fresh).max()
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("forgetting", [1.0, 0.99, 0.9, 0.5])
 @pytest.mark.parametrize("activation", ["identity", "sigmoid", "relu", "tanh"])
 def test_float32_predicts_as_a_fresh_solution_does_from_the_first_row_on(
@@ -168,13 +173,30 @@ def test_one_row_costs_no_new_inverse_as_a_rule() -> None:
             assert model.refreshes < 300, (settings, with_prior)
 
 
+LOADED = """
+import json, sys
+import elmgrove
+at_first = list(sys.modules)
+assert set(elmgrove.__all__) <= set(dir(elmgrove))
+elmgrove.Detector
+print(json.dumps([at_first, list(sys.modules)]))
+"""
+
+
 def test_importing_elmgrove_loads_nothing_heavy() -> None:
     heavy = {"sklearn", "pandas", "river", "torch", "matplotlib", "typer", "rich", "httpx"}
-    program = "import json, sys, elmgrove; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=60, check=True
     )
-    loaded = set(json.loads(done.stdout))
-    assert {"elmgrove", "numpy", "scipy.linalg"} <= loaded
-    assert not heavy & loaded
-    assert not {"scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.signal"} & loaded
+    at_first, then = map(set, json.loads(done.stdout))
+    assert not {"numpy", "scipy"} & at_first
+    assert {"elmgrove", "numpy", "scipy.linalg"} <= then
+    assert not heavy & then
+    assert not {f"scipy.{part}" for part in ("stats", "optimize", "sparse", "signal", "fft")} & then
+
+
+def test_elmgrove_has_its_names_and_no_others() -> None:
+    assert all(getattr(elmgrove, name) is not None for name in elmgrove.__all__)
+    assert elmgrove.detector.Detector is elmgrove.Detector
+    with pytest.raises(AttributeError, match="'elmgrove' has no attribute 'Forest'"):
+        _ = elmgrove.Forest

@@ -15,12 +15,13 @@ from elmgrove.algebra.packing import (
     unpack_evidence,
     unpack_parts,
 )
+from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 
 LAYER = HiddenLayer(inputs=6, units=3, seed=3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(st.integers(1, 6), st.integers(1, 5), st.sampled_from([np.float64, np.float32]))
 def test_evidence_comes_back_to_the_last_bit(units: int, outputs: int, dtype: Any) -> None:
     rng = np.random.default_rng(units)

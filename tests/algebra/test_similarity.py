@@ -9,6 +9,7 @@ from elmgrove import OSELM, BadInput, Evidence, HiddenLayer
 from elmgrove.algebra import Distance, fit, join, zero_evidence
 from elmgrove.algebra.fitted import Fitted, FittedDistance
 from elmgrove.algebra.similarity import groups
+from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 from support.patterns import INPUTS, rows_of
 
@@ -33,7 +34,7 @@ def error(of: np.ndarray, by: np.ndarray) -> float:
     return float(np.square(of - LAYER(of) @ beta).sum())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=law_examples(30), deadline=None)
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(5, 80), st.integers(5, 80))
 def test_what_a_union_costs_is_what_the_rows_say(one: int, other: int, n: int, m: int) -> None:
     X, Y = rows_of(one, 1, n), rows_of(other, 2, m)
@@ -59,7 +60,7 @@ def test_rows_of_one_pattern_join_and_those_of_others_do_not() -> None:
     assert groups([], 0.1) == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(st.permutations(range(6)))
 def test_the_order_does_not_matter(order: list[int]) -> None:
     known = [fitted(rows_of(number % 2, number, 150)) for number in order]
@@ -135,7 +136,7 @@ def test_rows_of_one_cloud_join_and_those_of_others_do_not() -> None:
     assert len(join(known, 1.0, least=5).groups) == 5
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(st.permutations(range(6)))
 def test_the_order_of_clouds_does_not_matter(order: list[int]) -> None:
     known = [apart(cloud_at(9.0 * (number % 2), number, 150)) for number in order]

@@ -33,6 +33,7 @@ def taught(detector: Detector, X: np.ndarray) -> None:
     detector.learn_many(X)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("offset", [1e6, 1e7])
 @pytest.mark.parametrize("units", [4, 8, 16])
 @pytest.mark.parametrize("change", [synced, taught])

@@ -49,6 +49,7 @@ def test_sound_detectors_keep_all_laws(make):
     assert len(checks.run(make)) == LAWS
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize(
     ("activation", "score"),
     [("identity", "distance"), ("identity", "loss"), ("sigmoid", "loss"), ("tanh", "loss")],

@@ -1,6 +1,11 @@
 """``elmgrove federation administrator``: who may look at a server, and who may manage it."""
 
+import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -38,3 +43,85 @@ def test_added_with_a_role_listed_and_removed(ask: Ask, federation: Federation) 
     assert "bert is no administrator any more." in ask("administrator", "remove", "bert").err
     assert "A valid token" in one_clear_line(ask("token", name, token=bert))
     assert "no administrator 'bert'" in one_clear_line(ask("administrator", "remove", "bert"))
+
+
+# Passwords
+
+LONG = "correct horse battery"
+
+
+@pytest.fixture(name="stored")
+def stored_fixture(running_server: Server) -> Callable[[str], bool]:
+    """Says whether an administrator has a password, as the server knows it."""
+
+    def stored(name: str) -> bool:
+        found = running_server.ask("GET", "/v1/administrators", ADMIN).json()["administrators"]
+        return next(bool(one["password"]) for one in found if one["name"] == name)
+
+    return stored
+
+
+def test_a_password_is_read_listed_and_taken_away(
+    ask: Ask, stored: Callable[[str], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carla = ask("administrator", "add", "carla").out.strip()
+    assert not stored("carla")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f" {LONG} \nmore\n"))
+    ran = ask("administrator", "password", "carla", "--stdin", token=carla)
+    assert (ran.code, ran.out) == (0, "")
+    assert "carla can log in with this password" in ran.err
+    assert stored("carla")
+    listed = ask("administrator", "list").out
+    assert [line.split()[-2] for line in listed.splitlines() if "carla" in line] == ["yes"]
+    assert LONG not in ran.err + listed
+    assert "no password any more" in ask("administrator", "password", "carla", "--remove").err
+    assert not stored("carla")
+
+
+def test_what_is_no_password_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask("administrator", "add", "dora")
+    for text, why in (
+        ("short\n", "12 to 256 characters"),
+        ("x" * 257, "12 to 256 characters"),
+        ("", "no password on standard input"),
+        ("\n", "no password on standard input"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        assert why in one_clear_line(ask("administrator", "password", "dora", "--stdin"))
+    assert "nobody to be asked" in one_clear_line(ask("administrator", "password", "dora"))
+    both = ask("administrator", "password", "dora", "--stdin", "--remove")
+    assert "either set or taken away" in one_clear_line(both)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(LONG))
+    nobody = one_clear_line(ask("administrator", "password", "nobody", "--stdin"))
+    assert "no administrator 'nobody'" in nobody
+    monkeypatch.setattr(sys, "stdin", io.StringIO(LONG))
+    root = one_clear_line(ask("administrator", "password", "root", "--stdin"))
+    assert "the token that the server was started with" in root
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+def test_a_password_is_asked_for_twice_and_not_shown(
+    ask: Ask, stored: Callable[[str], bool], running_server: Server
+) -> None:
+    ask("administrator", "add", "erik")
+    master, terminal = os.openpty()
+    words = ("federation", "--server", running_server.base, "--admin-token", ADMIN)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "elmgrove", *words, "administrator", "password", "erik"],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    seen = b""
+    with closing(os.fdopen(master, "r+b", buffering=0)) as screen:
+        for prompt in (b"Password of erik: ", b"for confirmation: "):
+            while prompt not in seen:
+                seen += screen.read(1000)
+            screen.write(f"{LONG}\n".encode())
+        while b"can log in" not in seen:
+            seen += screen.read(1000)
+        assert running.wait(60) == 0
+    assert LONG.encode() not in seen
+    assert stored("erik")

@@ -3,10 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from elmgrove import __version__
+from elmgrove.cli.app import SUMMARIES, app
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.fans import rows, write
 
@@ -66,6 +69,18 @@ def test_brackets_and_colons_in_names_are_no_markup(elmgrove: Elmgrove) -> None:
     assert "[bold]" in one_clear_line(elmgrove("forget", "-s", "b.elm", "--origin", "[bold]"))
 
 
+def _first_paragraph(command: Any) -> str:
+    return " ".join(command.help.partition("\n\n")[0].split())
+
+
+def test_the_help_says_of_each_command_what_it_says_of_itself() -> None:
+    group = typer.main.get_group(app)
+    context = typer.Context(group)
+    names = group.list_commands(context)
+    said = {name: _first_paragraph(group.get_command(context, name)) for name in names}
+    assert said == SUMMARIES
+
+
 # In a process of its own
 
 
@@ -82,6 +97,29 @@ def test_the_installed_command_does_the_same(elmgrove: Elmgrove) -> None:
     assert ran == elmgrove(*arguments)
     assert ran.code == 3
     assert "odd.csv" in one_clear_line(run(COMMAND, "inspect", "odd.csv"))
+
+
+LISTED = """
+import sys
+from elmgrove.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_neither_version_nor_help_loads_what_computes_or_connects(option: str) -> None:
+    """Half a second each on this machine, and many on a small one."""
+    ran = run(sys.executable, "-c", LISTED, option)
+    assert (ran.code, ran.out != "") == (0, True)
+    loaded = set(ran.err.split())
+    assert {"typer", "elmgrove.cli.app"} <= loaded
+    assert not {"numpy", "scipy", "httpx", "threadpoolctl", "safetensors", "sqlite3"} & loaded
+    ours = {name for name in loaded if name.startswith("elmgrove")}
+    assert ours == {"elmgrove", "elmgrove.cli", "elmgrove.cli.app", "elmgrove.errors"}
 
 
 LOADED = """

@@ -1,69 +1,140 @@
-"""The demo keeps what it promises."""
+"""The demo keeps what it promises: its story, its picture, and the fleet that goes on."""
 
-import json
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
+from elmgrove.cli.demo.wording import Wording
 from support.agents import sessions
-from support.demo import Demo, started
+from support.demo import PUMPS, Demo, started
 from support.serving import wait_until
 
+BREAKS, MOVES, LEAVES, WARMS, LATE = PUMPS
 
-def test_every_device_tells_strange_digits_better_after_cooperating(
-    demo: Demo,
+
+@pytest.fixture(name="day")
+def day_fixture(demo: Demo) -> dict[str, Any]:
+    found: dict[str, Any] = demo.numbers["day"]
+    return found
+
+
+def test_it_keeps_all_its_promises(demo: Demo) -> None:
+    promises = demo.numbers["promises"]
+    assert len(promises) == 13
+    assert [text for text, kept in promises.items() if not kept] == []
+    assert "Not so in this run" not in demo.text
+
+
+def test_a_promise_that_is_not_kept_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    wording = Wording(Console())
+    assert not wording.broken({"one thing": True})
+    assert capsys.readouterr().out == ""
+    assert wording.broken({"one thing": True, "another": False})
+    assert capsys.readouterr().out.split() == ["Not", "so", "in", "this", "run:", "another."]
+
+
+def test_each_learns_alone_first(demo: Demo) -> None:
+    learned = demo.numbers["learned"]
+    assert list(learned) == [BREAKS, MOVES, LEAVES, WARMS]
+    assert all(one["notices"]["vibration"] < 1.0 for one in learned.values())
+
+
+def test_after_a_night_all_watch(demo: Demo) -> None:
+    joined = demo.numbers["joined"]
+    assert (joined["watching"], joined["events"]) == (4, 0)
+    assert 100 < joined["bytes"] < 10_000, "sums, and no rows"
+
+
+def test_the_fault_is_found_and_explained_and_nobody_knows_it(day: dict[str, Any]) -> None:
+    fault = day[BREAKS]
+    [event] = fault["events"]
+    assert 0 < fault["delay"] <= 60
+    assert event["end"] is None, "it is still worn"
+    first, second = event["causes"][:2]
+    assert (first["feature"], second["feature"]) == ("vibration", "temperature")
+    assert first["seen"] > 2 * first["expected"]
+    assert second["seen"] > second["expected"] + 10
+    assert fault["flagged"] > 0.9 * fault["strange"] > 200
+    assert "a new normal or a fault?" in fault["question"]
+
+
+@pytest.mark.parametrize("name", [MOVES, WARMS])
+def test_what_another_pump_knows_is_told_apart_from_the_fault(
+    day: dict[str, Any], name: str
 ) -> None:
-    numbers = json.loads((demo[0] / "demo.json").read_text())
-    assert len(numbers["before"]) == len(numbers["after"]) == 4
-    for before, after in zip(numbers["before"], numbers["after"], strict=True):
-        assert 0 < before["auc"] < after["auc"] <= 1
-        assert after["peers"] < before["peers"]
-        assert after["peers"] < after["unknown"]
+    found = day[name]
+    assert found["events"] == []
+    assert found["question"] is None
+    assert found["known"][LEAVES] > 0.9 * found["strange"] > 50
+    # Alone it would have been an alarm like any other.
+    assert found["events alone"]
+    assert found["flagged alone"] > 0.9 * found["strange"]
 
 
-def test_the_merged_models_equal_central_training(demo: Demo) -> None:
-    assert 0 <= json.loads((demo[0] / "demo.json").read_text())["difference"] < 1e-9
+def test_a_late_one_is_useful_after_thirty_rows(demo: Demo) -> None:
+    late = demo.numbers["late"]
+    assert (late["few"], late["rows"]) == (30, 300)
+    assert late["flagged"] <= 0.03 * late["rows"]
+    assert late["flagged"] < late["flagged alone"]
+    assert late["rows until the alarm"] <= 10
+    assert late["found"] > 0.9
+    [event] = late["events"]
+    assert "pressure" in [cause["feature"] for cause in event["causes"][:3]]
 
 
-def test_a_device_that_left_leaves_no_trace(demo: Demo) -> None:
-    folder, text = demo
-    numbers = json.loads((folder / "demo.json").read_text())
-    assert 0 <= numbers["difference after leaving"] < 1e-9
-    table = text[text.index("Mean loss on the digit of device-3") :]
-    for device in range(3):
-        row = next(line for line in table.splitlines() if f"device-{device} " in line)
-        alone, with_it, after = map(float, re.findall(r"\d+\.\d+", row))
-        assert with_it < after
-        assert with_it < alone
-    assert "device-3 │" not in table, "a device that left is not in the table"
+def test_one_that_left_leaves_no_trace_and_what_it_knew_is_asked_about(demo: Demo) -> None:
+    left = demo.numbers["left"]
+    assert 0 <= left["difference"] < 1e-9
+    assert left["known before"] > 200
+    assert left["flagged"] > 0.5 * left["rows"]
+    assert left["events"]
+    assert "accept or reject" in left["question"]
+    assert left["strange after"] <= 0.1 * left["rows after"] == 12
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_its_processes(tmp_path: Path, number: int) -> None:
+def test_it_says_that_pumps_are_simulated_and_prints_what_it_wrote(demo: Demo) -> None:
+    numbers, text = demo.numbers, " ".join(demo.text.split())
+    assert "The pumps are simulated (seed 1)" in text
+    fault, move, late = numbers["day"][BREAKS], numbers["day"][MOVES], numbers["late"]
+    assert f"Alarm after {fault['delay']} minutes; {fault['flagged']} rows" in text
+    assert f"{move['strange']} rows are strange to it" in text
+    assert f"Alone it would flag {late['flagged alone']}." in text
+    assert "rows were learned as a new normal." in text
+    alarms = sum(len(one["events"]) for one in numbers["day"].values())
+    assert f"Alarms on that day: {alarms}." in text
+
+
+def test_it_ends_with_the_dashboards_address_and_how_to_log_in(demo: Demo) -> None:
+    told = re.search(r"Dashboard: (http://127\.0\.0\.1:\d+)/ui/\s", demo.text)
+    assert told is not None
+    assert demo.numbers["joined"]["address"] == f"{told[1]}/pumps"
+    assert re.search(r"token:\s+[\w-]{43}\s", demo.text)
+
+
+def test_the_fleet_goes_on_with_rows_of_each_pump(demo: Demo) -> None:
+    assert set(demo.streamed) == set(PUMPS)
+    assert min(demo.streamed.values()) > 0
+    assert f"{LEAVES} comes back" in demo.text
+
+
+def test_a_signal_ends_all_its_processes(tmp_path: Path) -> None:
     with started(tmp_path / "made" / "demo") as ran:
-        wait_until(lambda: bool(list(tmp_path.glob("elmgrove-demo-*/device-*.log"))))
+        wait_until(lambda: bool(list(tmp_path.glob("elmgrove-demo-*/pump-*.log"))))
         assert ran.pid in sessions()
-        ran.send_signal(number)
+        ran.send_signal(signal.SIGTERM)
         _, err = ran.communicate(timeout=300)
-    assert ran.returncode not in (0, -signal.SIGKILL)
+    assert ran.returncode == 128 + signal.SIGTERM
     assert "Traceback" not in err
     assert ran.pid not in sessions()
     assert not list(tmp_path.glob("elmgrove-demo-*"))
 
 
-def test_it_prints_what_it_wrote(demo: Demo) -> None:
-    folder, text = demo
-    numbers = json.loads((folder / "demo.json").read_text())
-    for device, (before, after) in enumerate(zip(numbers["before"], numbers["after"], strict=True)):
-        row = next(line for line in text.splitlines() if f"device-{device} " in line)
-        assert f"{before['auc']:.3f} → {after['auc']:.3f}" in row
-    assert re.search(r"Each sent \d+ KiB at a time", text)
-
-
 def test_it_draws_a_picture(demo: Demo) -> None:
-    picture = (demo[0] / "demo.png").read_bytes()
+    picture = (demo.folder / "demo.png").read_bytes()
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     assert picture.endswith(b"IEND\xaeB`\x82")
     width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))

@@ -70,7 +70,7 @@ def test_a_device_changes_its_key(elmgrove: Elmgrove, federation: Federation) ->
     assert federation.ask("GET", "/entries", new).status_code == 200
     FolderExchange.create(Path("shared"), charter("fans"))
     said = one_clear_line(elmgrove("device", "rotate", "shared", "--state", "fan.elm"))
-    assert "shared is a folder: devices need no key there" in said
+    assert "shared is no server: devices have no key of Elmgrove's there" in said
 
 
 def test_leaving_a_folder(elmgrove: Elmgrove) -> None:

@@ -12,6 +12,7 @@ from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
+from support.pages import blocks
 from support.patterns import rows_of
 from support.places import ROOT
 
@@ -172,6 +173,6 @@ def test_without_flower_the_install_line_is_named(
 
 def test_the_page_shows_the_client_of_the_example_as_it_is() -> None:
     page = (ROOT / "docs" / "flower.md").read_text()
-    program = page.partition("```python\n")[2].partition("```")[0]
-    assert program
+    program = blocks(page, "python")[-1]
+    assert "client_app" in program
     assert program in (ROOT / "examples" / "flower-app" / "fans" / "client.py").read_text()

@@ -1,8 +1,6 @@
 """``elmgrove federate --target``: classes and numbers, tested after every round."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ from elmgrove.rounds import Predictor
 from elmgrove.storage import load
 from support.commands import Elmgrove, one_clear_line
 from support.labelled_fleet import CENTRES, COLUMNS, prices, sea, seas, write_csv
-from support.places import ROOT
 
 
 def test_clients_that_know_one_class_each_learn_all_of_them(
@@ -259,19 +256,3 @@ def test_a_target_needs_rows_that_have_it(elmgrove: Elmgrove, tmp_path: Path) ->
     (fleet / "storm.csv").unlink()
     text = one_clear_line(elmgrove("federate", "--data", fleet, "--target", "sea"))
     assert "every 'sea' is 'calm': nothing to tell apart" in text
-
-
-def test_the_page_shows_what_the_command_says(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    script = ROOT / "examples" / "digits" / "digit_files.py"
-    subprocess.run([sys.executable, script, tmp_path / "digits"], check=True)
-    page = (ROOT / "docs" / "flower.md").read_text()
-    command = re.search(r"elmgrove (federate --data digits.*?) --plot", page, re.DOTALL)
-    assert command
-    ran = elmgrove(*command[1].replace("\\\n", "").split())
-    assert ran.code == 0, ran.err
-    # Another machine's rounding may decide a row or two otherwise.
-    told = [re.findall(r"^ +\d +10 .* ([\d.]+) %$", text, re.MULTILINE) for text in (ran.out, page)]
-    np.testing.assert_allclose(*[np.array(one, float) for one in told], atol=1.0)
-    assert len(told[0]) == 5
-    for line in (*ran.out.splitlines()[:2], *ran.err.splitlines()[:1]):
-        assert re.sub(r"\d\.\d\d .*", "", line) in page

@@ -1,12 +1,15 @@
 """``elmgrove federation``: what an administrator does."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from elmgrove.cli import federation_show
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
@@ -18,6 +21,7 @@ from support.commands import Elmgrove, Ran, one_clear_line
 from support.exchanges import Reply, saying
 from support.ports import reserved_port
 from support.serving import ADMIN, Federation, Server, alter, charter, flipped, rows, said
+from support.summaries import status, summary
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))
@@ -169,6 +173,35 @@ def test_show_tells_of_layer_and_devices(ask: Ask, name: str, running_server: Se
     assert "valid" in lines["fan-a"]
     assert " 20 " in lines["fan-a"]
     assert "never" in lines["fan-b"]
+
+
+def test_show_tells_how_devices_are_doing(ask: Ask, running_server: Server) -> None:
+    fans = running_server.found(charter())
+    fans.enrol("fan-1", "fan-2", "fan-3", "fan-4")
+    drifts = status(state="changing", drift={"text": "flow fell"}, event={"number": 1})
+    for told in (summary(), summary("fan-2", status=drifts), summary("fan-4")):
+        name, key = told.device, fans.keys[told.device]
+        answer = fans.ask("PUT", f"/summaries/{name}", key, json=told.fields)
+        assert answer.status_code == 200, answer.text
+    fans.ask("DELETE", "/devices/fan-4", ADMIN)
+    shown = ask("show", fans.charter.name).out
+    lines = {line.split()[1]: line for line in shown.splitlines() if "fan-" in line and "│" in line}
+    cells = {name: [cell.strip() for cell in line.split("│")[2:5]] for name, line in lines.items()}
+    assert cells["fan-1"][:2] == ["valid", "watching"]
+    assert cells["fan-2"][:2] == ["valid", "changing, an event is open, drift"]
+    assert cells["fan-3"] == ["valid", "has told nothing", ""]
+    assert cells["fan-4"][:2] == ["revoked", ""]
+    for name in ("fan-1", "fan-2", "fan-4"):
+        assert abs(datetime.fromisoformat(cells[name][2]).timestamp() - time.time()) < 600
+
+
+def test_show_asks_for_all_devices_of_a_large_fleet(
+    ask: Ask, running_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(federation_show, "_PAGE", 2)
+    fans = running_server.found(charter())
+    fans.enrol(*(f"fan-{n}" for n in range(5)))
+    assert ask("show", fans.charter.name).out.count("has told nothing") == 5
 
 
 def test_show_prints_names_as_they_are(ask: Ask, running_server: Server) -> None:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from elmgrove.cli.logs import JsonLines
+from support import plain
 from support.agents import Running, Start, append_rows, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.serving import free_port, rows
@@ -35,7 +35,7 @@ def test_each_line_of_a_server_is_an_object(start: Start) -> None:
     running = start("serve", "--port", port, "--log-format", "json", "--log-level", "debug")
     line = said(running, "running on")
     assert (line["level"], line["logger"]) == ("info", "uvicorn.error")
-    assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=60).status_code == 200
+    assert plain.get(f"http://127.0.0.1:{port}/health", timeout=60).status_code == 200
     assert said(running, "GET /health")["logger"] == "uvicorn.access"
     assert running.stop() in (0, -15)
     assert lines_of(running)

@@ -11,15 +11,20 @@ from elmgrove.federation import Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, Ran
 from support.labelled import labelled, pump, write
+from support.made_once import made_once
 
 
 @pytest.fixture(name="pump")
 def pump_fixture(elmgrove: Elmgrove) -> Path:
     """A state that learned 2,000 normal rows, and rows with four faults beside it."""
-    write("normal.csv", pump(2000, seed=3))
-    given = ("--state", "pump.elm", "--confidence", 0)
-    assert elmgrove("learn", "normal.csv", *given).code == 0
-    write("new.csv", labelled()[0])
+
+    def make() -> None:
+        write("normal.csv", pump(2000, seed=3))
+        given = ("--state", "pump.elm", "--confidence", 0)
+        assert elmgrove("learn", "normal.csv", *given).code == 0
+        write("new.csv", labelled()[0])
+
+    made_once("pump that is drawn", make)
     return Path("pump.elm")
 
 

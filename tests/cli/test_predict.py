@@ -2,14 +2,13 @@
 
 import csv
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
 from support.labelled_fleet import COLUMNS, prices, sea, seas, write_csv
 from support.places import GOLDEN
@@ -48,14 +47,11 @@ def test_a_file_without_the_target_needs_none(elmgrove: Elmgrove, model: Path) -
     assert "told right" not in ran.err
 
 
-def test_rows_come_from_standard_input_as_well(model: Path) -> None:
-    text = Path("test.csv").read_text()
-    ran = subprocess.run(
-        [sys.executable, "-m", "elmgrove", "predict", "-", "--model", str(model)],
-        input=text, capture_output=True, text=True, env=os.environ, check=True,
-    )  # fmt: skip
-    assert ran.stdout.splitlines()[0] == "line,predicted"
-    assert len(ran.stdout.splitlines()) == 61
+def test_rows_come_from_standard_input_as_well(start: Start, model: Path) -> None:
+    ran = start("predict", "-", "--model", model, stdin=subprocess.PIPE)
+    assert ran.told(Path("test.csv").read_bytes()) == 0, ran.log
+    assert ran.out.splitlines()[0] == "line,predicted"
+    assert len(ran.out.splitlines()) == 61
 
 
 def test_what_is_unknown_or_missing_is_predicted_and_not_counted(

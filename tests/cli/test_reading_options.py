@@ -15,6 +15,7 @@ import pytest
 
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
+from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
 
 NAMES = ["rpm", "temp", "volt", "amp"]
@@ -111,16 +112,15 @@ def test_other_ways_to_write_the_same_rows(elmgrove: Elmgrove, limit: float, kin
     assert elmgrove("score", "plain.csv", "--state", "pump.elm").code == 0
 
 
-def test_rows_from_standard_input(elmgrove: Elmgrove, limit: float) -> None:
-    run = [COMMAND, "learn", "-", "--state", "pump.elm", "--window", "1"]
-    with Path("plain.csv").open() as rows:
-        done = subprocess.run(run, stdin=rows, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_rows_from_standard_input(start: Start, limit: float) -> None:
+    rows = Path("plain.csv").read_bytes()
+    done = start("learn", "-", "--state", "pump.elm", "--window", 1, stdin=subprocess.PIPE)
+    assert done.told(rows) == 0, done.log
     assert learned().threshold == limit
-    score = [COMMAND, "score", "-", "--state", "pump.elm", "--format", "csv"]
-    packed = gzip.compress(Path("plain.csv").read_bytes())
-    done_score = subprocess.run(score, input=packed, capture_output=True)
-    assert done_score.stdout.count(b"\n") == 1501
+    score = ("score", "-", "--state", "pump.elm", "--format", "csv")
+    scored = start(*score, stdin=subprocess.PIPE)
+    assert scored.told(gzip.compress(rows)) == 0, scored.log
+    assert scored.out.count("\n") == 1501
 
 
 @pytest.mark.parametrize(

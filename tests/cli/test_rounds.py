@@ -1,10 +1,8 @@
 """``elmgrove rounds``: made, taken part in by real processes, and shown."""
 
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from elmgrove.federation import Member
 from elmgrove.rounds import Predictor
 from elmgrove.storage import load
-from support.agents import write_rows
+from support.agents import Running, Start, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.serving import ADMIN, Server, wait_until
 
@@ -35,25 +33,28 @@ def write_modes(path: str, seed: int, count: int = 60) -> None:
     Path(path).write_text("\n".join(lines) + "\n")
 
 
-def take_part(url: str, token: str, *names: str) -> dict[str, Any]:
+TakePart = Callable[..., dict[str, Running]]
+
+
+@pytest.fixture(name="take_part")
+def take_part_fixture(start: Start) -> TakePart:
     """Real processes, each with its file."""
-    command = [sys.executable, "-m", "elmgrove", "rounds", "take-part", url, "--token", token]
-    running = {
-        name: subprocess.Popen(
-            [*command, "--name", name, "--data", f"{name}.csv"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    }
-    found = {name: (*one.communicate(timeout=120), one.returncode) for name, one in running.items()}
-    assert all(code == 0 for *_, code in found.values()), found
-    return found
+
+    def take_part(url: str, token: str, *names: str) -> dict[str, Running]:
+        command = ("rounds", "take-part", url, "--token", token)
+        running = {
+            name: start(*command, "--name", name, "--data", f"{name}.csv", label=name)
+            for name in names
+        }
+        for one in running.values():
+            assert one.end() == 0, one.log
+        return running
+
+    return take_part
 
 
 def test_classes_by_fedavg_from_making_to_predicting(
-    elmgrove: Elmgrove, running_server: Server
+    elmgrove: Elmgrove, running_server: Server, take_part: TakePart
 ) -> None:
     url = f"{running_server.base}/modes"
     write_modes("sample.csv", 0, 100)
@@ -71,7 +72,7 @@ def test_classes_by_fedavg_from_making_to_predicting(
     too_early = elmgrove("rounds", "show", url, "--output", "early.elm")
     assert "not the one that is held" in one_clear_line(too_early)
     found = take_part(url, made.out.strip(), "site-1", "site-2")
-    assert re.search(r"Round 1 of 2: answered with [\d,]+ bytes", found["site-1"][1])
+    assert re.search(r"Round 1 of 2: answered with [\d,]+ bytes", found["site-1"].log)
     after = elmgrove("rounds", "show", url, "--output", "all.elm")
     assert "all over; 2 clients joined" in after.out
     [last] = [line for line in after.out.splitlines() if line.strip().startswith("2 ")]
@@ -83,7 +84,7 @@ def test_classes_by_fedavg_from_making_to_predicting(
 
 
 def test_detectors_by_sums_end_as_states_that_score(
-    elmgrove: Elmgrove, running_server: Server
+    elmgrove: Elmgrove, running_server: Server, take_part: TakePart
 ) -> None:
     url, rng = f"{running_server.base}/fans", np.random.default_rng(3)
     write_rows(Path("sample.csv"), rng.normal(size=(60, 6)))
@@ -95,7 +96,7 @@ def test_detectors_by_sums_end_as_states_that_score(
     )
     assert made.code == 0, made.err
     found = take_part(url, made.out.strip(), "fan-1", "fan-2")
-    assert "2 clients know together" in found["fan-2"][0]
+    assert "2 clients know together" in found["fan-2"].out
     member = load(Path("fan-1.elm"), Member.from_bytes)
     assert member.name == "fan-1"
     assert member.merged is not None
@@ -138,7 +139,7 @@ def test_mistakes_are_one_clear_line(elmgrove: Elmgrove, running_server: Server)
 
 
 def test_what_is_kept_of_one_federation_is_never_used_in_another(
-    elmgrove: Elmgrove, running_server: Server
+    elmgrove: Elmgrove, running_server: Server, take_part: TakePart
 ) -> None:
     write_modes("sample.csv", 0, 100)
     write_modes("fan-1.csv", 1)
@@ -158,7 +159,7 @@ def test_what_is_kept_of_one_federation_is_never_used_in_another(
     assert "fan-1.answer is of a federation whose key is gone" in one_clear_line(elmgrove(*again))
     Path("fan-1.answer").unlink()
     told = take_part(url, token, "fan-1")["fan-1"]
-    assert re.search(r"Round 1 of 1: answered with [\d,]+ bytes", told[1])
+    assert re.search(r"Round 1 of 1: answered with [\d,]+ bytes", told.log)
 
 
 def test_a_folder_that_is_not_there_is_told_at_once(

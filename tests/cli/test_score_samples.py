@@ -13,6 +13,7 @@ from elmgrove.federation import Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove
 from support.fans import write
+from support.made_once import made_once
 from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
 
 LENGTH = SPECTRUM.length
@@ -20,9 +21,12 @@ LENGTH = SPECTRUM.length
 
 @pytest.fixture(name="fan", params=[1, 3])
 def fan_fixture(elmgrove: Elmgrove, request: pytest.FixtureRequest) -> Path:
-    write("normal.csv", samples(1, 300), NAMES)
-    how = ["--spectrum", TEXT, "--window", request.param, "--confidence", 0]
-    assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *how).code == 0
+    def make() -> None:
+        write("normal.csv", samples(1, 300), NAMES)
+        how = ["--spectrum", TEXT, "--window", request.param, "--confidence", 0]
+        assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *how).code == 0
+
+    made_once(f"fan in windows of {request.param}", make)
     return Path("fan.elm")
 
 

@@ -57,6 +57,29 @@ def test_the_first_start_makes_the_token_and_the_next_one_uses_it(start: Start) 
     assert second.stop() in (0, -15)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "The dashboard is at http://127.0.0.1:{port}/ui/."),
+        (("--host", "0.0.0.0"), "The dashboard is at http://localhost:{port}/ui/."),
+        (("--no-dashboard",), None),
+    ],
+)
+def test_it_says_where_the_dashboard_is_or_has_none(
+    start: Start, options: tuple[str, ...], told: str | None
+) -> None:
+    port = free_port()
+    running = start("serve", "--port", port, "--log-level", "warning", *options)
+    running.until(lambda: ready(f"http://127.0.0.1:{port}"))
+    status = httpx.get(f"http://127.0.0.1:{port}/ui/login", timeout=60).status_code
+    assert status == (404 if told is None else 200)
+    if told is None:
+        assert "dashboard" not in running.log
+    else:
+        assert told.format(port=port) in running.log
+    assert running.stop() in (0, -15)
+
+
 def test_a_port_that_is_taken_is_told(start: Start) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

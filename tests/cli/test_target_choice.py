@@ -6,6 +6,7 @@ import pytest
 from elmgrove.cli.fleet_rows import FleetRows
 from elmgrove.cli.target_choice import choose_target, fitted, hold_out
 from elmgrove.rounds import Target
+from support.laws import law_seeds
 
 
 def fleet_of(T: np.ndarray) -> FleetRows:
@@ -16,7 +17,7 @@ def fleet_of(T: np.ndarray) -> FleetRows:
     return FleetRows(rows, None, "standard", targets=targets)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", law_seeds(5))
 def test_rows_are_learned_or_tested_and_each_class_is_learned(seed: int) -> None:
     # Of each class there are two rows, and half of all is tested: some would be lost.
     T = np.repeat(np.eye(10), 2, axis=0)

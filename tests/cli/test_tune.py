@@ -16,6 +16,7 @@ from elmgrove.storage import load
 from support.agents import Start, append_rows, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.fans import rows, write
+from support.made_once import made_once
 
 #: Runs the command in processes of their own, without loading all modules each time.
 NURSERY = """
@@ -39,7 +40,10 @@ def saved(path: str = "fan.elm") -> Detector:
 
 @pytest.fixture(name="fan")
 def fan_fixture(elmgrove: Elmgrove) -> Detector:
-    elmgrove("learn", write("a.csv", rows(1, 1000)), "--state", "fan.elm")
+    made_once(
+        "fan to tune",
+        lambda: elmgrove("learn", write("a.csv", rows(1, 1000)), "--state", "fan.elm"),
+    )
     return saved()
 
 

@@ -114,6 +114,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_state_is_read_as_it_was_written_and_goes_on_alike(stage: str, name: str) -> None:

@@ -91,6 +91,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("cut", [45, 134, 625])
 def test_an_unpacked_detector_goes_on_as_the_original(name: str, cut: int) -> None:

@@ -16,10 +16,11 @@ from elmgrove.detector import (
     unpack_detector,
 )
 from support.contributions import DISTANT, cloud
+from support.laws import law_seeds
 from support.moments import moments_of
 from support.pumps import START, STEP, TEMP, pump, pump_detector, told
 
-SEEDS = range(5)
+SEEDS = law_seeds(5)
 WINDOWS = (1, 10)
 ONSET = 600
 
@@ -35,6 +36,7 @@ def lasting(found: list[tuple[int, Drift]]) -> list[tuple[int, Drift]]:
     return [(row, drift) for row, drift in found if drift.kind != SPIKE]
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
@@ -60,6 +62,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
     assert watch.report.rows > 2000
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_slow_drift_is_told_with_its_pace(seed: int, window: int) -> None:
@@ -76,6 +79,7 @@ def test_a_slow_drift_is_told_with_its_pace(seed: int, window: int) -> None:
     assert "temp has been rising since" in str(drift)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("length", [3, 8, 25])
 @pytest.mark.parametrize("seed", SEEDS)

@@ -109,6 +109,7 @@ def test_a_row_without_a_time_waits_without_one() -> None:
 # Accept
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_normal_that_is_accepted_is_normal(kind: str, saved: bool) -> None:
@@ -321,3 +322,17 @@ def test_feedback_is_told_in_words_and_in_fields() -> None:
 def test_times_that_no_calendar_has_are_told_all_the_same() -> None:
     told = Feedback("reject", 0, 5, False, 1e13, 1e30, "watching", 3.0)
     assert "from 1e+13 s after 1970 UTC to 1e+30 s after 1970 UTC" in str(told)
+
+
+def test_a_few_accepted_rows_that_raise_the_threshold_are_told() -> None:
+    pump = Pump()
+    detector = Detector.for_data(pump.rows(600))
+    detector.observe_many(pump.rows(4000))
+    before = detector.threshold
+    detector.observe_many(pump.rows(60, warmer=40.0))
+    told = accept(detector)
+    assert told.rows > 10
+    assert told.state == "watching"
+    assert told.raised == before
+    assert f"({before:.3g} before: smaller faults pass)" in str(told)
+    assert accept(detector).raised is None

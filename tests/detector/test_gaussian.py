@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, NotAdmissible, Scaling
 from elmgrove.algebra import Distance
 from elmgrove.detector.gaussian import Gaussian
+from support.laws import law_examples
 
 INPUTS = 6
 BASES = {
@@ -44,7 +45,7 @@ def taught(name: str, X: np.ndarray, **options: Any) -> Gaussian:
 
 
 @EACH
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=law_examples(20), deadline=None)
 @given(
     st.sampled_from([1.0, 0.99]),
     SEEDS,
@@ -85,6 +86,7 @@ def test_who_asks_gets_a_score_by_all_rows_and_observing_one_by_most(name: str) 
     assert asked != older.score
 
 
+@pytest.mark.combinations
 @EACH
 @FORGETTING
 @pytest.mark.parametrize("cut", [1, 7, 100, 333, 599])
@@ -145,6 +147,7 @@ def test_rows_far_from_0_keep_their_digits_when_saved_merged_and_received(
 # Left out
 
 
+@pytest.mark.combinations
 @EACH
 @FORGETTING
 @pytest.mark.parametrize("offset", [0.0, 100.0])
@@ -188,7 +191,7 @@ def test_left_out_rests_on_what_others_know(name: str) -> None:
 
 
 @EACH
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=law_examples(15), deadline=None)
 @given(SEEDS, st.integers(1, 199))
 def test_merged_is_the_distance_of_all_rows_in_one_place(name: str, seed: int, cut: int) -> None:
     X = rows(seed, 200, offset=2.0)

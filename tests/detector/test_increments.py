@@ -446,6 +446,7 @@ def test_a_span_ends_after_it_begins(begin: float, end: float) -> None:
 # Bounds
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("forgetting", [1.0, 0.995])
 @pytest.mark.parametrize("how", ["many", "one"])
 def test_there_are_never_too_many_and_the_older_ones_are_coarser(

@@ -31,12 +31,14 @@ def make(rule: PatternRule, activation: str = "identity", **options: Any) -> Det
     return Detector(layer, patterns=rule, **options)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("forgetting", [1.0, 0.98])
 def test_all_laws_hold(rule: PatternRule, forgetting: float) -> None:
     assert len(checks.run(lambda: make(rule, forgetting=forgetting))) == len(checks.LAWS)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("activation", ["sigmoid", "tanh", "relu"])
 @pytest.mark.parametrize("name", ["one", "two", "auto"])
 def test_all_laws_hold_with_any_activation(name: str, activation: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from support.laws import law_examples, law_seeds
 
 
 def counted(strange: Any, progress: Progress | None = None, **options: Any) -> Progress:
@@ -157,7 +158,7 @@ def watching(**options: Any) -> Progress:
     return progress
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", law_seeds(20))
 def test_the_stated_rate_hardly_ever_looks_like_a_change(seed: int) -> None:
     strange = np.random.default_rng(seed).random(20_000) < 0.01
     assert counted(strange, watching()).state == WATCHING
@@ -231,7 +232,7 @@ def normal(rng: np.random.Generator, rows: int) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", law_seeds(5))
 def test_a_change_that_stays_is_one_alarm_and_then_one_that_tells_of_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     detector = Detector(HiddenLayer(4, 4))
@@ -304,7 +305,7 @@ def test_while_changing_the_count_goes_on() -> None:
 # Many rows at once
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(
     shares=st.lists(st.sampled_from([0.0, 0.005, 0.02, 0.3]), min_size=1, max_size=6),
     seed=st.integers(0, 2**16),

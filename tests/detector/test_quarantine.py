@@ -7,6 +7,7 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector.quarantine import Quarantine
+from support.laws import law_seeds
 
 INPUTS = 12
 LAYER = HiddenLayer(INPUTS, 4, seed=1)
@@ -147,8 +148,9 @@ def test_a_normal_row_in_between_starts_the_count_again(world: World) -> None:
         assert detector.observe(0.1 * world.normal(1)[0]).learned
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("promote_after", [2, 5, 20, 100])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", law_seeds(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rule_never_promotes_independent_noise(
     promote_after: int, seed: int, kind: str
@@ -186,7 +188,8 @@ def test_noise_within_a_new_pattern_is_not_promoted_with_it(world: World, share:
 # A new normal by distance: typical of itself, and no wider than what is known
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.combinations
+@pytest.mark.parametrize("seed", law_seeds(5))
 @pytest.mark.parametrize("promote_after", [10, 20, 60])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_another_operating_point_is_promoted(seed: int, promote_after: int, scaled: bool) -> None:
@@ -199,7 +202,8 @@ def test_another_operating_point_is_promoted(seed: int, promote_after: int, scal
     assert verdicts[-1].promoted >= 0.6 * promote_after
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.combinations
+@pytest.mark.parametrize("seed", law_seeds(5))
 @pytest.mark.parametrize("times", [5.0, 20.0])
 @pytest.mark.parametrize("promote_after", [10, 20, 60])
 def test_what_merely_moves_more_is_not_promoted(
@@ -212,7 +216,7 @@ def test_what_merely_moves_more_is_not_promoted(
     assert not any(detector.observe(row).promoted for row in rows)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", law_seeds(5))
 def test_with_windows_a_new_normal_is_promoted_once_there_are_windows_enough(seed: int) -> None:
     rng = np.random.default_rng(seed)
 

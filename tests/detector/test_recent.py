@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from elmgrove import BadInput
 from elmgrove.detector.last_rows import ROWS
 from elmgrove.detector.recent import Recent
+from support.laws import law_examples
 
 CAPACITY, WIDTH = 64, 2
 # Where halves and doubles are exact.
@@ -85,7 +86,9 @@ class AgainstLists(RuleBasedStateMachine):
 
 
 TestAgainstLists = AgainstLists.TestCase
-TestAgainstLists.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestAgainstLists.settings = settings(
+    max_examples=law_examples(40), stateful_step_count=25, deadline=None
+)
 
 
 @pytest.mark.parametrize("rows", [50, 500, 5000, 100_000])

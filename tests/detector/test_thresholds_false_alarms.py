@@ -6,6 +6,7 @@ import pytest
 from scipy.signal import lfilter
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer
+from support.laws import law_seeds
 
 INPUTS = 12
 LAYER = HiddenLayer(INPUTS, 4, seed=1)
@@ -45,6 +46,7 @@ def require_rate(flagged: np.ndarray, rate: float, window: int = 5000) -> None:
 # Streams
 
 
+@pytest.mark.combinations
 @RATES
 @pytest.mark.parametrize("score", ["distance", "loss"])
 def test_the_rate_holds_in_every_window_of_a_long_stream(score: str, rate: float) -> None:
@@ -63,7 +65,7 @@ def test_the_rate_holds_where_now_and_then_a_row_is_much_larger(score: str, rate
     require_rate(flags(made(rate, score), rows), rate)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", law_seeds(3))
 def test_the_rate_holds_where_windows_share_slow_rows(seed: int) -> None:
     """Strange windows come in bursts: if one of each were counted, the rate would be 3.5 %."""
     rng = np.random.default_rng(seed)
@@ -144,6 +146,7 @@ def test_a_fault_that_lasts_longer_than_all_that_was_learned_stays_strange() -> 
 # Bulk learning
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize(("units", "rows"), [(4, 500), (40, 160), (40, 120), (40, 100)])
 @pytest.mark.parametrize("score", ["distance", "loss"])
 def test_after_bulk_learning_few_rows_not_seen_before_are_flagged(

@@ -12,6 +12,7 @@ from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenL
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.windows import Window, choose_window, stacked
+from support.laws import law_examples, law_seeds
 
 COLUMNS = 3
 SOON = FalseAlarmRate(0.01, confidence=0)
@@ -57,7 +58,7 @@ def test_a_table_is_no_time_series_however_it_is_sorted_within() -> None:
     assert choice.reason.endswith("a table")
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", law_seeds(10))
 def test_the_same_rows_shuffled_are_a_table(seed: int) -> None:
     series = slow(500, seed)
     assert choose_window(series).window == 10
@@ -98,7 +99,7 @@ def test_for_data_asks_for_it_unless_told() -> None:
 # What a window holds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(
     st.integers(1, 12),
     st.integers(0, 700),
@@ -276,6 +277,7 @@ def test_blocks_of_score_many_do_not_show() -> None:
     np.testing.assert_allclose(detector.score_many(X)[9:], expected, rtol=1e-9)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("ago", [0, 1, 4, 9])
 @pytest.mark.parametrize("column", range(COLUMNS))
@@ -306,6 +308,7 @@ def restored(detector: Detector) -> Detector:
     return unpack_detector(json.loads(json.dumps(fields)), arrays)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name != "float32"])
 @pytest.mark.parametrize("held", [0, 1, 5, 9, 10, 30])
 def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(

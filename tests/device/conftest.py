@@ -1,5 +1,6 @@
 """Fixtures of the device's tests."""
 
 from support.at_work import own_folder_fixture
+from support.home_assistant import home_assistant
 
-__all__ = ["own_folder_fixture"]
+__all__ = ["home_assistant", "own_folder_fixture"]

@@ -95,14 +95,13 @@ def test_rows_from_a_folder() -> None:
     expect_learned(X)
 
 
-def test_rows_from_standard_input_and_verdicts_on_standard_output(tmp_path: Path) -> None:
+def test_rows_from_standard_input_and_verdicts_on_standard_output(start: Start) -> None:
     X = rows(1, 50)
     write_rows(Path("rows.csv"), X)
-    command = [COMMAND, "device", "run", "--state", "fan.elm", "--like", "like.evidence"]
-    with Path("rows.csv").open() as given:
-        ran = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=PATIENCE)
-    assert ran.returncode == 0, ran.stderr
-    Path("fan.jsonl").write_text(ran.stdout)
+    command = ("device", "run", "--state", "fan.elm", "--like", "like.evidence")
+    ran = start(*command, stdin=subprocess.PIPE)
+    assert ran.told(Path("rows.csv").read_bytes()) == 0, ran.log
+    Path("fan.jsonl").write_text(ran.out)
     expect_learned(X)
     assert verdicts(Path("fan.jsonl"))[-1]["where"] == "standard input, line 50"
 

@@ -14,6 +14,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from support.agents import Start, append_rows, state, verdicts, write_rows
 from support.commands import Elmgrove
+from support.laws import law_seeds
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -152,7 +153,7 @@ def day(name: str, X: np.ndarray, normal: np.ndarray, elmgrove: Elmgrove) -> lis
     return verdicts(Path(f"{name}.jsonl"))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", law_seeds(3))
 def test_a_simulated_day_with_three_faults_is_three_events(seed: int, elmgrove: Elmgrove) -> None:
     X = pump(DAY, seed)
     faults = {200: 1, 600: 3, 1100: 0}

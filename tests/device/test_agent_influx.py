@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from line_protocol_parser import parse_line
 
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
-from support.agents import COMMAND
+from support.agents import COMMAND, Start
 from support.at_work import PATIENCE, learned
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -52,12 +52,19 @@ def agent(*more: str) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def worked(lines: list[str], *more: str) -> list[str]:
+Worked = Callable[..., list[str]]
+
+
+@pytest.fixture(name="worked")
+def worked_fixture(start: Start) -> Worked:
     """What an agent writes that gets all lines at once, and ends with them."""
-    with agent(*more) as process:
-        out, _ = process.communicate("".join(lines), PATIENCE)
-        assert process.returncode == 0, Path("log").read_text()
-    return out.splitlines(keepends=True)
+
+    def worked(lines: list[str], *more: str) -> list[str]:
+        ran = start(*RUN, *QUICK, *more, label="log", stdin=subprocess.PIPE)
+        assert ran.told("".join(lines).encode()) == 0, ran.log
+        return ran.out.splitlines(keepends=True)
+
+    return worked
 
 
 def said(lines: list[str], measurement: str = "elmgrove") -> list[dict[str, Any]]:
@@ -66,7 +73,9 @@ def said(lines: list[str], measurement: str = "elmgrove") -> list[dict[str, Any]
     return [one for one in found if one is not None and one["measurement"] == measurement]
 
 
-def test_every_line_goes_on_unchanged_and_each_row_has_its_verdict_behind_it() -> None:
+def test_every_line_goes_on_unchanged_and_each_row_has_its_verdict_behind_it(
+    worked: Worked,
+) -> None:
     lines = ["# a remark\n", "\n", *metrics(0, 300), "no line protocol\n", *metrics(300, 400, 9.0)]
     out = worked(lines)
     assert [line for line in out if not line.startswith("elmgrove")] == lines
@@ -83,7 +92,7 @@ def test_every_line_goes_on_unchanged_and_each_row_has_its_verdict_behind_it() -
     # From the 51st row on, a verdict is right behind its row.
     assert out[-2:] == [lines[-1], out[-1]]
     assert out[-1].startswith("elmgrove,host=a,site=North\\ hall score=")
-    assert "standard input, line 603 is left out: not InfluxDB" in Path("log").read_text()
+    assert "standard input, line 603 is left out: not InfluxDB" in Path("log.log").read_text()
     assert load(Path("fan.elm"), Member.from_bytes).detector.basis.features == (
         *("temp", "power", "speed", "on"),
     )
@@ -105,7 +114,9 @@ def test_a_line_is_answered_at_once() -> None:
         assert process.wait(PATIENCE) == 0
 
 
-def test_a_killed_agent_goes_on_from_what_it_saved_and_loses_no_line_that_it_took() -> None:
+def test_a_killed_agent_goes_on_from_what_it_saved_and_loses_no_line_that_it_took(
+    worked: Worked,
+) -> None:
     lines, rows = metrics(0, 200), 200
     with agent("--save-rows", "1") as process:
         assert process.stdin is not None
@@ -129,7 +140,7 @@ def test_a_killed_agent_goes_on_from_what_it_saved_and_loses_no_line_that_it_too
     assert learned(Path("fan.elm")) == before + sum(one["fields"]["learned"] for one in said(again))
 
 
-def test_events_are_points_as_well() -> None:
+def test_events_are_points_as_well(worked: Worked) -> None:
     worked(metrics(0, 300))
     out = worked(metrics(300, 330, 9.0), "--only", "events")
     events = said(out, "elmgrove_event")
@@ -139,13 +150,13 @@ def test_events_are_points_as_well() -> None:
     assert said(out) == []
 
 
-def test_a_file_of_line_protocol_is_not_written_again() -> None:
+def test_a_file_of_line_protocol_is_not_written_again(worked: Worked) -> None:
     Path("plant.lp").write_text("".join(metrics(0, 60)))
     out = worked([], "--source", "plant.lp")
     assert len(out) == len(said(out)) == 60
 
 
-def test_lines_do_not_go_on_where_verdicts_are_kept_in_a_file() -> None:
+def test_lines_do_not_go_on_where_verdicts_are_kept_in_a_file(worked: Worked) -> None:
     assert worked(metrics(0, 60), "--verdicts", "kept.lp") == []
     kept = Path("kept.lp").read_text().splitlines()
     assert len(kept) == len(said(kept)) == 60

@@ -11,9 +11,8 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import http
+from elmgrove.exchange import Backoff, http
 from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Terms
 from elmgrove.storage.disk import save
 from support.agents import append_rows, verdicts, write_rows
@@ -32,6 +31,7 @@ ROUTES = {
     "POST /devices",
     "GET /",
     "PUT /contributions",
+    "PUT /summaries",
     "GET /entries",
     "GET /contributions",
     "GET /others",
@@ -93,9 +93,9 @@ def test_no_answer_ends_an_agent_or_its_alarms(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.INFO)
-    # One asks others by name or at once, the other one merges them.
+    # One asks others by name or at once, the other one merges them, and does all that is asked.
     devices = {
-        "asks": grown_up("asks", alarm="strange"),
+        "asks": grown_up("asks", alarm="strange", errands=False),
         "merges": grown_up("merges", alarm="merged"),
     }
     assert events("asks") == 0

@@ -14,10 +14,9 @@ import pytest
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
-from elmgrove.exchange import Unauthorized
+from elmgrove.exchange import Backoff, Unauthorized
 from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load, save
 from support.agents import (

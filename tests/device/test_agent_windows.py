@@ -13,7 +13,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load
-from support.agents import COMMAND, append_rows, verdicts, write_rows
+from support.agents import Start, append_rows, verdicts, write_rows
 from support.fans import NAMES, rows, series
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -116,14 +116,13 @@ def test_where_the_place_is_lost_the_window_starts_again() -> None:
     assert run().learned == 2 * 27
 
 
-def test_standard_input_that_is_begun_again_starts_the_window_again() -> None:
+def test_standard_input_that_is_begun_again_starts_the_window_again(start: Start) -> None:
     X = series(1, 60)
-    command = [COMMAND, "device", "run", "--state", "fan.elm", "--window", str(WIDE)]
     for part in (X[:30], X[30:]):
-        write_rows(Path("part.csv"), part, NAMES)
-        with Path("part.csv").open() as given:
-            ran = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=300)
-        assert ran.returncode == 0, ran.stderr
+        rows = write_rows(Path("part.csv"), part, NAMES).read_bytes()
+        command = ("device", "run", "--state", "fan.elm", "--window", WIDE)
+        ran = start(*command, stdin=subprocess.PIPE)
+        assert ran.told(rows) == 0, ran.log
     assert saved().learned == 2 * 27
 
 

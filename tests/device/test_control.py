@@ -16,6 +16,7 @@ from elmgrove.device.doors import MOST_BYTES
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
+from support import plain
 from support.agents import append_rows, verdicts, write_rows
 from support.at_work import LIKE, at_work
 from support.callers import asked, socket_of, told
@@ -306,26 +307,26 @@ def test_whatever_comes_to_the_listener_the_agent_goes_on() -> None:
             json = allowed | {"Content-Type": "application/json"}
             path, body = f"{url}/v1/tune", b'{"rate": 0.5}'
             codes = [
-                httpx.post(path, json={"rate": 0.5}).status_code,
-                httpx.post(path, content=body, headers=json | {"Authorization": "x"}).status_code,
-                httpx.post(
+                plain.post(path, json={"rate": 0.5}).status_code,
+                plain.post(path, content=body, headers=json | {"Authorization": "x"}).status_code,
+                plain.post(
                     path, content=body, headers=json | {"Authorization": "Bearer peers"}
                 ).status_code,
-                httpx.post(
+                plain.post(
                     path, content=body, headers=json | {"Origin": "http://evil.example"}
                 ).status_code,
-                httpx.post(path, content=body, headers=json | {"Host": "evil.example"}).status_code,
-                httpx.post(path, content=body, headers=allowed).status_code,
-                httpx.post(path, content=b"{" * 9, headers=json).status_code,
-                httpx.post(path, content=b" " * (MOST_BYTES + 1), headers=json).status_code,
-                httpx.get(path, headers=json).status_code,
-                httpx.get(f"{url}/v1/nothing", headers=json).status_code,
+                plain.post(path, content=body, headers=json | {"Host": "evil.example"}).status_code,
+                plain.post(path, content=body, headers=allowed).status_code,
+                plain.post(path, content=b"{" * 9, headers=json).status_code,
+                plain.post(path, content=b" " * (MOST_BYTES + 1), headers=json).status_code,
+                plain.get(path, headers=json).status_code,
+                plain.get(f"{url}/v1/nothing", headers=json).status_code,
             ]
             assert codes == [401, 401, 401, 403, 403, 415, 400, 413, 405, 404]
             append_rows(Path("fan.csv"), rows(2, 5))
             wait_until(seen(35))
-            found = httpx.get(f"{url}/v1/status", headers=allowed).json()
+            found = plain.get(f"{url}/v1/status", headers=allowed).json()
             assert (found["learned"], found["rate"]) == (35, 0.01)
-            answer = httpx.post(path, content=body, headers=json)
+            answer = plain.post(path, content=body, headers=json)
             assert answer.json()["status"]["rate"] == 0.5
             slow.close()

@@ -14,6 +14,7 @@ import pytest
 
 from elmgrove.device import doors
 from elmgrove.device.doors import MOST_BYTES, Call, Door, Refusal, Said
+from support import plain
 from support.serving import wait_until
 
 POST = b"POST / HTTP/1.1\r\nContent-Type: application/json\r\n"
@@ -51,7 +52,7 @@ def expect_problem(answer: httpx.Response, status: int, kind: str) -> dict[str, 
 
 
 def test_it_answers_at_a_port_and_at_a_local_socket(door: Door, tmp_path: Path) -> None:
-    assert httpx.get(f"{url(door)}/hello?x=1").json() == {"path": "/hello"}
+    assert plain.get(f"{url(door)}/hello?x=1").json() == {"path": "/hello"}
     place = tmp_path / "sock"
     local = Door(place, answer)
     try:
@@ -65,12 +66,12 @@ def test_it_answers_at_a_port_and_at_a_local_socket(door: Door, tmp_path: Path) 
 
 
 def test_a_refusal_is_a_problem_document(door: Door) -> None:
-    found = expect_problem(httpx.get(f"{url(door)}/refused"), 422, "refused")
+    found = expect_problem(plain.get(f"{url(door)}/refused"), 422, "refused")
     assert (found["detail"], found["instance"]) == ("not today", "/refused")
 
 
 def test_a_fault_tells_nothing_of_itself(door: Door, caplog: pytest.LogCaptureFixture) -> None:
-    answer = httpx.get(f"{url(door)}/fault")
+    answer = plain.get(f"{url(door)}/fault")
     expect_problem(answer, 500, "internal")
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
@@ -92,13 +93,13 @@ def test_what_is_no_object_of_json_is_refused(
     door: Door, content: bytes, kind: str, status: int
 ) -> None:
     sent = {"Content-Type": "application/json; charset=utf-8"}
-    expect_problem(httpx.post(url(door), content=content, headers=sent), status, kind)
+    expect_problem(plain.post(url(door), content=content, headers=sent), status, kind)
 
 
 def test_what_a_page_could_send_unasked_is_refused(door: Door) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         sent = {"Content-Type": kind} if kind else {}
-        expect_problem(httpx.post(url(door), content=b"{}", headers=sent), 415, "not-json")
+        expect_problem(plain.post(url(door), content=b"{}", headers=sent), 415, "not-json")
     asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     expect_problem(httpx.options(url(door), headers=asked), 405, "method-not-allowed")
 
@@ -106,7 +107,7 @@ def test_what_a_page_could_send_unasked_is_refused(door: Door) -> None:
 def test_without_a_length_nothing_is_read(door: Door) -> None:
     pieces = iter([b"{", b"}"])
     sent = {"Content-Type": "application/json"}
-    expect_problem(httpx.post(url(door), content=pieces, headers=sent), 411, "length-required")
+    expect_problem(plain.post(url(door), content=pieces, headers=sent), 411, "length-required")
 
 
 def raw(door: Door, text: bytes) -> bytes:
@@ -157,7 +158,7 @@ def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
     held = [socket.create_connection(("127.0.0.1", door.address[1]), 30) for _ in texts]
     for connection, text in zip(held, texts, strict=True):
         connection.sendall(text)
-    assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
     answers = []
     for connection in held:
         received = b""
@@ -181,14 +182,14 @@ def test_drop_by_drop_is_slow_as_well(door: Door, monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(ConnectionError):
         drip()
-    assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
 
 
 def test_callers_that_ask_for_nothing_make_room_for_one_that_does(door: Door) -> None:
     address = ("127.0.0.1", door.address[1])
     held = [socket.create_connection(address, 60) for _ in range(2 * doors.MOST_CALLERS)]
     try:
-        assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+        assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
         assert held[0].recv(1) == b"", "silent for longest"
     finally:
         for connection in held:
@@ -228,8 +229,8 @@ def test_a_caller_without_a_thread_leaves_its_place(
         patched.setattr(threading.Thread, "start", no_thread)
         for _ in range(doors.MOST_CALLERS):
             with pytest.raises(httpx.TransportError):
-                httpx.get(url(door))
-    assert httpx.get(url(door)).status_code == 200
+                plain.get(url(door))
+    assert plain.get(url(door)).status_code == 200
 
 
 def test_a_call_that_cannot_be_taken_is_not_asked_for_without_end(
@@ -246,7 +247,7 @@ def test_a_call_that_cannot_be_taken_is_not_asked_for_without_end(
         with socket.create_connection(door.address):
             time.sleep(0.35)
     assert 1 <= len(tries) <= 5
-    assert httpx.get(url(door)).status_code == 200
+    assert plain.get(url(door)).status_code == 200
 
 
 def test_a_caller_that_hangs_up_is_forgotten(
@@ -256,7 +257,7 @@ def test_a_caller_that_hangs_up_is_forgotten(
         with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
-    assert httpx.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
     assert capfd.readouterr().err == ""
     assert caplog.text == ""
 

@@ -12,6 +12,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange import Unauthorized, Unreachable
 from elmgrove.exchange.peers import PATH, pull
 from elmgrove.federation import Departure, Member, entry_from_bytes, unbundle
+from support import plain
 from support.serving import charter, rows, said
 
 
@@ -66,7 +67,7 @@ def test_a_token_is_asked_for(member: Member) -> None:
             {"Authorization": "Bearer guess"},
             {"Authorization": "sësame".encode()},
         ):
-            answer = httpx.get(made.url + PATH, headers=headers)
+            answer = plain.get(made.url + PATH, headers=headers)
             assert answer.status_code == 401
             assert b"pump" not in answer.content
         with pytest.raises(Unauthorized):
@@ -88,11 +89,11 @@ def test_with_the_token_it_tells(member: Member) -> None:
 
 def test_there_is_nothing_else(listener: Listener, member: Member) -> None:
     listener.tell(member)
-    assert httpx.get(listener.url + "/").status_code == 404
-    assert httpx.get(f"{listener.url}{PATH}/../x").status_code == 404
-    assert httpx.post(listener.url + PATH).status_code == 405
-    assert httpx.get(listener.url + "/v1/status").status_code == 404
-    answer = httpx.get(listener.url + PATH)
+    assert plain.get(listener.url + "/").status_code == 404
+    assert plain.get(f"{listener.url}{PATH}/../x").status_code == 404
+    assert plain.post(listener.url + PATH).status_code == 405
+    assert plain.get(listener.url + "/v1/status").status_code == 404
+    answer = plain.get(listener.url + PATH)
     assert [entry_from_bytes(blob) for blob in unbundle(answer.content)] == member.ledger.entries
 
 
@@ -136,7 +137,7 @@ def controlled() -> Iterator[Listener]:
 
 def call(listener: Listener, token: str | None = "sesame", **headers: str) -> httpx.Response:
     secret = {} if token is None else {"Authorization": f"Bearer {token}"}
-    return httpx.get(f"{listener.url}/v1/status", headers=secret | headers)
+    return plain.get(f"{listener.url}/v1/status", headers=secret | headers)
 
 
 def test_control_is_for_those_with_its_token(controlled: Listener) -> None:
@@ -166,6 +167,6 @@ def test_where_a_server_moves_evidence_nobody_pulls() -> None:
     made = Listener("127.0.0.1:0", "", lambda call: Said(b"{}"), "sesame", pulled=False)
     try:
         assert call(made).status_code == 200
-        assert httpx.get(made.url + PATH).status_code == 401
+        assert plain.get(made.url + PATH).status_code == 401
     finally:
         made.close()

@@ -12,6 +12,7 @@ import pytest
 from elmgrove.device import Settings
 from elmgrove.device.metrics import TEXT, AgentMetrics
 from elmgrove.errors import BadInput, MissingExtra
+from support import plain
 from support.agents import Running, Start, address, append_rows, write_rows
 from support.disks import full_for
 from support.scraped import Scraped, documented
@@ -25,7 +26,7 @@ class Watched:
         self.running, self.url = running, f"http://127.0.0.1:{port}/metrics"
 
     def scrape(self) -> Scraped:
-        answer = httpx.get(self.url, timeout=60)
+        answer = plain.get(self.url, timeout=60)
         assert (answer.status_code, answer.headers["content-type"]) == (200, TEXT)
         return Scraped(answer.text)
 
@@ -127,8 +128,8 @@ def test_a_disk_that_takes_nothing_is_told_until_it_takes_something(
 def test_nothing_else_is_there(watched: Callable[..., Watched]) -> None:
     agent = watched()
     agent.until(lambda found: True)
-    assert httpx.get(agent.url.replace("metrics", "v1/status"), timeout=60).status_code == 404
-    assert httpx.post(agent.url, timeout=60).status_code == 405
+    assert plain.get(agent.url.replace("metrics", "v1/status"), timeout=60).status_code == 404
+    assert plain.post(agent.url, timeout=60).status_code == 405
 
 
 def test_an_address_that_is_none_or_taken_is_refused() -> None:

@@ -13,6 +13,7 @@ from elmgrove.device.reaction import ADAPTING, Reaction
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
 from elmgrove.federation.giving import least_new_rows
+from support.laws import law_seeds
 from support.pumps import SIGMA, START, STEP, TEMP, pump, pump_detector
 
 CHANGE_AT, FAULT_AT, END = 300, 2800, 2860
@@ -45,7 +46,8 @@ def alone(seed: int) -> Detector:
     return pump_detector(seed, window=1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.combinations
+@pytest.mark.parametrize("seed", law_seeds(3))
 @pytest.mark.parametrize(
     ("on_change", "made", "warmer"),
     # Patterns are far apart compared with their width.

@@ -16,9 +16,9 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.device import recipients
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.recipients import Alarms, Command, Webhook
 from elmgrove.device.settings import Settings
+from elmgrove.exchange import Backoff
 from support.exchanges import Asked, Pieces, Reply, saying
 from support.serving import wait_until
 

@@ -45,6 +45,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
     "metrics": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
     "log_format": ("json", "text", "json"),
+    "mqtt": ("mqtt://host/a", "mqtts://fan@host:1/a/b", "mqtt://[::1]/a"),
 }
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {
     str: ("from the file", "from the environment", "by flag"),
@@ -235,3 +236,23 @@ def test_a_window_is_a_number_or_auto_and_a_score_one_of_two() -> None:
             Settings(window=window)
     with pytest.raises(BadInput, match="score: distance or loss, not 'length'"):
         Settings(score="length")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mqtt": "http://host/told"}, "is no broker's URL"),
+        ({"mqtt": "mqtt://fan:secret@host/told"}, "a password does not belong into a URL"),
+        ({"mqtt": "mqtt://host/told/#"}, "mqtt: one publishes under a topic without"),
+        ({"mqtt": "mqtt://host/a", "home_assistant": "+/a"}, "home_assistant: one publishes"),
+        ({"source": "mqtt://fan:secret@host/rows"}, "a password does not belong into a URL"),
+        ({"source": "mqtt://host/"}, "name the topics of the rows"),
+        ({"source": "mqtt://host/a#"}, "# stands alone"),
+        ({"source": "mqtt://host/a", "pattern": "b+/c"}, r"\+ stands alone"),
+        ({"mqtt_seconds": -1.0}, "mqtt_seconds can't be negative"),
+    ],
+)
+def test_a_broker_that_can_be_none_is_refused_at_once(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said) as error:
+        Settings(**settings)
+    assert "secret" not in str(error.value)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from elmgrove import BadInput
 from elmgrove.device.sources import Bad, Reading, Source, base, folder, lines, open_source
 from elmgrove.reading import Layout
+from support.laws import law_examples
 
 Items = Iterator[Any]
 
@@ -266,7 +267,7 @@ def test_every_bookmark_leads_to_the_row_after_it(path: Path, follow: bool) -> N
         assert again.names == ("a", "b")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(cuts=st.lists(st.integers(1, 40), min_size=1), seed=st.integers(0, 2**32))
 def test_any_growth_with_any_restarts_gives_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], seed: int
@@ -545,7 +546,7 @@ def test_a_bookmark_into_a_single_file_does_not_hold_in_a_folder(inbox: Path, pa
     assert rows(now(iter(opened(inbox, bookmark=bookmark)))) == [[5, 6]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=law_examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32), files=st.lists(st.integers(0, 4), min_size=1, max_size=6))
 def test_any_restarts_in_a_folder_read_each_row_once(
     tmp_path_factory: pytest.TempPathFactory, seed: int, files: list[int]

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from elmgrove.device import sync as module
-from elmgrove.device.backoff import Backoff
 from elmgrove.device.sync import BackgroundSync
-from elmgrove.exchange import SyncReport, Unreachable
+from elmgrove.exchange import Backoff, SyncReport, Unreachable
 from support.serving import wait_until
 
 
@@ -223,6 +222,87 @@ def test_an_outdated_device_syncs_again_at_once(caplog: pytest.LogCaptureFixture
     assert [r.levelno for r in caplog.records if "epoch 5 is held" in r.message] == [
         logging.WARNING
     ]
+
+
+# Hastened
+
+
+class Clock:
+    """The time as a test has it, for the module alone."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def waited(made: BackgroundSync, recorded: RecordedSync, clock: Clock) -> float:
+    """How long it takes until the next sync begins."""
+    begun, before = recorded.count("prepare"), clock.now
+    while recorded.count("prepare") == begun:
+        clock.now += 0.01
+        made.step(1)
+        assert clock.now < before + 7200
+    return clock.now - before
+
+
+def test_a_sync_that_is_hastened_comes_within_a_second(clock: Clock) -> None:
+    recorded = RecordedSync()
+    with sync(recorded, seconds=3600) as made:
+        step_until_applied(made, recorded)
+        made.hasten()
+        assert waited(made, recorded, clock) < 1.0
+        # While one is under way as well: what is to be told was not known when it began.
+        made.hasten()
+        step_until_applied(made, recorded)
+        assert waited(made, recorded, clock) < 1.0
+        step_until_applied(made, recorded)
+        assert waited(made, recorded, clock) == pytest.approx(3600, abs=1)
+
+
+def test_nobody_can_keep_a_device_busy_with_syncs(clock: Clock) -> None:
+    recorded, waits = RecordedSync(), list[float]()
+    with sync(recorded, seconds=3600) as made:
+        step_until_applied(made, recorded)
+        for _ in range(20):
+            made.hasten()
+            waits.append(waited(made, recorded, clock))
+            step_until_applied(made, recorded)
+        assert waits[0] < 1.0
+        assert waits[-1] == pytest.approx(module.LONGEST_SOON, abs=0.1)
+        assert sum(waits) > 10 * module.LONGEST_SOON
+        # A while later it is soon again.
+        clock.now += 600
+        made.hasten()
+        made.step(1)
+        clock.now += 600
+        made.step(1)
+        step_until_applied(made, recorded)
+        made.hasten()
+        assert waited(made, recorded, clock) < 1.0
+
+
+def test_no_haste_makes_a_wait_after_a_failure_shorter(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.Backoff, "failed", lambda self, at_least: 50.0)
+    recorded = RecordedSync()
+    recorded.failure = Unreachable("the server sleeps")
+    with sync(recorded, seconds=3600) as made:
+        wait_until(lambda: not made.step(1) and made.failed == 1)
+        made.hasten()
+        assert waited(made, recorded, clock) == pytest.approx(50, abs=0.1)
 
 
 def test_at_the_end_one_more_than_what_was_under_way() -> None:

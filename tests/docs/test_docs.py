@@ -7,24 +7,20 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
 import elmgrove
-from elmgrove.cli.app import app
 from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings
 from elmgrove.device.settings_file import help_of, type_of
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS, Offer
+from support.command_tree import COMMANDS, flags_of
 from support.names import CHAPTERS, public, summary, title
 from support.places import ROOT
 
@@ -32,17 +28,6 @@ DOCS = ROOT / "docs"
 REFERENCE = (DOCS / "reference.md").read_text()
 DEVICE = (DOCS / "device.md").read_text()
 SERVER = (DOCS / "server.md").read_text()
-
-
-def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """A command and all those in it, by their full names."""
-    yield name, command
-    if isinstance(command, TyperGroup):
-        for part in command.list_commands(None):
-            yield from _walk(command.get_command(None, part), f"{name} {part}")
-
-
-COMMANDS = dict(_walk(typer.main.get_command(app), "elmgrove"))
 #: The agent's options are its settings, which have a table of their own.
 LISTED = sorted(COMMANDS.keys() - {"elmgrove", "elmgrove device run"})
 
@@ -99,14 +84,9 @@ def _row(command: str) -> str:
     return str(rows[0])
 
 
-def _flags(parameter: Any) -> list[str]:
-    options = [*parameter.opts, *parameter.secondary_opts]
-    return [option for option in options if option.startswith("--")]
-
-
 @pytest.mark.parametrize("command", LISTED)
 def test_each_command_and_option_is_in_the_reference(command: str) -> None:
-    flags = [flag for parameter in COMMANDS[command].params for flag in _flags(parameter)]
+    flags = [flag for parameter in COMMANDS[command].params for flag in flags_of(parameter)]
     shown = re.findall(r"`(--[a-z-]+)`", _row(command))
     assert sorted(flags) == sorted(shown)
 

@@ -1,4 +1,4 @@
-"""The examples work; those that the README shows are run by its tests."""
+"""The examples work; those that the README and the pages show are run by their tests."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from support.dashboards import ALERTS, DASHBOARD, documented_names, expressions,
 from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"
-README = (EXAMPLES.parent / "README.md").read_text()
+README = (ROOT / "README.md").read_text()
+PAGES = README + "".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
 
 
 def test_the_example_of_a_configuration_is_one() -> None:
@@ -24,9 +25,9 @@ def test_the_example_of_a_configuration_is_one() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
-def test_the_readme_runs_or_shows_each_program(path: Path) -> None:
+def test_a_page_runs_or_shows_each_program(path: Path) -> None:
     program = path.read_text().split('"""\n\n', 1)[1]
-    assert f"python examples/{path.name}" in README or program in README
+    assert f"python examples/{path.name}" in PAGES or program in README
 
 
 def test_alerts_and_dashboard_use_documented_names_only() -> None:

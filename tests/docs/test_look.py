@@ -6,40 +6,33 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from support.commands import Elmgrove
+from support.pages import WRITE, play, steps_of
 from support.places import ROOT
+from support.shells import Shell
 
 PAGE = (ROOT / "docs" / "look.md").read_text()
+STEPS = steps_of(PAGE)
 #: What these say depends on their own releases.
 OTHERS = ("HalfSpaceTrees", "ECOD", "IForest", "KNN", "PyOD", "River")
 
 
-def _block(language: str, number: int) -> str:
-    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found[number])
+def _kept(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith(OTHERS))
 
 
-def _kept(text: str) -> list[str]:
-    return [line.rstrip() for line in text.splitlines() if not line.startswith(OTHERS)]
-
-
-def test_its_commands_print_and_draw_what_it_shows(elmgrove: Elmgrove) -> None:
-    exec(compile(_block("python", 0), "look.md", "exec"), {})
-    for command in re.findall(r"^\$ elmgrove (.*)$", _block("console", 0), re.MULTILINE):
-        assert elmgrove(*command.split()).code == 0
-    command, _, shown = _block("console", 1).partition("\n")
-    ran = elmgrove(*command.removeprefix("$ elmgrove ").split())
-    assert ran.code == 0
-    *before, last = _kept(ran.err)
-    assert [*before, *_kept(ran.out), last] == _kept(shown)
+def test_its_commands_print_and_draw_what_it_shows(tmp_path: Path) -> None:
+    played = play(PAGE, Shell(tmp_path).take, _kept)
+    if WRITE:
+        (ROOT / "docs" / "look.md").write_text(played)
     for name in ("look-plot.png", "look-evaluate.png"):
-        assert imread(name).shape == pytest.approx(imread(ROOT / "docs" / name).shape, abs=20)
+        drawn, kept = (imread(base / name) for base in (tmp_path, ROOT / "docs"))
+        assert drawn.shape == pytest.approx(kept.shape, abs=20)
         assert (ROOT / "docs" / name).stat().st_size < 150_000
 
 
 def test_each_picture_of_the_page_is_made_by_a_command_on_it() -> None:
     shown = re.findall(r"!\[[^]]+\]\(([^)]+)\)", PAGE)
     assert sorted(shown) == ["look-evaluate.png", "look-plot.png"]
-    commands = _block("console", 0) + _block("console", 1)
+    commands = " ".join(step.source for step in STEPS)
     assert all(name in commands for name in shown)
-    assert all((Path(ROOT) / "docs" / name).exists() for name in shown)
+    assert all((ROOT / "docs" / name).exists() for name in shown)

@@ -23,6 +23,7 @@ from elmgrove.federation import (
     Charter,
     Contribution,
     Departure,
+    Errand,
     Merged,
     Outdated,
     Refused,
@@ -30,6 +31,8 @@ from elmgrove.federation import (
     content_limit,
 )
 from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying
+from support.lies import MONSTERS
+from support.summaries import summary
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, alarm="merged")
@@ -66,6 +69,7 @@ def but(route: str, reply: Any) -> Answer:
 
 PUT = {"origin": "fan-1", "epoch": 5, "revision": 1}
 ENTRY = {"origin": "fan-2", "epoch": 5, "size": 900, "left": False}
+ERRAND = Errand("errand-1", "accept", {}, "anna", 1.7e9)
 KNOWN = Merged("fans", 7, 1, (said("fan-2").evidence,))
 
 #: What a device asks, by route.
@@ -77,6 +81,7 @@ QUESTIONS: dict[str, Callable[[HttpExchange], Any]] = {
     "GET /contributions": lambda exchange: exchange.fetch(["fan-2"]),
     "GET /merged": lambda exchange: exchange.merged("fan-1", None),
     "GET /others": lambda exchange: exchange.others("fan-1", None),
+    "PUT /summaries": lambda exchange: exchange.report(summary()),
 }
 #: What nobody who was asked anything says.
 NEVER = [
@@ -147,6 +152,13 @@ WRONG = {
     ],
     "GET /merged": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
     "GET /others": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
+    "PUT /summaries": [
+        *(
+            Reply.json({"errands": asks})
+            for asks in (None, {}, "", ["x"], [[]], [ERRAND.fields, 7])
+        ),
+        Reply.json({"errands": [], "more": "x" * 300_000}),
+    ],
 }
 
 
@@ -251,6 +263,28 @@ def test_only_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
             assert keyfile.read_text() == "old"
         assert exchange.rotate_key()
     assert keyfile.read_text() == "new"
+
+
+def test_what_is_no_errand_is_left_out_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A newer server may ask what this device can't do; the rest is to be done all the same."""
+    fields = ERRAND.fields
+    wrong = [{**fields, "id": one} for one in MONSTERS if one != "7"]
+    wrong += [{**fields, "asked_by": one} for one in MONSTERS if one != "7"]
+    wrong += [{**fields, "words": one} for one in MONSTERS if one != {}]
+    wrong += [{**fields, "action": one} for one in [*MONSTERS, "tune", "status"]]
+    wrong += [{**fields, "asked_at": one} for one in ("", None, [], 10**400, float("inf"))]
+    wrong += [{}, {**fields, "more": 1}, {**fields, "words": {"dry_run": True}}]
+    wrong += [{**fields, "words": {"rows": [[1.0]]}}, {**fields, "words": {"from": "x" * 10**5}}]
+    with opened(but("PUT /summaries", Reply.json({"errands": [*wrong, fields]}))) as exchange:
+        assert exchange.report(summary()) == (ERRAND,)
+        assert exchange.report(summary()) == (ERRAND,)
+    assert len(caplog.records) == 1
+
+
+def test_no_more_errands_are_taken_than_one_summary_tells_of() -> None:
+    asks = [{**ERRAND.fields, "id": f"{number}"} for number in range(2000)]
+    with opened(but("PUT /summaries", Reply.json({"errands": asks}))) as exchange:
+        assert [one.id for one in exchange.report(summary())] == [f"{n}" for n in range(20)]
 
 
 def test_a_token_that_no_header_can_hold_is_refused() -> None:

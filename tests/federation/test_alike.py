@@ -19,6 +19,7 @@ from elmgrove.federation import (
     compare_used,
     worth_telling,
 )
+from support.laws import law_examples
 from support.places import GOLDEN
 
 NAMES = ("flow", "temp", "volt", "amp")
@@ -173,7 +174,7 @@ def test_a_member_is_compared_with_those_that_it_uses() -> None:
 affine = st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(0.01, 100.0)), min_size=4, max_size=4)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=law_examples(25))
 @given(affine, st.integers(0, 2**32 - 1))
 def test_machines_that_differ_by_units_are_one_machine_in_own_units(
     maps: list[tuple[float, float]], seed: int

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from elmgrove.errors import BadFile
 from elmgrove.federation import PRUNED, AuditRecord, BrokenChain, require_unbroken
+from support.laws import law_examples
 
 Chain = list[AuditRecord]
 DETAILS = st.dictionaries(
@@ -45,7 +46,7 @@ def again(chain: Chain) -> Chain:
 CHAINS = st.lists(DETAILS, min_size=2, max_size=8).map(lambda details: written(*details))
 
 
-@settings(max_examples=30)
+@settings(max_examples=law_examples(30))
 @given(CHAINS, st.data())
 def test_a_chain_is_whole_also_exported_and_pruned_again_and_again(
     chain: Chain, data: st.DataObject

@@ -18,6 +18,7 @@ from elmgrove.federation import (
 )
 from support.contributions import RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, literal_loss
+from support.laws import law_seeds
 from support.serving import evidence as evidence_of_fan
 
 
@@ -90,7 +91,7 @@ def random_patterns(seed: int, count: int, ridge: float = RIDGE) -> list[Fitted]
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 0.05, 5.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", law_seeds(5))
 def test_a_bound_is_never_above_the_loss(seed: int, ridge: float) -> None:
     patterns = random_patterns(seed, 12, ridge)
     screening = Screening([k.evidence for k in patterns], [k.error for k in patterns], ridge)
@@ -104,7 +105,7 @@ def test_a_bound_is_never_above_the_loss(seed: int, ridge: float) -> None:
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.3, np.inf])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", law_seeds(4))
 def test_screening_changes_no_result(
     monkeypatch: pytest.MonkeyPatch, seed: int, tolerance: float
 ) -> None:

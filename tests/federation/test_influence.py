@@ -26,6 +26,7 @@ from elmgrove.federation import (
     influence,
 )
 from support.contributions import cloud
+from support.laws import law_examples
 from support.moments import moments_of
 
 SCALING = Scaling.standard([0.0] * 3, [1.0] * 3)
@@ -88,7 +89,7 @@ def test_a_cap_is_what_was_stated() -> None:
     assert counted(1, 1, 1, 1e200, terms=Terms(most_times=1e308)) == [1, 1, 1, 1e200]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=law_examples(200), deadline=None)
 @given(
     st.lists(st.floats(0.0, 1e200), min_size=1, max_size=9),
     st.sampled_from([Terms(), Terms(most_times=1.0), Terms(most_rows=123.0), UNBOUNDED]),
@@ -164,7 +165,7 @@ TERMS = [Terms(), Terms(most_times=1.5, most_rows=1e4), UNBOUNDED]
 
 
 @pytest.mark.parametrize("terms", TERMS, ids=["usual", "strict", "unbounded"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=law_examples(40), deadline=None)
 @given(changes=steps)
 def test_however_devices_came_and_went_those_that_are_there_give_the_same_sum(
     terms: Terms, changes: list[tuple[str, float | None, float]]

@@ -18,6 +18,7 @@ from elmgrove.federation import (
     Version,
     follows,
 )
+from support.laws import law_examples
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
 
@@ -47,7 +48,7 @@ newest_of_all = [said(origin, 5) for origin in "abc"]
 some = st.lists(st.sampled_from(SAID + LEFT + AGAIN), max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=law_examples(50), deadline=None)
 @given(some, st.randoms())
 def test_order_and_repetition_do_not_show(heard: list[Entry], random: object) -> None:
     shuffled = [*heard, *heard]
@@ -57,7 +58,7 @@ def test_order_and_repetition_do_not_show(heard: list[Entry], random: object) ->
     assert ledger.total() == other.total()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=law_examples(50), deadline=None)
 @given(some, some, some)
 def test_joining_ledgers_is_idempotent_commutative_and_associative(
     a: list[Entry], b: list[Entry], c: list[Entry]

@@ -20,6 +20,7 @@ from elmgrove.federation import (
 )
 from elmgrove.federation import others as others_module
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, near, said
+from support.laws import law_examples
 
 CHARTER = Charter("fans", DISTANT)
 SOON = FalseAlarmRate(confidence=0.0)
@@ -181,7 +182,7 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(changes=changes)
 def test_who_changed_or_left_leaves_no_trace(
     changes: list[tuple[int, tuple[int, ...] | None, int]],

@@ -100,6 +100,7 @@ def test_a_threshold_is_told_once_there_is_one_and_it_is_ones_own() -> None:
 # Another policy
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("before", POLICIES)
 @pytest.mark.parametrize("after", POLICIES)
 def test_following_another_policy_is_having_followed_it(before: str, after: str) -> None:
@@ -149,6 +150,7 @@ def test_a_device_has_the_federations_policy_or_states_its_own() -> None:
 # On disk
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("patterns", [None, PatternRule(2, start_rows=8)], ids=["one", "two"])
 @pytest.mark.parametrize("count", [8, 21, 600])
 @pytest.mark.parametrize("policy", POLICIES)

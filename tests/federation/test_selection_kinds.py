@@ -16,6 +16,7 @@ from elmgrove.federation import (
     by_evidence,
 )
 from support.contributions import DISTANT, RIDGE, cloud, distant
+from support.laws import law_examples
 
 RULES = pytest.mark.parametrize("rule", [Quality(), Benefit(), SameGroup()])
 #: What is left of each column of kind 0 when the others are known, from very many rows.
@@ -97,14 +98,14 @@ def test_a_machine_without_rows_leaves_quality_to_the_others() -> None:
 
 
 @RULES
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=law_examples(15), deadline=None)
 @given(st.permutations([*HONEST[:4], UNLIKE[0], POISONED]))
 def test_the_order_of_contributions_does_not_matter(rule: Rule, others: list[Contribution]) -> None:
     chosen = rule.choose(OWN, RIDGE, others)
     assert {one.origin for one in chosen} == {f"alike-{n}" for n in range(4)}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=law_examples(15), deadline=None)
 @given(st.permutations([*ALIKE, *UNLIKE]))
 def test_groups_are_the_kinds_whoever_comes_first(held: list[Contribution]) -> None:
     found = by_evidence(held, RIDGE)

@@ -20,7 +20,7 @@ from elmgrove.federation import (
 )
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
-from support.laws import law_examples
+from support.laws import law_examples, law_seeds
 from support.serving import evidence as evidence_of_fan
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
@@ -65,7 +65,7 @@ def literal_algorithm_2(
     return chosen
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", law_seeds(3))
 def test_by_parameters_new_ones_go_to_the_nearest_centre_which_moves(seed: int) -> None:
     first = by_parameters(SAID, RIDGE, 3)
     chance = np.random.default_rng(seed)
@@ -104,7 +104,7 @@ def literal_by_evidence(
     return chosen, groups
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", law_seeds(3))
 def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own(
     seed: int,
 ) -> None:

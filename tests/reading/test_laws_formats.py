@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove.reading import Layout, read_table
+from support.laws import law_examples
 
 NAMES = ("flow", "heat", "noise")
 numbers = st.floats(allow_nan=False, allow_infinity=False) | st.decimals(
@@ -63,7 +64,7 @@ FORMATS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(rows=tables)
 def test_a_table_is_the_same_in_every_format(
     tmp_path_factory: pytest.TempPathFactory, name: str, rows: list[list[float]]
@@ -78,7 +79,7 @@ def test_a_table_is_the_same_in_every_format(
     assert read.names == (None if name == "npy" else NAMES)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(rows=tables, chunk=st.integers(1, 40))
 def test_a_table_is_the_same_however_many_bytes_are_read_at_once(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[float]], chunk: int

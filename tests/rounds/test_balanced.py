@@ -20,6 +20,7 @@ from elmgrove.rounds import (
     Target,
     run_plan,
 )
+from support.laws import law_examples
 from support.places import GOLDEN
 from support.rounds import Saying, run
 
@@ -54,7 +55,7 @@ def balanced_beta(X: np.ndarray, T: np.ndarray, ridge: float) -> np.ndarray:
     return beta
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 90), max_size=5),
     rounds=st.integers(1, 3),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
 from elmgrove.algebra import RoundUpdate
 from elmgrove.rounds import AverageClient, AverageRule, NodeClient, Reply, SumClient, SumRule
+from support.laws import law_examples
 from support.rounds import Saying, run
 
 BASIS = Basis(HiddenLayer(3, 5, "sigmoid", seed=7), 2)
@@ -20,7 +21,7 @@ def pairs_of(seed: int, count: int, rounds: int = 1):
     return lambda number: (X[: count * number // rounds], T[: count * number // rounds])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(
     counts=st.lists(st.integers(0, 40), min_size=1, max_size=4),
     rounds=st.integers(1, 3),

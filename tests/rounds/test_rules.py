@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from elmgrove import Evidence
 from elmgrove.federation import Contribution, Merged
 from elmgrove.rounds import SumRule
+from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.rounds import BASIS, OTHER, Saying, contribution_of, device, evidence_of, run
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=law_examples(25), deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 90), min_size=0, max_size=5),
     rounds=st.integers(1, 4),

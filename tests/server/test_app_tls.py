@@ -1,7 +1,7 @@
 """A server with a certificate of its own, which may ask for one of its callers."""
 
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,6 +16,7 @@ from elmgrove.federation import Charter
 from elmgrove.server import listen
 from support.abuse import Wires, is_closed
 from support.agents import write_rows
+from support.authority import Authority
 from support.commands import Elmgrove, one_clear_line
 from support.serving import (
     ADMIN,
@@ -28,30 +29,6 @@ from support.serving import (
     serving,
     wait_until,
 )
-
-
-@dataclass
-class Authority:
-    """A signer of certificates, and the folder in which they lie."""
-
-    folder: Path
-    signer: trustme.CA
-
-    def signed(self, name: str) -> dict[str, str]:
-        """The files of a new certificate."""
-        made = self.signer.issue_cert(name)
-        files = {"certificate": f"{name}.pem", "private_key": f"{name}.key"}
-        paths = {what: str(self.folder / file) for what, file in files.items()}
-        made.private_key_pem.write_to_path(paths["private_key"])
-        for pem in made.cert_chain_pems:
-            pem.write_to_path(paths["certificate"], append=True)
-        return paths
-
-    @property
-    def ca(self) -> str:
-        path = self.folder / "ca.pem"
-        self.signer.cert_pem.write_to_path(str(path))
-        return str(path)
 
 
 @pytest.fixture

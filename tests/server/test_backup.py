@@ -32,6 +32,7 @@ from support.serving import (
     serving,
     wait_until,
 )
+from support.summaries import event, minute, summary
 
 CHARTER = Charter("fans", DISTANT)
 NAMES = ("fan-1", "fan-2", "fan-3")
@@ -138,7 +139,18 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
             assert fans.put(said(name, seed)).status_code == 200
         assert fans.put(said(NAMES[0], 5, 30)).status_code == 200
         assert fans.ask("DELETE", f"/contributions/{NAMES[2]}", ADMIN).status_code == 204
+        told = summary(NAMES[0], minutes=(minute(),), events=(event(1),)).fields
+        where = f"/summaries/{NAMES[0]}"
+        assert fans.ask("PUT", where, fans.keys[NAMES[0]], json=told).status_code == 200
+        asked = fans.ask("POST", f"/errands/{NAMES[1]}", ADMIN, json={"action": "reject"})
+        assert asked.status_code == 201
+        server.administrator("anna", "look")
+        password = {"json": {"password": "correct horse battery"}}
+        where = "/v1/administrators/anna/password"
+        assert server.ask("PUT", where, ADMIN, **password).status_code == 204
     before = contents(database)
+    for table in ("told", "summary", "hour", "occurrence", "errand", "changed"):
+        assert before[table], table
     held = written(database, tmp_path / "backup")
     assert re.fullmatch(
         r"1 federation, 3 devices and 2 contributions, the newest of [-\d]+ [:\d]+ UTC; "

@@ -57,3 +57,23 @@ async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
         await first
     assert most == 1
     await store.close()
+
+
+async def test_who_asks_for_groups_that_take_long_gets_them_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going_on = threading.Event()
+
+    def slow(_: Any) -> dict[int, list[str]]:
+        assert going_on.wait(60)
+        return {1: ["fan-1"]}
+
+    monkeypatch.setattr(StandingOthers, "grouped", property(slow))
+    store, made = await open_store(f"{tmp_path}/store.db"), charter()
+    await store.create_federation(row(made))
+    live = LiveOther(store, Reader(row(made), made, Damage()))
+    assert await live.grouped(0.01) is None
+    assert await live.grouped(0.01) is None
+    going_on.set()
+    assert await live.grouped(60.0) == {1: ["fan-1"]}
+    await store.close()

@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from elmgrove.federation import address_of
 from elmgrove.server import open_store, tally_metrics
 from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
+from elmgrove.server.store import FLEET_STATES
 from support.held_rounds import agenda_of, found_rounds, plan_of
 from support.scraped import Scraped, documented
 from support.serving import (
@@ -27,6 +30,7 @@ from support.serving import (
     said,
     wait_until,
 )
+from support.summaries import status, summary
 
 PUT = "/v1/federations/{federation}/contributions/{device}"
 
@@ -77,6 +81,35 @@ def test_what_is_held_and_what_was_asked_is_counted(server: Server, fans: Federa
     assert more("elmgrove_server_sent_bytes_total") > 0
     assert more("elmgrove_server_store_seconds_count", operation="write") >= 3
     assert found("elmgrove_server_requests_at_work") == 1, "this one"
+
+
+def test_devices_are_counted_by_how_they_are_doing(server: Server, fans: Federation) -> None:
+    def tell(name: str, **told: Any) -> None:
+        fields = summary(name, status=status(**told)).fields
+        where = f"/summaries/{address_of(name)}"
+        assert fans.ask("PUT", where, fans.keys[name], json=fields).status_code == 200
+
+    tell("fan-1", event={"number": 1})
+    tell("fan-2", state="changing", drift={"text": "flow fell"})
+    for device in ("fan-1", "fan-1", "fan-2"):
+        fans.ask("POST", f"/errands/{device}", ADMIN, json={"action": "accept"})
+    found, name = scrape(server), fans.charter.name
+
+    def counted() -> dict[str, float | None]:
+        each = {"federation": name}
+        return {
+            state: found("elmgrove_server_devices_by_state", state=state, **each)
+            for state in FLEET_STATES
+        }
+
+    none = dict.fromkeys(FLEET_STATES, 0.0)
+    assert counted() == none | {"strange": 1, "changing": 1, "untold": 1}
+    assert found("elmgrove_server_devices_drifting", federation=name) == 1
+    assert found("elmgrove_server_errands_waiting", federation=name) == 3
+    fans.ask("DELETE", "/devices/fan-2", ADMIN)
+    found = scrape(server)
+    assert counted() == none | {"strange": 1, "revoked": 1, "untold": 1}
+    assert found("elmgrove_server_devices_drifting", federation=name) == 0
 
 
 def test_single_devices_have_no_series_unless_asked_for(server: Server, fans: Federation) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from support import plain
 from support.agents import Start, address, write_rows
 from support.dashboards import ALERTS, expressions
+from support.pages import blocks
+from support.scraped import PAGE
 from support.serving import (
     ADMIN,
     Server,
@@ -60,13 +63,13 @@ def prometheus(folder: Path, config: dict[str, Any]) -> Iterator[str]:
 
 def is_ready(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/-/ready", timeout=60).status_code == 200
+        return plain.get(f"{url}/-/ready", timeout=60).status_code == 200
     except httpx.TransportError:
         return False
 
 
 def queried(url: str, expression: str) -> list[Any]:
-    answer = httpx.get(f"{url}/api/v1/query", params={"query": expression}, timeout=60).json()
+    answer = plain.get(f"{url}/api/v1/query", params={"query": expression}, timeout=60).json()
     assert answer["status"] == "success", (expression, answer)
     found: list[Any] = answer["data"]["result"]
     return found
@@ -121,13 +124,13 @@ def test_prometheus_scrapes_both_and_takes_rules_and_queries(
             queried(url, expression)
     for text in (
         server.ask("GET", "/metrics", ADMIN).text,
-        httpx.get(f"http://127.0.0.1:{agent_port}/metrics", timeout=60).text,
+        plain.get(f"http://127.0.0.1:{agent_port}/metrics", timeout=60).text,
     ):
         promtool("check", "metrics", given=text)
 
 
 def rules(url: str) -> list[dict[str, Any]]:
-    groups = httpx.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]
+    groups = plain.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -140,6 +143,14 @@ def promtool(*words: object, given: str | None = None) -> None:
 def test_promtool_takes_the_examples() -> None:
     promtool("check", "rules", ALERTS)
     promtool("check", "config", "--syntax-only", ALERTS.with_name("prometheus.yml"))
+
+
+def test_promtool_takes_what_the_page_shows(tmp_path: Path) -> None:
+    shown = blocks(PAGE.read_text(), "yaml")
+    assert len(shown) == 2
+    for text in shown:
+        (tmp_path / "prometheus.yml").write_text(text)
+        promtool("check", "config", "--syntax-only", tmp_path / "prometheus.yml")
 
 
 def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
-from support.nursery import Command, Nursery
+from support.nursery import Command, Nursery, the_nursery
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
@@ -63,6 +63,13 @@ class Running:
             raise AssertionError(f"waited in vain, it said:\n{self.log}") from None
         assert condition(), f"it ended with {self.process.returncode}:\n{self.log}"
 
+    def told(self, text: bytes) -> int:
+        """Its exit code, once it has read this and no more from its standard input."""
+        assert self.process.stdin is not None
+        with self.process.stdin:
+            self.process.stdin.write(text)
+        return self.end()
+
     def end(self) -> int:
         """Its exit code, once it has ended by itself."""
         return self.process.wait(180)
@@ -94,10 +101,9 @@ def flags(settings: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture(name="nursery", scope="session")
-def nursery_fixture() -> Iterator[Nursery]:
+def nursery_fixture() -> Nursery:
     """One for all tests."""
-    with Nursery() as nursery:
-        yield nursery
+    return the_nursery()
 
 
 @pytest.fixture(name="start")

@@ -11,7 +11,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from elmgrove.exchange.base import listing_of, merged_of, others_of
-from elmgrove.federation import Charter, Contribution, Departure, bundle
+from elmgrove.federation import (
+    Charter,
+    Contribution,
+    Departure,
+    Errand,
+    Outcome,
+    Summary,
+    bundle,
+)
 
 #: What is written to the connection, piece by piece.
 Pieces = Iterator[bytes]
@@ -55,10 +63,20 @@ class Reply:
 
 @dataclass
 class HonestExchange:
-    """Answers what a server would, for devices that each have published once."""
+    """Answers what a server would, for devices that each have published once.
+
+    ``asks`` are errands, each for whichever device comes first; ``heard`` what devices told.
+    """
 
     charter: Charter
     others: list[Contribution]
+    asks: list[Errand] = field(default_factory=list)
+    heard: list[Summary] = field(default_factory=list)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What came of errands, as it was told."""
+        return [outcome for summary in self.heard for outcome in summary.outcomes]
 
     def __call__(self, asked: Asked) -> Reply:
         match asked.route:
@@ -69,6 +87,11 @@ class HonestExchange:
             case "PUT /contributions":
                 put = Contribution.from_bytes(asked.body)
                 return Reply.json({"origin": put.origin, "epoch": put.epoch, "revision": 1})
+            case "PUT /summaries":
+                self.heard.append(Summary.from_fields(json.loads(asked.body)))
+                done = {outcome.errand for outcome in self.outcomes}
+                waiting = [errand.fields for errand in self.asks if errand.id not in done]
+                return Reply.json({"errands": waiting})
             case "DELETE /contributions":
                 return Reply(204)
             case "GET /entries":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from support.commands import Elmgrove
+from support.made_once import made_once
 
 NAMES = ["heat", "load [%]", "speed [m/s]", "current", "hum", "draft"]
 MIXING = np.random.default_rng(0).normal(size=(2, 6))
@@ -37,17 +38,25 @@ def write(path: str, data: np.ndarray, names: list[str] | None = NAMES) -> str:
 @pytest.fixture(name="fan_1")
 def fan_1_fixture(elmgrove: Elmgrove) -> Path:
     """A device that learned 300 rows and watches; a file of its evidence is beside it."""
-    write("normal-1.csv", rows(1, 300))
-    soon = ["--confidence", 0]
-    assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm", *soon).code == 0
-    assert elmgrove("share", "--state", "fan-1.elm", "-o", "fan-1.evidence").code == 0
+
+    def make() -> None:
+        write("normal-1.csv", rows(1, 300))
+        soon = ["--confidence", 0]
+        assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm", *soon).code == 0
+        assert elmgrove("share", "--state", "fan-1.elm", "-o", "fan-1.evidence").code == 0
+
+    made_once("fan-1", make)
     return Path("fan-1.elm")
 
 
 @pytest.fixture(name="fan_2")
 def fan_2_fixture(elmgrove: Elmgrove, fan_1: Path) -> Path:
     """A device that learned other rows, with the layer and scaling of the first one."""
-    write("normal-2.csv", rows(2, 200))
-    like = ["--like", "fan-1.evidence", "--confidence", 0]
-    assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
+
+    def make() -> None:
+        write("normal-2.csv", rows(2, 200))
+        like = ["--like", "fan-1.evidence", "--confidence", 0]
+        assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
+
+    made_once("fan-2", make)
     return Path("fan-2.elm")

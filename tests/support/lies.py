@@ -210,6 +210,22 @@ def slow(asked: Asked, truth: Reply, chance: random.Random) -> Pieces:
         yield drop
 
 
+def asking(asked: Asked, truth: Reply, chance: random.Random) -> Reply:
+    """Errands that no server gives: not as they must be, far too many, or what nobody may ask."""
+    usual = {"action": "accept", "words": {}, "asked_by": "anna", "asked_at": 1.7e9}
+    words = [{"rows": [[1.0] * 4]}, {"from": "x" * 10**5}, {"dry_run": True}, {"to": 10**400}]
+    words += [{"instead": 1}, {"": {}}, [], None, {"from": [[[]]]}, {"to": "\x1b[2J"}]
+    actions = ["reject", "tune", "status", "__class__", "x" * 10**5, "accept\n", "", None, {}]
+    many = chance.choice([1, 1, 2, 50, 2000, 100_000])
+    asks = [{"id": f"{chance.random()}"[2:], **usual} for _ in range(min(many, 50))]
+    for one in asks:
+        name = chance.choice([*one, "more"])
+        lies = {"words": words, "action": actions}.get(name, MONSTERS)
+        one[name] = chance.choice(lies)
+    found = chance.choice([{"errands": asks * (many // len(asks))}, {"errands": {"0": asks}}])
+    return Reply.json(chance.choice([found, found, found, asks, {"errand": asks}]))
+
+
 LIES: tuple[Lie, ...] = (page, packed, wrong_field, nonsense, refusal, damaged, forged, broken)
 #: Of the last kind one in so many: each takes as long as the agent waits.
 RARELY = 50
@@ -239,7 +255,8 @@ class Liar:
             truth = chance.choice(self._truths)(asked)
             if self.honest or not self._lies(asked.route, chance):
                 return truth
-            kind = slow if chance.randrange(RARELY) == 0 else chance.choice(LIES)
+            kinds = (*LIES, asking, asking) if asked.route == "PUT /summaries" else LIES
+            kind = slow if chance.randrange(RARELY) == 0 else chance.choice(kinds)
             said = kind(asked, truth, chance)
             # A slow one is told by what it begins with.
             raw = said.raw() if isinstance(said, Reply) else (first := next(said))

@@ -5,6 +5,8 @@ One process loads them once, and each command is a fork of it, with files, folde
 session of its own. It ends with the tests.
 """
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -17,9 +19,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
+from elmgrove.algebra.blas import one_thread
+
+COMMAND = "from elmgrove.cli import main; main()"
 _STATUS = 4  # bytes of what ``wait`` says of a child
 _LONGEST = 2**20
 
@@ -65,7 +71,7 @@ class Command:
 
 
 class Nursery:
-    """Starts commands; inside ``with``, since it is a process itself."""
+    """Starts commands; it is a process itself, and ``the_nursery`` is one for all tests."""
 
     def __init__(self) -> None:
         self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -87,19 +93,27 @@ class Nursery:
         stdin: int,
         out: IO[bytes],
         err: IO[bytes],
+        code: str = COMMAND,
     ) -> Command:
-        """Starts ``elmgrove`` with these words; ``stdin`` is ``PIPE`` or ``DEVNULL``."""
+        """Starts ``elmgrove`` with these words; ``stdin`` is ``PIPE`` or ``DEVNULL``.
+
+        Other code runs as ``python -c`` would run it.
+        """
         read, write = os.open(os.devnull, os.O_RDONLY), -1
         if stdin == subprocess.PIPE:
             os.close(read)
             read, write = os.pipe()
         status, told = os.pipe()
-        asked = json.dumps([words, str(folder), environment]).encode()
+        asked = json.dumps([code, words, str(folder), environment]).encode()
         socket.send_fds(self._asking, [asked], [read, out.fileno(), err.fileno(), told])
         pid = int.from_bytes(self._asking.recv(_STATUS))
         for theirs in (read, told):
             os.close(theirs)
         return Command(pid, status, None if write < 0 else os.fdopen(write, "wb"))
+
+    def fileno(self) -> int:
+        """Gives the socket by which programs that inherit it may ask as well (``doorman``)."""
+        return self._asking.fileno()
 
     @contextmanager
     def piped(self, words: list[str]) -> Iterator[tuple[Command, IO[bytes]]]:
@@ -111,12 +125,18 @@ class Nursery:
                 started = self.begin(words, here, environment, subprocess.DEVNULL, out, log)
             yield started, said
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Ends it."""
         self._asking.close()
         self._process.wait()
+
+
+@cache
+def the_nursery() -> Nursery:
+    """Gives the one of this process, which ends with it."""
+    made = Nursery()
+    atexit.register(made.close)
+    return made
 
 
 def run(handle: int) -> None:
@@ -151,16 +171,21 @@ def run(handle: int) -> None:
 
 
 def _load() -> None:
-    """What the commands that tests start as processes need."""
-    for name in ("elmgrove.cli", "elmgrove.device", "elmgrove.exchange", "elmgrove.reading"):
+    """What the commands and the servers that tests start as processes need."""
+    chapters = ("cli", "detector", "device", "exchange", "reading", "server")
+    for name in (f"elmgrove.{chapter}" for chapter in chapters):
         package = importlib.import_module(name)
         for module in pkgutil.iter_modules(package.__path__, f"{name}."):
             if not module.name.endswith(("demo", "federate", "flower")):
                 importlib.import_module(module.name)
     importlib.import_module("httpx")
+    with one_thread:  # which looks for the libraries at first
+        pass
+    # A fork neither looks through all this for garbage nor takes it apart when it ends.
+    gc.freeze()
 
 
-def _become(handles: list[int], words: list[str], folder: str, environment: Any) -> None:
+def _become(handles: list[int], code: str, words: list[str], folder: str, environment: Any) -> None:
     """Makes this fork the command, and runs it to its end: ``SystemExit`` ends the process."""
     os.setsid()
     for place, given in enumerate(handles[:3]):
@@ -174,4 +199,4 @@ def _become(handles: list[int], words: list[str], folder: str, environment: Any)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", closefd=False)
     sys.argv = ["elmgrove", *words]
-    importlib.import_module("elmgrove.cli").main()
+    exec(code, {"__name__": "__main__"})

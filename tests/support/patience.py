@@ -2,5 +2,12 @@
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from support.laws import law_examples
+
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=law_examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("patient")

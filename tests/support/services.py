@@ -48,6 +48,13 @@ def prometheus() -> None:
 
 
 @pytest.fixture(scope="session")
+def mosquitto() -> None:
+    """The broker mosquitto is there, and what speaks with it."""
+    if shutil.which("mosquitto") is None or shutil.which("mosquitto_passwd") is None:
+        unavailable("needs mosquitto: run .ci/mosquitto make test, or install it")
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The URL of an empty PostgreSQL data base, dropped at the end."""
     server = os.environ.get("ELMGROVE_TEST_POSTGRES")

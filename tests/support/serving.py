@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import os
 import secrets
 import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from starlette.routing import BaseRoute
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.federation import (
@@ -33,9 +35,11 @@ from elmgrove.federation import (
     address_of,
 )
 from elmgrove.server import MAX_BODY, Limits, listen, make_app
+from elmgrove.server.app import release
 from elmgrove.server.problems import KINDS
 from elmgrove.server.sockets import Server as Uvicorn
 from support.forked import CONTEXT
+from support.nursery import Command, the_nursery
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
@@ -44,6 +48,7 @@ LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 TABLES = (
     *("elmgrove_schema", "federation", "device", "entry", "content", "administrator"),
     *("rounds", "rounds_held", "reply", "report"),
+    *("told", "summary", "hour", "occurrence", "errand", "changed", "visit"),
 )
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
@@ -179,14 +184,22 @@ def serving(
     limits: Limits = AMPLE,
     certificate: str | None = None,
     private_key: str | None = None,
+    admin_token: str = ADMIN,
+    routes: Sequence[BaseRoute] = (),
+    dashboard: bool = True,
 ) -> Iterator[Server]:
-    """A server in a thread of this process, so that a warning in it fails the test."""
-    app = make_app(store, ADMIN, max_body=max_body, audit_days=audit_days, limits=limits)
+    """A server in a thread of this process, so that a warning in it fails the test.
+
+    ``routes`` are those that it has for a test alone.
+    """
+    taken: dict[str, Any] = {"max_body": max_body, "audit_days": audit_days, "limits": limits}
+    app = make_app(store, admin_token, dashboard=dashboard, **taken)
+    app.router.routes.extend(routes)
     # Its log goes where the others go, so that a test sees it.
     log: dict[str, Any] = {"log_level": "warning", "log_config": None}
     tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": private_key}
     settings = uvicorn.Config(app, port=port, http="h11", **log, **tls)
-    running = Uvicorn(settings, limits)
+    running = Uvicorn(settings, limits, partial(release, app))
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
@@ -209,7 +222,7 @@ def process(
     limits: Limits | None = None,
     files: tuple[int, int] | None = None,
     **more: Any,
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[Command]:
     """A server as a process of its own, ended like a service is; a test may kill it before.
 
     ``files`` are how many open ones it has at first, and how many it may have.
@@ -222,9 +235,14 @@ def process(
         "listen(sys.argv[1], sys.argv[2], limits=Limits(**limits), **options)"
     )
     told = [json.dumps(options), json.dumps(asdict(limits or Limits()))]
-    command = [sys.executable, "-c", code, store, ADMIN, *told]
-    with nullcontext() if log is None else log.open("wb") as errors:
-        started = subprocess.Popen(command, stderr=errors)
+    with (
+        Path(os.devnull).open("wb") as out,
+        os.fdopen(os.dup(2), "wb") if log is None else log.open("wb") as errors,
+    ):
+        words, here = [store, ADMIN, *told], Path.cwd()
+        started = the_nursery().begin(
+            words, here, dict(os.environ), subprocess.DEVNULL, out, errors, code
+        )
     try:
         yield started
     finally:
@@ -269,10 +287,12 @@ def answers(port: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.002
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
+        time.sleep(pause)
+        # What takes long is not asked for more often than somebody would notice.
+        pause = min(1.5 * pause, 0.05)
 
 
 def contents(store: str) -> dict[str, list[Any]]:

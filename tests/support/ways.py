@@ -8,12 +8,14 @@ import pytest
 
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange
 from elmgrove.exchange.http import HttpExchange
+from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation import Charter
+from support.mosquitto import running_broker
 from support.serving import empty_database, serving
 
 #: Opens the way of one device to the exchange; all ways of a test lead to the same place.
 Way = Callable[[str], Exchange]
-KINDS = ["memory", "folder", "http on sqlite", "http on postgres"]
+KINDS = ["memory", "folder", "http on sqlite", "http on postgres", "mqtt"]
 
 
 @contextmanager
@@ -37,6 +39,17 @@ def ways_to(request: pytest.FixtureRequest, folder: Path, charter: Charter) -> I
                 known[device] = HttpExchange(base, device, token=token)
                 ways.callback(known[device].close)
             return known[device]
+    elif request.param == "mqtt":
+        request.getfixturevalue("mosquitto")
+        place = ways.enter_context(running_broker(folder))
+        url, links = place.url("elmgrove/fans"), dict[str, Exchange]()
+        MqttExchange.create(url, charter)
+
+        def way(device: str) -> Exchange:
+            if device not in links:
+                links[device] = MqttExchange(url, device)
+                ways.callback(links[device].close)
+            return links[device]
     else:
         FolderExchange.create(folder, charter)
 

@@ -1,0 +1,144 @@
+"""Agents and a real server: what is told arrives, and what is asked there is done and answered."""
+
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.federation import Charter, Member
+from elmgrove.storage.disk import load, save
+from support.agents import Start, address, append_rows, write_rows
+from support.at_work import at_work, joined
+from support.serving import ADMIN, Federation, Server, wait_until
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+#: Rows that a device has learned, so that it watches, and those that wait.
+ROWS, STRANGE = 400, 9
+
+
+def rows(seed: int, number: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(number, 4))
+
+
+NUMBERS = count(1)
+BASIS = Detector.for_data(rows(0, 300)).basis
+
+
+@pytest.fixture
+def pumps(running_server: Server) -> Federation:
+    """A federation, and a device that watches, with strange rows in quarantine."""
+    made = Charter(f"pumps-{next(NUMBERS)}", BASIS)
+    member = made.start("pump")
+    member.detector.learn_many(rows(1, ROWS), np.arange(float(ROWS)))
+    for number, row in enumerate(rows(2, STRANGE)):
+        member.detector.observe(row + 30.0, time.time() + number)
+    assert len(member.detector.quarantine) == STRANGE
+    save(Path("pump.elm"), member)
+    write_rows(Path("pump.csv"), rows(3, 30))
+    return running_server.found(made)
+
+
+def shown(federation: Federation) -> dict[str, Any]:
+    """What the server knows of the device; nothing before it told anything."""
+    answer = federation.ask("GET", "/summaries/pump", ADMIN)
+    return answer.json() if answer.status_code == 200 else {}
+
+
+def ask(federation: Federation, action: str = "accept", **words: Any) -> str:
+    asked = {"action": action, "words": words}
+    answer = federation.ask("POST", "/errands/pump", ADMIN, json=asked)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def outcome(federation: Federation, errand: str) -> dict[str, Any]:
+    """The errand as the server shows it, with what came of it."""
+    return next(one for one in shown(federation)["errands"] if one["id"] == errand)
+
+
+def test_what_an_agent_tells_is_what_the_server_shows(pumps: Federation) -> None:
+    with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)):
+        wait_until(lambda: counted(pumps) == 30)
+        append_rows(Path("pump.csv"), rows(4, 70))
+        wait_until(lambda: counted(pumps) == 100)
+        wait_until(lambda: shown(pumps)["told"]["status"]["learned"] >= ROWS + 90)
+    found = shown(pumps)
+    assert found["told"]["status"]["state"] == "watching"
+    assert found["told"]["quarantine"] is None
+    (event,) = found["events"]
+    assert event["rows"] == STRANGE
+    assert len(event["causes"]) == 4
+
+
+def counted(federation: Federation) -> int:
+    return sum(minute[1] for minute in shown(federation).get("minutes", []))
+
+
+def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Federation) -> None:
+    """Though the device syncs once an hour: the errand comes with its first sync."""
+    with at_work(**joined(pumps, "pump", follow=True)):
+        wait_until(lambda: shown(pumps) != {})
+    errand = ask(pumps)
+    # Under the guard a second sync would follow the first one anyway.
+    with at_work(**joined(pumps, "pump", follow=True, sync_seconds=3600.0, guard=False)):
+        wait_until(lambda: outcome(pumps, errand)["done"] is not None)
+        found = outcome(pumps, errand)
+        assert found["refused"] is False
+        assert f"{STRANGE} rows were learned as a new normal" in found["said"][0]
+        assert shown(pumps)["told"]["status"]["quarantine"] == 0
+    kept = load(Path("pump.elm"), Member.from_bytes)
+    assert kept.detector.learned == ROWS + STRANGE + 30
+
+
+def test_errands_are_done_in_their_order_and_each_once(pumps: Federation) -> None:
+    with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)):
+        wait_until(lambda: shown(pumps) != {})
+        asked = [ask(pumps, "reject"), ask(pumps, instead=True), ask(pumps, "reject")]
+        wait_until(lambda: all(outcome(pumps, one)["done"] is not None for one in asked))
+    said = [outcome(pumps, one)["said"][0] for one in asked]
+    assert f"{STRANGE} rows were dropped" in said[0]
+    assert "No row waited" in said[1]
+    kept = load(Path("pump.elm"), Member.from_bytes)
+    assert [one["errand"] for one in kept.notes["errands"]] == asked
+
+
+def test_with_show_rows_the_server_has_the_strange_rows(pumps: Federation) -> None:
+    with at_work(**joined(pumps, "pump", follow=True, show_rows=True)):
+        wait_until(lambda: shown(pumps) != {})
+    waiting = shown(pumps)["told"]["quarantine"]
+    values = np.array([list(row["values"].values()) for row in waiting])
+    np.testing.assert_allclose(values, rows(2, STRANGE) + 30.0, rtol=1e-8)
+
+
+def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
+    save(Path("other.elm"), pumps.charter.start("other"))
+    write_rows(Path("other.csv"), rows(5, 200))
+    with (
+        at_work(**joined(pumps, "other", follow=True, sync_seconds=0.05)),
+        at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)),
+    ):
+        wait_until(lambda: (cooperation(pumps) or {}).get("others") == 1)
+    found = cooperation(pumps)
+    assert (found["before"], found["after"], found["share"]) == (1.0, 1.0, 0.0)
+    assert found["contributors"] == ["other"]
+
+
+def cooperation(federation: Federation) -> Any:
+    found = shown(federation)
+    return found["told"]["cooperation"] if found else None
+
+
+def test_the_command_itself_tells_and_does(pumps: Federation, device: Start) -> None:
+    """The real command, as a process of its own."""
+    server = {"exchange": address(pumps), "token": pumps.token}
+    running = device("pump", follow=True, sync_seconds=0.2, **server)
+    running.until(lambda: shown(pumps) != {})
+    errand = ask(pumps)
+    running.until(lambda: outcome(pumps, errand)["done"] is not None)
+    running.logs("on the server:")
+    assert "asked by" in running.log
+    assert running.stop() == 0

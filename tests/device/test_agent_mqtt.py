@@ -1,0 +1,368 @@
+"""An agent with nothing but a broker: rows come from there, and all that it says goes there."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trustme
+
+from elmgrove.federation import Member
+from elmgrove.storage.disk import load
+from support.agents import Running, Start, write_rows
+from support.authority import Authority
+from support.hostile import hostile, random_messages
+from support.mosquitto import Mosquitto, running_broker
+from support.paho_client import Somebody, messages, somebody_at
+from support.pump import NAMES, pump
+from support.serving import wait_until
+
+#: Settings with which a device watches after some fifty rows.
+QUICK = {"start_rows": 50, "confidence": 0, "verdicts": "", "window": 1}
+#: The broker of most tests need not keep anything over its end, and drops no message. (Not by 0: so
+#: mosquitto 2.0.11 hangs up on who publishes what it may not.)
+FAST = "autosave_on_changes false\nmax_queued_messages 100000"
+TOO_HOT = np.array([0.0, 40.0, 0.0, 0.0])
+_numbers = count()
+
+
+@pytest.fixture(name="place", scope="module")
+def place_fixture(mosquitto: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
+    with running_broker(tmp_path_factory.mktemp("mosquitto"), FAST) as place:
+        yield place
+
+
+class Pump:
+    """A device with topics of its own, and somebody who gives it rows and hears all it says."""
+
+    def __init__(self, place: Mosquitto, plant: Somebody, device: Start, **settings: Any) -> None:
+        self.name = f"pump-{next(_numbers)}"
+        self.plant, self.place = plant, place
+        self._device, self._settings = device, settings
+        plant.listen(f"told/{self.name}/#")
+        self.agent = self.start()
+
+    def start(self, **more: Any) -> Running:
+        usual = {"source": self.place.url(f"plant/{self.name}"), "mqtt": self.place.url("told")}
+        self.agent = self._device(self.name, **usual | QUICK | self._settings | more)
+        self.agent.logs("subscribed to")
+        return self.agent
+
+    def give(self, rows: np.ndarray) -> None:
+        """Publishes rows, and waits until the agent has told of them all."""
+        wanted = len(self.told("verdict")) + len(rows)
+        self.plant.say_all(messages(f"plant/{self.name}", NAMES, rows))
+        self.agent.until(lambda: len(self.told("verdict")) >= wanted)
+
+    def told(self, what: str) -> list[dict[str, Any]]:
+        return self.plant.objects(f"told/{self.name}/{what}")
+
+    def status(self) -> dict[str, Any]:
+        return self.told("status")[-1]
+
+    def ask(self, asked: Any) -> dict[str, Any]:
+        """Asks for something, and gives the answer."""
+        before = len(self.told("done"))
+        self.plant.say(f"told/{self.name}/do", asked)
+        self.agent.until(lambda: len(self.told("done")) > before)
+        return self.told("done")[-1]
+
+    @property
+    def member(self) -> Member:
+        return load(self.agent.folder / f"{self.name}.elm", Member.from_bytes)
+
+
+@pytest.fixture(name="authority")
+def authority_fixture(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, trustme.CA())
+
+
+@pytest.fixture(name="plant")
+def plant_fixture(place: Mosquitto) -> Iterator[Somebody]:
+    with somebody_at(place) as plant:
+        yield plant
+
+
+def test_a_machine_is_set_up_with_nothing_but_a_broker(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    one = Pump(place, plant, device)
+    wait_until(lambda: bool(one.told("status")))
+    assert (one.status()["agent"], one.status()["state"]) == ("online", "waiting")
+    one.give(pump(300, 1))
+    assert sum(verdict["strange"] for verdict in one.told("verdict")[100:]) < 20
+    one.give(pump(20, 2) + TOO_HOT)
+    assert all(verdict["strange"] for verdict in one.told("verdict")[300:])
+    assert one.told("verdict")[-1]["where"] == f"plant/{one.name}, message 320"
+    event = one.told("event")[0]
+    assert (event["device"], event["kind"]) == (one.name, "opened")
+    assert event["causes"][0]["feature"] == "temp"
+    one.agent.until(lambda: one.status()["event"] is not None)
+    assert one.status()["event"]["causes"][0]["feature"] == "temp"
+    assert one.status()["score"] > one.status()["threshold"]
+    done = one.ask({"action": "accept", "id": "mine"})
+    assert (done["refused"], done["action"], done["id"]) == (False, "accept", "mine")
+    assert "learned as a new normal" in done["said"][0]
+    one.agent.until(lambda: one.status()["event"] is None)
+    assert one.told("event")[-1]["kind"] == "ended"
+    assert one.agent.stop() == 0, one.agent.log
+    wait_until(lambda: one.status() == {"agent": "offline", "device": one.name})
+    assert one.member.detector.learned == 320
+
+
+def test_numbers_under_topics_of_their_own_are_rows(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    name = f"gathered-{next(_numbers)}"
+    plant.listen(f"told/{name}/#")
+    source = place.url(f"plant/{name}/#")
+    agent = device(name, source=source, mqtt=place.url("told"), **QUICK)
+    agent.logs("subscribed to")
+    rows = pump(200, 3)
+    plant.say_all(
+        [
+            (f"plant/{name}/motor/{column}", repr(value))
+            for row in rows.tolist()
+            for column, value in zip(NAMES, row, strict=True)
+        ]
+    )
+    # The first row shows which columns there are.
+    agent.until(lambda: len(plant.under(f"told/{name}/verdict")) == 199)
+    assert agent.stop() == 0
+    member = load(agent.folder / f"{name}.elm", Member.from_bytes)
+    assert member.detector.basis.features == tuple(f"motor/{one}" for one in sorted(NAMES))
+
+
+def test_what_comes_while_the_agent_is_away_is_not_lost(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    one, rows = Pump(place, plant, device), pump(400, 4)
+    one.give(rows[:150])
+    assert one.agent.stop() == 0
+    plant.say_all(messages(f"plant/{one.name}", NAMES, rows[150:250]))
+    one.start()
+    one.agent.until(lambda: len(one.told("verdict")) >= 250)
+    # Killed as well: what it learned since it last saved is lost, and not what waits.
+    one.agent.kill()
+    plant.say_all(messages(f"plant/{one.name}", NAMES, rows[250:300]))
+    one.start()
+    one.agent.until(lambda: len(one.told("verdict")) >= 300)
+    assert one.agent.stop() == 0
+    assert len(one.told("verdict")) == 300
+
+
+def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    one = Pump(place, plant, device)
+    one.give(pump(60, 5))
+    one.agent.kill()
+    wait_until(lambda: one.status() == {"agent": "offline", "device": one.name})
+    with somebody_at(place, f"told/{one.name}/status") as late:
+        wait_until(lambda: bool(late.under(f"told/{one.name}/status")))
+        assert late.objects(f"told/{one.name}/status")[0]["agent"] == "offline"
+        assert late.under(f"told/{one.name}/status")[0].retain
+    one.start()
+    wait_until(lambda: one.status()["agent"] == "online")
+
+
+def test_who_comes_later_finds_the_status(place: Mosquitto, plant: Somebody, device: Start) -> None:
+    one = Pump(place, plant, device)
+    one.give(pump(60, 6))
+    one.agent.until(lambda: one.status().get("learned", 0) > 0)
+    with somebody_at(place, f"told/{one.name}/#") as late:
+        wait_until(lambda: bool(late.under(f"told/{one.name}/status")))
+        status = late.objects(f"told/{one.name}/status")[0]
+        assert (status["agent"], status["name"], status["state"]) == (
+            "online",
+            one.name,
+            "learning",
+        )
+        assert not late.under(f"told/{one.name}/verdict")
+
+
+def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    one = Pump(place, plant, device)
+    assert "has not begun" in one.ask({"action": "accept"})["said"][0]
+    one.give(pump(60, 7))
+    for asked, said in {
+        "no JSON": "this is not JSON",
+        "[" * 4000: "this is not JSON",
+        "[1]": "ask by an object",
+        "NaN": "ask by an object",
+        "null": "ask by an object",
+        "x" * 5000: "at most 4,096 bytes",
+        '{"action": "tune", "rate": 0.5}': "action is accept or reject, not 'tune'",
+        '{"action": ["accept"]}': "action is accept or reject",
+        '{"action": {"a": 1}}': "action is accept or reject",
+        '{"action": "accept", "id": 7}': "id is a text",
+        '{"action": "accept", "rows": [[1, 2, 3, 4]]}': "accept takes from, instead, to",
+        '{"action": "accept", "from": "yesterday"}': "is no time",
+        '{"action": "accept", "from": NaN}': "is no time",
+        '{"action": "accept", "from": 1e400}': "is no time",
+        '{"action": "reject", "instead": true}': "reject takes from, to",
+        '{"action": "accept", "instead": "yes"}': "instead is true or false",
+        b"\xff\xfe\x00": "this is not JSON",
+        '{"action": "\\ud800"}': "action is accept or reject",
+    }.items():
+        answer = one.ask(asked)
+        assert answer["refused"], asked
+        assert said in answer["said"][0], asked
+    one.give(pump(5, 8))
+    answer = one.ask({"action": "reject", "id": "ä\ud800"})
+    assert (answer["refused"], answer["action"]) == (False, "reject")
+    assert one.agent.stop() == 0
+
+
+def test_what_was_retained_is_not_done(place: Mosquitto, plant: Somebody, device: Start) -> None:
+    one = Pump(place, plant, device)
+    one.give(pump(200, 9))
+    one.give(pump(10, 10) + TOO_HOT)
+    assert one.agent.stop() == 0
+    plant.say(f"told/{one.name}/do", {"action": "accept"}, retain=True)
+    one.start()
+    one.agent.logs("a message that was retained is not done")
+    assert one.ask({"action": "accept", "id": "now"})["id"] == "now"
+    assert len(one.told("done")) == 1
+    plant.say(f"told/{one.name}/do", b"", retain=True)
+
+
+def test_who_asks_without_end_is_told_to_wait_and_rows_go_on(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    one = Pump(place, plant, device)
+    one.give(pump(60, 11))
+    plant.say_all([(f"told/{one.name}/do", {"action": "reject", "id": str(i)}) for i in range(300)])
+    one.give(pump(20, 12))
+    one.agent.until(lambda: any("others wait" in done["said"][0] for done in one.told("done")))
+    one.agent.until(lambda: any(not done["refused"] for done in one.told("done")))
+    assert one.agent.stop() == 0
+
+
+USERS = {"pump": "secret", "plant": "knows"}
+ACL = """\
+user pump
+topic read plant/pump
+topic write told/pump/#
+topic read told/pump/do
+
+user plant
+topic readwrite #
+"""
+
+
+def test_with_tls_a_password_and_rules_what_is_refused_is_told_once(
+    mosquitto: None, tmp_path: Path, authority: Authority, device: Start
+) -> None:
+    with running_broker(tmp_path, FAST, users=USERS, acl=ACL, authority=authority) as place:
+        ca = authority.ca
+        who = {"user": "plant", "password": "knows", "ca": ca}
+        with somebody_at(place, "told/pump/#", **who) as plant:
+            agent = device(
+                "pump",
+                source=place.url("plant/pump", "pump"),
+                mqtt=place.url("told"),
+                mqtt_user="pump",
+                mqtt_password="secret",
+                ca=ca,
+                **QUICK,
+            )
+            agent.logs("subscribed to")
+            plant.say_all(messages("plant/pump", NAMES, pump(100, 13)))
+            agent.until(lambda: len(plant.under("told/pump/verdict")) == 100)
+            # The rules say nothing of Home Assistant.
+            agent.logs("not published")
+            plant.say("told/pump/do", {"action": "reject"})
+            agent.until(lambda: bool(plant.under("told/pump/done")))
+            assert agent.stop() == 0
+            assert agent.log.count("not published") == 1
+            assert "'pump' write homeassistant/device/" in agent.log
+            assert "secret" not in agent.log
+
+
+def test_a_certificate_says_who_the_device_is(
+    mosquitto: None, tmp_path: Path, authority: Authority, device: Start
+) -> None:
+    asks = f"{FAST}\nrequire_certificate true\nuse_identity_as_username true"
+    plants, own = ({"ca": authority.ca, **authority.signed(name)} for name in ("plant", "pump"))
+    with (
+        running_broker(tmp_path, asks, acl=ACL, authority=authority) as place,
+        somebody_at(place, "told/#", **plants) as plant,
+    ):
+        usual = {"source": place.url("plant/pump"), "mqtt": place.url("told"), **QUICK}
+        agent = device("pump", **usual, **own)
+        agent.logs("subscribed to")
+        plant.say_all(messages("plant/pump", NAMES, pump(60, 15)))
+        agent.until(lambda: len(plant.under("told/pump/verdict")) == 60)
+        assert agent.stop() == 0
+
+
+def test_whatever_anybody_says_the_agent_goes_on(
+    place: Mosquitto, plant: Somebody, device: Start
+) -> None:
+    one = Pump(place, plant, device)
+    # Before there is a row; and damaged rows, once it is known what rows are.
+    for seed, said in ((17, [*hostile().values()]), (18, random_messages(200, 16))):
+        for topic in (f"plant/{one.name}", f"told/{one.name}/do", "homeassistant/status"):
+            plant.say_all([(topic, payload) for payload in said])
+        wanted = len(one.told("verdict")) + 60
+        plant.say_all(messages(f"plant/{one.name}", NAMES, pump(60, seed)))
+        one.agent.until(lambda wanted=wanted: len(one.told("verdict")) >= wanted)  # type: ignore[misc]
+    one.agent.until(lambda: (one.status().get("rows") or {"left_out": 0})["left_out"] > 100)
+    assert one.agent.stop() == 0
+    assert "Traceback" not in one.agent.log
+    assert one.agent.log.count("is left out") == 10
+
+
+def test_a_wrong_password_is_told_and_watching_goes_on(
+    mosquitto: None, tmp_path: Path, device: Start
+) -> None:
+    with running_broker(tmp_path, FAST, users=USERS) as place:
+        write_rows(tmp_path / "fan.csv", pump(80, 14), [*NAMES])
+        agent = device(
+            "fan",
+            follow=True,
+            mqtt=place.url("told", "pump"),
+            mqtt_password="wrong",
+            **QUICK | {"verdicts": "fan.jsonl"},
+        )
+        agent.logs("does not let 'pump' in")
+        agent.until(lambda: (tmp_path / "fan.jsonl").read_text().count("\n") == 80)
+        assert agent.stop() == 0
+        assert agent.log.count("does not let 'pump' in") == 1
+        assert "messages were not delivered" in agent.log
+
+
+def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
+    place: Mosquitto, plant: Somebody, start: Start, device: Start, tmp_path: Path
+) -> None:
+    data = write_rows(tmp_path / "normal.csv", pump(200, 20), [*NAMES])
+    where = place.url("federation/pumps")
+    founding = ("federation", "create", "pumps", "--data", data, "--window", 1)
+    made = start(*founding, "--broker", where)
+    assert made.end() == 0, made.log
+    names = ("left", "right")
+    plant.listen("told/left/#", "told/right/#")
+    usual = {"exchange": where, "mqtt": place.url("told"), "sync_seconds": 0.5, "guard": False}
+    agents = [
+        device(name, source=place.url(f"plant/{name}"), confidence=0, verdicts="", **usual)
+        for name in names
+    ]
+    for seed, (name, agent) in enumerate(zip(names, agents, strict=True), 21):
+        agent.logs("subscribed to")
+        plant.say_all(messages(f"plant/{name}", NAMES, pump(150, seed)))
+    for name, agent in zip(names, agents, strict=True):
+        seeds = count(100)
+
+        def knows(name: str = name, seeds: Iterator[int] = seeds) -> bool:
+            # What changed is told every few seconds, where there are new rows.
+            plant.say_all(messages(f"plant/{name}", NAMES, pump(1, next(seeds))))
+            return bool(plant.objects(f"told/{name}/status")[-1].get("others") == 1)
+
+        agent.until(knows)
+        assert len(plant.under(f"told/{name}/verdict")) >= 150
+    assert [agent.stop() for agent in agents] == [0, 0]

@@ -1,0 +1,252 @@
+"""An agent tells its server how it is doing, does what is asked there, and needs no such server."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.federation import CONTRIBUTIONS, Charter, Errand, Member, Terms
+from elmgrove.storage.disk import load, save
+from support.agents import append_rows, write_rows
+from support.at_work import at_work
+from support.exchanges import Asked, HonestExchange, Reply, saying
+from support.serving import wait_until
+
+COLUMNS = 4
+#: Rows that a device has learned, so that it watches; those that wait; those that it reads first.
+ROWS, STRANGE, NEW = 400, 9, 30
+
+
+def rows(seed: int, number: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(number, COLUMNS))
+
+
+CHARTER = Charter("fans", Detector.for_data(rows(0, 300)).basis, terms=Terms(shows=CONTRIBUTIONS))
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("elmgrove.device.sources.base.POLL", 0.01)
+    member = CHARTER.start("fan")
+    member.detector.learn_many(rows(1, ROWS))
+    for row in rows(2, STRANGE):
+        member.detector.observe(row + 30.0, 1.7e9)
+    assert len(member.detector.quarantine) == STRANGE
+    save(Path("fan.elm"), member)
+    write_rows(Path("fan.csv"), rows(3, NEW))
+
+
+def settings(url: str, **more: Any) -> dict[str, Any]:
+    usual = {"name": "fan", "state": "fan.elm", "source": "fan.csv", "verdicts": ""}
+    here = {"exchange": f"{url}/fans", "token": "join", "follow": True}
+    return usual | here | more
+
+
+@contextmanager
+def told_of(
+    answer: Callable[[Asked], Any], seconds: float = 3600.0, **more: Any
+) -> Iterator[Agent]:
+    """An agent at work with a server that answers so."""
+    with saying(answer) as url, at_work(**settings(url, sync_seconds=seconds, **more)) as agent:
+        yield agent
+
+
+def synced(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(r.getMessage().startswith("sync: ") for r in caplog.records)
+
+
+def errand(number: int, action: str = "accept", **words: Any) -> Errand:
+    return Errand(f"errand-{number}", action, words, "anna", 1.7e9)
+
+
+def test_each_row_is_in_one_minute_that_is_told() -> None:
+    server = HonestExchange(CHARTER, [])
+    with told_of(server, 0.01):
+        for part in range(3):
+            append_rows(Path("fan.csv"), rows(4 + part, 50))
+            wait_until(lambda part=part: counted(server) == NEW + 50 * (part + 1))
+    assert server.heard[-1].device == "fan"
+    assert server.heard[-1].state == "watching"
+    assert sum(len(one.minutes) for one in server.heard) < 50 + len(server.heard)
+
+
+def counted(server: HonestExchange) -> int:
+    """Rows of all minutes that were told: the later of one minute counts."""
+    return sum({m.minute: m.rows for one in server.heard for m in one.minutes}.values())
+
+
+def test_an_errand_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
+    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+    # Under the guard a second sync would follow the first one anyway.
+    with told_of(server, guard=False):
+        wait_until(lambda: len(server.outcomes) == 1)
+        (outcome,) = server.outcomes
+        assert not outcome.refused
+        assert "9 rows were learned as a new normal" in outcome.said[0]
+        kept = load(Path("fan.elm"), Member.from_bytes)
+        assert kept.detector.learned >= ROWS + STRANGE
+        assert kept.notes["errands"][0]["errand"] == "errand-1"
+    first, *_, last = server.heard
+    assert last.time - first.time < 100.0, "soon, not with the next sync"
+    assert (first.status["quarantine"], last.status["quarantine"]) == (STRANGE, 0)
+
+
+def test_what_is_asked_before_a_restart_is_done_after_it() -> None:
+    server = HonestExchange(CHARTER, [])
+    with told_of(server):
+        wait_until(lambda: server.heard != [])
+    server.asks = [errand(1, "reject"), errand(2)]
+    with told_of(server):
+        wait_until(lambda: len(server.outcomes) == 2)
+    assert "9 rows were dropped" in server.outcomes[0].said[0]
+    assert "No row waited" in server.outcomes[1].said[0]
+
+
+def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None:
+    """As one that is run now and then: its rows may end before the first sync does."""
+    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+    with saying(server) as url:
+        Agent(Settings(**settings(url, follow=False))).run()
+    (outcome,) = server.outcomes
+    assert "9 rows were learned" in outcome.said[0]
+    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == ROWS + STRANGE + NEW
+
+
+def test_a_device_that_does_no_errands_refuses_them() -> None:
+    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+    with told_of(server, errands=False):
+        wait_until(lambda: len(server.outcomes) == 1)
+    assert server.outcomes[0].refused
+    assert len(load(Path("fan.elm"), Member.from_bytes).detector.quarantine) == STRANGE
+
+
+def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+    with told_of(server, 0.01, summaries=False):
+        wait_until(lambda: synced(caplog) >= 5)
+    assert server.heard == []
+
+
+# Servers that take no summaries
+
+
+class Deaf:
+    """A server that is honest, but for what it answers to summaries."""
+
+    def __init__(self, status: int, problem: str = "not-found") -> None:
+        self.honest, self.asked = HonestExchange(CHARTER, []), list[Asked]()
+        self.answer = Reply.json(
+            {"type": f"urn:elmgrove:problem:{problem}", "title": "No", "detail": "it is not there"},
+            status,
+        )
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.route != "PUT /summaries":
+            return self.honest(asked)
+        self.asked.append(asked)
+        return self.answer
+
+
+@pytest.mark.parametrize(("status", "problem"), [(404, "not-found"), (405, "method-not-allowed")])
+def test_a_server_that_is_too_old_is_asked_once(
+    status: int, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server = Deaf(status, problem)
+    with told_of(server, 0.01):
+        wait_until(lambda: synced(caplog) >= 5)
+    assert len(server.asked) == 1
+    old = [r for r in caplog.records if "too old" in r.getMessage()]
+    assert [r.levelno for r in old] == [logging.INFO]
+    assert "sync failed" not in caplog.text
+
+
+@pytest.mark.parametrize("status", [500, 404, 200])
+def test_a_server_that_does_not_hear_is_told_again_and_the_sync_goes_well(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault, a page of somebody else's, an answer that is none."""
+    caplog.set_level(logging.INFO)
+    server = Deaf(status)
+    server.answer = Reply(status, b"<html>")
+    with told_of(server, 0.01):
+        wait_until(lambda: synced(caplog) >= 5)
+        server.asked.clear()
+        wait_until(lambda: len(server.asked) >= 2)
+        server.answer = Reply.json({"errands": []})
+        server.asked.clear()
+        wait_until(lambda: len(server.asked) >= 3)
+    untold = [r for r in caplog.records if "could not be told" in r.getMessage()]
+    assert len(untold) == 1, "once, not with each sync"
+    assert "sync failed" not in caplog.text
+    first, *_, last = (json.loads(asked.body)["minutes"] for asked in server.asked)
+    assert sum(minute[1] for minute in first) == NEW, "until they were heard"
+    assert last == []
+
+
+def test_what_is_refused_is_not_told_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    server = Deaf(422, "malformed")
+    with told_of(server, 0.01):
+        wait_until(lambda: len(server.asked) >= 5)
+    assert [bool(json.loads(one.body)["minutes"]) for one in server.asked][-1] is False
+    assert sum("could not be told" in r.getMessage() for r in caplog.records) == 1
+
+
+# What is asked by somebody who wants no good
+
+
+def test_a_server_that_asks_and_asks_does_not_hold_up_the_rows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Thousands of errands with each answer, and each time others."""
+    honest, given = HonestExchange(CHARTER, []), [0]
+
+    def greedy(asked: Asked) -> Reply:
+        if asked.route == "PUT /summaries":
+            given[0] += 1
+            asks = [errand(2000 * given[0] + n, "reject").fields for n in range(1500)]
+            return Reply.json({"errands": asks})
+        return honest(asked)
+
+    with told_of(greedy, 3600.0):
+        wait_until(lambda: given[0] >= 3)
+        append_rows(Path("fan.csv"), rows(4, 500))
+        wait_until(lambda: learned() >= ROWS + 400)
+        assert given[0] < 100
+    member = load(Path("fan.elm"), Member.from_bytes)
+    assert len(member.notes["errands"]) <= 200
+
+
+def learned() -> int:
+    path = Path("fan.elm")
+    return load(path, Member.from_bytes).detector.learned if path.exists() else 0
+
+
+def test_a_row_that_cant_be_read_is_counted_and_not_quoted() -> None:
+    with Path("fan.csv").open("a") as file:
+        file.write("987654321x,1,2,3\n")
+    bodies, honest = list[bytes](), HonestExchange(CHARTER, [])
+
+    def listening(asked: Asked) -> Reply:
+        if asked.route == "PUT /summaries":
+            bodies.append(asked.body)
+        return honest(asked)
+
+    append_rows(Path("fan.csv"), rows(5, 20))
+    with saying(listening) as url:
+        Agent(Settings(**settings(url, follow=False))).run()
+    assert counted(honest) == NEW + 20
+    texts = b"".join(bodies).decode()
+    assert all(json.loads(body)["quarantine"] is None for body in bodies)
+    assert "987654321" not in texts
+    assert '"left_out":1' in texts

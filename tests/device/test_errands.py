@@ -1,0 +1,248 @@
+"""Errands: each is done once, and what came of it is told until it was heard."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.device import actions, errands
+from elmgrove.device.actions import HalfDone
+from elmgrove.device.errands import ERRANDS, REMEMBERED, Errands
+from elmgrove.federation import (
+    MOST_BYTES_OUTCOMES,
+    MOST_OUTCOMES,
+    Errand,
+    Member,
+    Outcome,
+    json_size,
+)
+
+WAITING = 60
+
+
+def errand(number: int | str, action: str = "accept", **words: Any) -> Errand:
+    return Errand(f"errand-{number}", action, words, "anna", 1.7e9)
+
+
+class Disk:
+    """Where a member is saved; full if a test wants it."""
+
+    def __init__(self) -> None:
+        self.saved: list[bytes] = []
+        self.full = False
+
+    @contextmanager
+    def __call__(self, member: Member) -> Iterator[None]:
+        if self.full:
+            raise OSError(28, "No space left on device", "pump.elm")
+        blob = member.to_bytes()
+        yield
+        self.saved.append(blob)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def member() -> Member:
+    """A device with strange rows in quarantine."""
+    X = np.random.default_rng(4).normal(size=(400, 3))
+    detector = Detector.for_data(X)
+    detector.learn_many(X, np.arange(400.0))
+    for number, row in enumerate(X[:WAITING]):
+        detector.observe(row + 30.0, 400.0 + number)
+    assert len(detector.quarantine) == WAITING
+    return Member("pump", detector)
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errands, "REST", 0.0)
+
+
+def test_it_is_done_once_however_often_it_is_told(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk)
+    assert not made.step()
+    made.take([errand(1), errand(1), errand(1)])
+    assert made.step()
+    assert not made.step()
+    made.take([errand(1)])
+    assert not made.step()
+    assert member.detector.learned == 400 + WAITING
+    (outcome,) = made.outcomes()
+    assert (outcome.errand, outcome.refused) == ("errand-1", False)
+    assert f"{WAITING} rows were learned as a new normal" in outcome.said[0]
+    assert len(disk.saved) == 1
+
+
+def test_what_it_changed_and_that_it_was_done_are_saved_in_one_file(
+    member: Member, disk: Disk
+) -> None:
+    made = Errands(member, disk)
+    made.take([errand(1), errand(2, "reject")])
+    for rows in (WAITING, WAITING):
+        assert made.step()
+        again = Member.from_bytes(disk.saved[-1])
+        assert again.detector.learned == 400 + rows
+        # One that was killed now goes on from that file: it does nothing, and says the same.
+        restarted = Errands(again, Disk())
+        restarted.take([errand(1), errand(2, "reject")][: len(disk.saved)])
+        assert not restarted.step()
+        assert restarted.outcomes() == made.outcomes()
+    assert len(made.outcomes()) == 2
+
+
+def test_an_outcome_is_told_until_it_was_heard(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk)
+    made.take([errand(1), errand(2, "reject")])
+    made.step()
+    first = made.outcomes()
+    made.step()
+    made.told()
+    assert [one.errand for one in made.outcomes()] == ["errand-2"], "it was not told with the first"
+    made.told()
+    assert made.outcomes() == ()
+    # A server that was restored asks again, and is told again, but nothing is done.
+    made.take([errand(1)])
+    assert not made.step()
+    (again,) = made.outcomes()
+    assert (again.errand, again.time, again.refused) == (first[0].errand, first[0].time, False)
+
+
+def test_what_cant_be_saved_is_not_done(
+    member: Member, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    made, disk.full = Errands(member, disk), True
+    made.take([errand(1)])
+    assert not made.step()
+    assert (member.detector.learned, made.outcomes()) == (400, ())
+    assert "No space left" in caplog.text
+    assert not made.step(), "it is asked again with the next sync"
+    disk.full = False
+    made.take([errand(1)])
+    assert made.step()
+    assert member.detector.learned == 400 + WAITING
+
+
+def test_words_are_those_of_the_action(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk)
+    made.take([errand(1, **{"from": 410.0, "to": 419.5}), errand(2, **{"from": None, "to": None})])
+    made.step()
+    assert member.detector.learned == 410
+    # A word without a value is no word: not all that was ever learned is meant.
+    made.take([errand(3, "reject", **{"from": None, "to": None})])
+    made.step()
+    assert member.detector.learned == 410
+    assert member.detector.evidence.count == 410
+    assert "nothing learned was taken out" in made.outcomes()[-1].said[0]
+
+
+def test_a_device_that_does_no_errands_says_so(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk, willing=False)
+    made.take([errand(1)])
+    assert made.step()
+    (outcome,) = made.outcomes()
+    assert outcome.refused
+    assert "errands is false" in outcome.said[0]
+    assert (member.detector.learned, disk.saved) == (400, [])
+
+
+def test_what_is_refused_or_a_fault_is_told_and_changes_nothing(
+    member: Member, disk: Disk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, before = Errands(member, disk), member.to_bytes()
+    made.take([errand(1, **{"from": "2024-05-01T00:00:00Z", "to": "2023-01-01T00:00:00Z"})])
+    made.step()
+    monkeypatch.setattr(actions, "accept", lambda *_, **__: 1 / 0)
+    made.take([errand(2)])
+    made.step()
+    outcomes = made.outcomes()
+    assert [one.refused for one in outcomes] == [True, True]
+    assert "ZeroDivisionError" in outcomes[1].said[0]
+    assert [bool(r.exc_info) for r in caplog.records if r.levelno == logging.WARNING] == [
+        False,
+        True,
+    ]
+    del member.notes[ERRANDS]
+    assert (member.to_bytes(), disk.saved) == (before, [])
+
+
+def test_what_fails_half_way_ends_the_agent_and_is_not_saved(
+    member: Member, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = iter([actions.accept])
+    monkeypatch.setattr(actions, "accept", lambda *a, **k: next(tries)(*a, **k))
+    made = Errands(member, disk)
+    made.take([errand(1)])
+    with pytest.raises(HalfDone):
+        made.step()
+    assert disk.saved == []
+
+
+def test_no_more_wait_than_one_summary_tells_of(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk)
+    made.take([errand(number, "reject") for number in range(5000)])
+    done = 0
+    while made.step():
+        done += 1
+        # What came meanwhile changes nothing of that.
+        made.take([errand(number, "reject") for number in range(5000)])
+    assert done == MOST_OUTCOMES == len(made.outcomes())
+
+
+def test_what_is_remembered_is_bounded(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk, willing=False)
+    for begin in range(0, 3 * REMEMBERED, MOST_OUTCOMES):
+        made.take([errand(f"{'x' * 50}{n}") for n in range(begin, begin + MOST_OUTCOMES)])
+        while made.step():
+            pass
+        made.outcomes()
+        made.told()
+    assert len(member.notes[ERRANDS]) == REMEMBERED
+    assert len(json.dumps(member.notes)) < 40_000
+
+
+def test_outcomes_are_within_their_bytes(member: Member, disk: Disk) -> None:
+    long = [Outcome(f"{n}", 1.0, False, ("温" * 900,)).fields for n in range(MOST_OUTCOMES)]
+    member.notes[ERRANDS] = long
+    made, told = Errands(member, disk), list[str]()
+    while outcomes := made.outcomes():
+        assert json_size([one.fields for one in outcomes]) <= MOST_BYTES_OUTCOMES
+        told += [one.errand for one in outcomes]
+        made.told()
+    assert told == [f"{n}" for n in range(MOST_OUTCOMES)]
+
+
+def test_rows_come_first_however_many_errands_there_are(
+    member: Member, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errands, "REST", 3.0)
+    now = [0.0]
+    monkeypatch.setattr(errands.time, "monotonic", lambda: now[0])
+    do = Errands._do
+
+    def slow(self: Errands, one: Errand) -> bool:
+        now[0] += 2.0
+        return do(self, one)
+
+    monkeypatch.setattr(Errands, "_do", slow)
+    made = Errands(member, disk)
+    made.take([errand(1), errand(2, "reject")])
+    assert made.step()
+    now[0] += 5.9
+    assert not made.step()
+    now[0] += 0.2
+    assert made.step()
+    # At the end of all rows nobody waits.
+    made.take([errand(3), errand(4)])
+    assert made.finish()
+    assert not made.finish()
+    assert len(made.outcomes()) == 4

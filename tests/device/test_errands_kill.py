@@ -1,0 +1,124 @@
+"""Killed in the middle of an errand: the device has done it and knows that it has, or neither."""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.device import perform
+from elmgrove.device.errands import ERRANDS
+from elmgrove.federation import Charter, Errand, Member
+from elmgrove.storage import load, save
+from support.exchanges import HonestExchange, saying
+from support.killed import CONTEXT, work
+from support.serving import wait_until
+
+#: How often each is killed; more where there is time.
+KILLS = int(os.environ.get("ELMGROVE_TEST_CONTROL_KILLS", "3"))
+STATE = Path("pump.elm")
+ERRAND = [
+    Errand("accept-1", "accept", {}, "anna", 1.7e9),
+    Errand("reject-1", "reject", {"from": 100.0, "to": 150.5}, "anna", 1.7e9),
+]
+
+
+def rows(seed: int, number: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(number, 4))
+
+
+CHARTER = Charter("pumps", Detector.for_data(rows(0, 400)).basis)
+
+
+@pytest.fixture(autouse=True)
+def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The state of a device that watches, with strange rows in quarantine."""
+    monkeypatch.chdir(tmp_path)
+    member = CHARTER.start("pump")
+    member.detector.learn_many(rows(1, 400), np.arange(400.0))
+    for number, row in enumerate(rows(2, 100)):
+        member.detector.observe(row + 30.0, 400.0 + number)
+    assert len(member.detector.quarantine) == 100
+    save(STATE, member)
+    Path("pump.csv").touch()
+    Path("pump.key").write_text("key")
+    return STATE.read_bytes()
+
+
+def facts(member: Member) -> tuple[Any, ...]:
+    """All that an errand can change."""
+    detector = member.detector
+    return (
+        detector.learned,
+        detector.quarantine.rows().tobytes(),
+        detector.evidence.C.tobytes(),
+        detector.evidence.count,
+    )
+
+
+def done(member: Member) -> list[str]:
+    return [one["errand"] for one in member.notes.get(ERRANDS, [])]
+
+
+def wait_for_another_state(before: int) -> None:
+    """Waits until there is another file in the place of the state, without a pause."""
+    until = time.monotonic() + 180.0
+    while STATE.stat().st_ino == before:
+        assert time.monotonic() < until, "waited in vain"
+
+
+@contextmanager
+def working(url: str) -> Iterator[ForkServerProcess]:
+    """An agent as a process of its own; killed at the end if it was not before."""
+    usual = {"state": str(STATE), "source": "pump.csv", "follow": True, "verdicts": ""}
+    process = CONTEXT.Process(target=work, args=(usual | {"exchange": f"{url}/pumps"},))
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+@pytest.mark.parametrize("errand", ERRAND, ids=lambda one: one.action)
+def test_an_agent_that_is_killed_has_done_it_once_or_not_at_all(
+    pump: bytes, errand: Errand
+) -> None:
+    member = Member.from_bytes(pump)
+    before = facts(member)
+    said = perform(member, errand.action, errand.words)["said"]
+    after = facts(member)
+    assert before != after
+    chance, whole = random.Random(errand.action), 0.0
+    for number in range(KILLS + 1):
+        STATE.write_bytes(pump)
+        place = STATE.stat().st_ino
+        server = HonestExchange(CHARTER, [], asks=[errand])
+        with saying(server) as url:
+            with working(url) as process:
+                wait_until(lambda server=server: server.heard != [])
+                began = time.monotonic()
+                if number % 2 == 0:
+                    # In the moment in which it is saved, so that nothing else is.
+                    wait_for_another_state(place)
+                    whole = time.monotonic() - began
+                else:
+                    time.sleep(chance.uniform(0.0, 2.0 * whole))
+                process.kill()
+                process.join()
+            found = load(STATE, Member.from_bytes)
+            # What it changed and that it was done are in one file.
+            assert (facts(found), done(found)) in ((before, []), (after, [errand.id]))
+            with working(url):
+                wait_until(lambda server=server: server.outcomes != [])
+            # Once more it would have said that no row waited, and nothing was learned.
+            assert [list(one.said) for one in server.outcomes] == [said]
+            found = load(STATE, Member.from_bytes)
+            assert (facts(found), done(found)) == (after, [errand.id])

@@ -1,0 +1,158 @@
+"""Excerpts are within their bytes, however wide a device is and whatever its columns are called."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elmgrove import Detector
+from elmgrove.detector import Cause, Event
+from elmgrove.device.excerpt import cleaned, events_within, rows_within, status_within
+from elmgrove.device.status import status_of
+from elmgrove.federation import (
+    MOST_BYTES_EVENTS,
+    MOST_BYTES_STATUS,
+    MOST_BYTES_WAITING,
+    MOST_EVENTS,
+    MOST_WAITING,
+    Member,
+    Summary,
+    json_size,
+)
+from support.summaries import status, summary
+
+LONG = "温度" * 5000
+CAUSES = tuple(Cause(f"{number}{LONG}", 0.1, 1.5, 2.5) for number in range(8))
+
+
+def event(number: int, causes: tuple[Cause, ...] = CAUSES, **more: Any) -> Event:
+    made = Event(number, 1.7e9 + number, 1.8e9, 9.0, 1.7e9, 2.0, 7, causes)
+    return replace(made, **more)
+
+
+def taken(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a server takes: it refuses what is not an event, or too long."""
+    return list(summary(events=tuple(events)).events)
+
+
+def test_events_of_usual_names_are_told_as_they_are() -> None:
+    made = event(3, (Cause("flow", 0.9, 22.0, 31.0),))
+    assert taken(events_within([made])) == [{**made.fields, "text": str(made)}]
+
+
+def test_many_events_of_long_names_lose_causes_and_say_so() -> None:
+    found = taken(events_within([event(number) for number in range(40)]))
+    assert [one["number"] for one in found] == list(range(40 - MOST_EVENTS, 40))
+    assert MOST_BYTES_EVENTS / 4 < json_size(found) <= MOST_BYTES_EVENTS
+    for one in found:
+        kept = len(one["causes"])
+        assert kept < 8
+        assert one["text"].endswith(f"({kept} of 8 causes are told)")
+    few = taken(events_within([event(1)]))
+    assert len(few[0]["causes"]) == 8, "where there is room, none is lost"
+    assert few[0]["causes"][0]["feature"].endswith("…")
+
+
+def test_where_even_that_is_too_much_the_oldest_are_left_out() -> None:
+    found = events_within([event(number) for number in range(MOST_EVENTS)], 20_000)
+    assert 0 < len(found) < MOST_EVENTS
+    assert found[-1]["number"] == MOST_EVENTS - 1
+    assert json_size(found) <= 20_000
+
+
+@pytest.mark.parametrize(
+    ("more", "causes"),
+    [
+        ({"peak": math.nan}, None),
+        ({"threshold": math.inf}, None),
+        ({"begin": 1e30}, None),
+        ({"causes": (Cause("a\x00\n", 0.1, math.inf, 1.0), Cause("b", 0.1, 1.0, 1.0))}, ["b"]),
+        ({"causes": (Cause("\ud800\x00", 0.1, 1.0, 1.0),)}, ["??"]),
+        ({"begin": 17, "end": None, "peak_at": 18}, ["flow"]),
+    ],
+)
+def test_what_no_json_and_no_calendar_has_is_left_out(
+    more: dict[str, Any], causes: list[str] | None
+) -> None:
+    usual = {"causes": (Cause("flow", 0.9, 22.0, 31.0),)}
+    found = taken(events_within([event(1, **usual | more)]))
+    assert [[one["feature"] for one in told["causes"]] for told in found] == (
+        [] if causes is None else [causes]
+    )
+
+
+def test_a_status_is_cut_with_a_word_that_it_was() -> None:
+    long = {"text": LONG, "causes": [cause._asdict() for cause in CAUSES]}
+    many = status(event=long, drift={"sensors": [LONG] * 60, "text": ""})
+    assert json_size(many) > 10 * MOST_BYTES_STATUS
+    found = status_within(many)
+    assert json_size(found) <= MOST_BYTES_STATUS
+    assert "left out" in found["cut"]
+    assert found["event"]["causes"] == found["drift"]["sensors"] == []
+    assert summary(status=found).state == "watching"
+    assert "cut" not in status_within(status())
+
+
+def wide(columns: int, names: str = "sensor {}") -> Member:
+    """A device with so many columns, and strange rows."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, columns)) + 5e6
+    frame = pd.DataFrame(X, columns=[names.format(number) for number in range(columns)])
+    detector = Detector.for_data(frame, units=4)
+    detector.learn_many(X)
+    for number in range(60):
+        detector.quarantine.add(
+            detector.basis.scaling(X[number] + 1.0), 9.5, (1.7e9, 1.7e9 + number)
+        )
+    return Member("wide", detector)
+
+
+def test_rows_are_told_in_their_own_units_the_newest() -> None:
+    member = wide(3)
+    found = rows_within(member.detector.quarantine.waiting, member.detector.basis)
+    assert len(found) == MOST_WAITING
+    assert found[-1]["time"] == 1.7e9 + 59
+    X = np.random.default_rng(1).normal(size=(200, 3)) + 5e6
+    assert found[-1]["values"] == pytest.approx(
+        {f"sensor {n}": X[59, n] + 1.0 for n in range(3)}, rel=1e-8
+    )
+    assert found[-1]["score"] == 9.5
+    assert summary(quarantine=tuple(found)).quarantine == tuple(found)
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"), [(500, "sensor {}"), (5000, "the sensor number {} of all")]
+)
+def test_of_wide_rows_fewer_are_told_and_of_very_wide_ones_the_first_columns(
+    columns: int, names: str
+) -> None:
+    member = wide(columns, names)
+    waiting = member.detector.quarantine.waiting
+    found = rows_within(waiting, member.detector.basis)
+    assert 0 < len(found) < MOST_WAITING
+    assert MOST_BYTES_WAITING / 3 < json_size(found) <= MOST_BYTES_WAITING
+    assert found[-1]["time"] == 1.7e9 + 59
+    if columns == 5000:
+        (one,) = found
+        assert one["cut"] == f"the first {len(one['values'])} of 5000 columns"
+    else:
+        assert all(len(one["values"]) == columns and "cut" not in one for one in found)
+
+
+def test_a_wide_device_is_told_of_within_all_bounds() -> None:
+    member = wide(2000, "x" * 300 + "{}")
+    told = status_of(member) | {"version": "1", "sync_seconds": None}
+    made: Summary = summary(
+        status=status_within(told),
+        quarantine=tuple(rows_within(member.detector.quarantine.waiting, member.detector.basis)),
+    )
+    assert json_size(made.fields) < MOST_BYTES_STATUS + MOST_BYTES_WAITING
+
+
+def test_texts_are_plain_and_numbers_are_finite() -> None:
+    found = cleaned({"a\nb": (1, -math.inf, None, True, "\x1b[2J"), "c": {"d": "x" * 5000}})
+    assert found["a b"] == [1, None, None, True, "?[2J"]
+    assert len(found["c"]["d"]) == 1000

@@ -1,0 +1,361 @@
+"""Rows from a real broker: whole messages, numbers that are gathered, and whatever else comes."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmgrove.device.access import Access, client_id
+from elmgrove.device.sources import Bad, Item, Reading, Source, open_source, subscribed
+from elmgrove.device.sources.gathering import MOST_NAMES
+from elmgrove.device.topics import RowTopics
+from elmgrove.errors import BadInput
+from elmgrove.reading import Layout
+from support.hostile import hostile
+from support.mosquitto import Mosquitto, running_broker
+from support.paho_client import Somebody, somebody_at
+from support.serving import wait_until
+
+_numbers = count()
+#: Longer than a message takes on a machine that is busy with other tests.
+PATIENCE = 120.0
+
+
+@pytest.fixture(name="place", scope="module")
+def place_fixture(mosquitto: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
+    with running_broker(tmp_path_factory.mktemp("mosquitto")) as place:
+        yield place
+
+
+@pytest.fixture(name="plant")
+def plant_fixture(place: Mosquitto) -> Iterator[Somebody]:
+    with somebody_at(place) as plant:
+        yield plant
+
+
+class Opened:
+    """A source that has subscribed; its items are taken as they come."""
+
+    def __init__(self, source: Source, place: Mosquitto, client: str) -> None:
+        self.source = source
+        self._items = iter(source)
+        self._log, self._goodbye = place.folder / "mosquitto.log", f"{client} disconnected"
+
+    def take(self, number: int) -> list[Reading | Bad]:
+        found = list[Reading | Bad]()
+        end = time.monotonic() + PATIENCE
+        while len(found) < number:
+            assert time.monotonic() < end, f"waited in vain, there were {found}"
+            item = next(self._items)
+            found += [] if item is None else [item]
+        return found
+
+    def rows(self, number: int) -> list[list[float]]:
+        found = self.take(number)
+        assert not [one for one in found if isinstance(one, Bad)]
+        return [one.row for one in found if isinstance(one, Reading)]
+
+    def rest(self) -> Item:
+        """The next item, which is None where nothing more has come."""
+        return next(self._items)
+
+    def end(self) -> None:
+        self._items.close()  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Ends it, and returns when the broker has noticed."""
+        before = self._log.read_text().count(self._goodbye)
+        self.end()
+        wait_until(lambda: self._log.read_text().count(self._goodbye) > before)
+
+
+Opening = Callable[..., Opened]
+
+
+@pytest.fixture(name="opening")
+def opening_fixture(place: Mosquitto, caplog: pytest.LogCaptureFixture) -> Iterator[Opening]:
+    """Opens a source at the broker, for a device that nobody knows yet unless it is named."""
+    caplog.set_level(logging.INFO)
+    opened = list[Opened]()
+
+    def opening(
+        topic: str, layout: Layout | None = None, *, name: str = "", own: str = "", **more: Any
+    ) -> Opened:
+        device = name or f"device {next(_numbers)}"
+        heard = caplog.text.count("subscribed to")
+        pattern = more.pop("pattern", "")
+        subscription = subscribed(place.url(topic), pattern, device, Access(), own)
+        wait_until(lambda: caplog.text.count("subscribed to") > heard)
+        source = open_source("mqtt", follow=False, layout=layout, subscription=subscription, **more)
+        topics = RowTopics.of(place.url(topic), pattern)
+        opened.append(Opened(source, place, client_id("rows", device, *topics.filters)))
+        return opened[-1]
+
+    yield opening
+    for one in opened:
+        one.end()
+
+
+def test_a_message_is_a_row(opening: Opening, plant: Somebody) -> None:
+    source = opening("json")
+    plant.say("json", {"temp": 21.5, "flow": 3})
+    plant.say("json", '{\n  "flow": 4,\n  "temp": 22.5\n}')
+    plant.say("json", '{"flow": 5, "temp": 23.5}\n{"flow": 6, "temp": 24.5}\n')
+    assert source.rows(4) == [[21.5, 3.0], [22.5, 4.0], [23.5, 5.0], [24.5, 6.0]]
+    assert source.source.names == ("temp", "flow")
+
+
+def test_where_a_row_was_is_its_topic_and_the_number_of_its_message(
+    opening: Opening, plant: Somebody
+) -> None:
+    source = opening("where/#")
+    plant.say("where/a", {"temp": 1})
+    plant.say("where/b", {"temp": "x"})
+    assert [one.where for one in source.take(2)] == ["where/a, message 1", "where/b, message 2"]
+
+
+def test_a_time_comes_from_the_message(opening: Opening, plant: Somebody) -> None:
+    source = opening("times")
+    for second in range(3):
+        plant.say("times", {"time": 1714564800 + second, "temp": second})
+    found = source.take(3)
+    assert [one.time for one in found if isinstance(one, Reading)] == [
+        1714564800.0 + second for second in range(3)
+    ]
+    assert [one.follows for one in found if isinstance(one, Reading)] == [False, True, True]
+
+
+def test_csv_with_names_in_each_message_or_none(opening: Opening, plant: Somebody) -> None:
+    named = opening("csv/named")
+    plant.say("csv/named", "temp,flow\n21.5,3\n")
+    plant.say("csv/named", "flow,temp\n4,22.5\n")
+    assert named.rows(2) == [[21.5, 3.0], [22.5, 4.0]]
+    assert named.source.names == ("temp", "flow")
+    plain = opening("csv/plain", Layout(decimal=","))
+    plant.say("csv/plain", "21,5;3")
+    plant.say("csv/plain", "1;x")
+    plant.say("csv/plain", "1;2")
+    first, bad, last = plain.take(3)
+    assert isinstance(first, Reading)
+    assert isinstance(bad, Bad)
+    assert isinstance(last, Reading)
+    assert (first.row, last.row) == ([21.5, 3.0], [1.0, 2.0])
+
+
+def test_line_protocol_in_messages(opening: Opening, plant: Somebody) -> None:
+    source = opening("influx", Layout(format="influx", measurement="pump"))
+    plant.say("influx", "cpu idle=9 1714564800000000000\npump temp=1,flow=2 1714564801000000000")
+    plant.say("influx", "pump temp=3,flow=4 1714564802000000000")
+    first, second = source.take(2)
+    assert isinstance(first, Reading)
+    assert isinstance(second, Reading)
+    assert (first.row, first.time, second.row) == ([1.0, 2.0], 1714564801.0, [3.0, 4.0])
+    assert first.point is not None
+    assert first.point.measurement == "pump"
+
+
+def test_numbers_are_gathered_by_their_topics(
+    opening: Opening, plant: Somebody, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = opening("gather/#")
+    for turn in range(3):
+        plant.say("gather/motor/temp", f"{20 + turn}.5")
+        plant.say("gather/flow", f" {turn}\n")
+        plant.say("gather/on", "on" if turn else "off")
+        plant.say("gather/note", "all is well")
+    # That a text comes is bad only as long as nobody knows what rows are.
+    found = source.take(4)
+    assert [one.row for one in found if isinstance(one, Reading)] == [
+        [1.0, 21.5, 1.0],
+        [2.0, 22.5, 1.0],
+    ]
+    assert source.source.names == ("flow", "motor/temp", "on")
+    assert "a row is a value of each of 3 topics: 'flow', 'motor/temp', 'on'" in caplog.text
+    plant.say("gather/flow", "broken")
+    bad = source.take(1)[0]
+    assert isinstance(bad, Bad)
+    assert bad.reason == "b'broken' is no number"
+    assert "'note' is no number: left alone" in caplog.text
+
+
+def test_columns_that_are_named_are_waited_for(opening: Opening, plant: Somebody) -> None:
+    source = opening("named/+", Layout(columns=("temp", "flow"), label="fault"))
+    for name, value in (("temp", "1"), ("other", "5"), ("fault", "normal"), ("flow", "2")):
+        plant.say(f"named/{name}", value)
+    assert source.rows(1) == [[1.0, 2.0]]
+    pattern = opening("named", features=["hall/temp", "flow"], pattern="flow hall/+")
+    plant.say("named/hall/temp", "3")
+    plant.say("named/flow", "4")
+    assert pattern.rows(1) == [[3.0, 4.0]]
+
+
+def test_a_row_comes_every_few_seconds(opening: Opening, plant: Somebody) -> None:
+    layout = Layout(columns=("temp", "flow"), missing="hold")
+    source = opening("every/+", layout, seconds=0.5)
+    plant.say("every/temp", "1")
+    plant.say("every/flow", "2")
+    assert source.rows(1) == [[1.0, 2.0]]
+    plant.say("every/temp", "3")
+    assert source.rows(1) == [[3.0, 2.0]]
+    assert source.source.held == 1
+
+
+def test_the_first_good_row_decides_what_rows_are(
+    opening: Opening, plant: Somebody, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = opening("mixed/#")
+    plant.say("mixed/row", {"temp": 1})
+    for _ in range(4):
+        plant.say("mixed/count", "7")
+    plant.say("mixed/row", {"temp": 2})
+    assert source.rows(2) == [[1.0], [2.0]]
+    assert caplog.text.count("'count' is one number, where a row is a message: left alone") == 1
+
+
+@pytest.mark.parametrize("first", ["hello", "no,row", "<html>", b"\xff\xfe\x00", "7;x", "[1, 2]"])
+def test_what_comes_before_all_rows_does_not_decide(
+    opening: Opening, plant: Somebody, first: str | bytes
+) -> None:
+    source = opening("garbage")
+    for payload in (first, first, {"temp": 1}, {"temp": 2}):
+        plant.say("garbage", payload)
+    found = source.take(4)
+    assert [isinstance(one, Bad) for one in found] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+def test_whatever_comes_is_at_worst_a_bad_row(
+    opening: Opening, plant: Somebody, known: bool
+) -> None:
+    source = opening("hostile", features=["temp", "flow"] if known else None)
+    if not known:
+        plant.say("hostile", {"temp": 1, "flow": 2})
+        assert source.rows(1) == [[1.0, 2.0]]
+    messages = list(hostile().values())
+    for payload in messages:
+        plant.say("hostile", payload)
+    plant.say("hostile", {"flow": 4, "temp": 3})
+    found = source.take(len(messages) + 1)
+    while not isinstance(found[-1], Reading):
+        found += source.take(1)
+    assert found[-1].row == [3.0, 4.0]
+    assert all(isinstance(one, Bad) for one in found[:-1])
+    numbers = {one.where for one in found[:-1]}
+    assert len(numbers) == len(messages)
+
+
+def test_topics_without_end_and_long_ones_are_bad_rows(opening: Opening, plant: Somebody) -> None:
+    source = opening("flood/#")
+    plant.say_all([(f"flood/{number}", "1") for number in range(MOST_NAMES + 5)])
+    plant.say("flood/" + "x" * 60_000, "1")
+    found = source.take(6)
+    assert [one.reason[:9] for one in found if isinstance(one, Bad)] == [
+        *["more than"] * 5,
+        "a topic o",
+    ]
+    assert all(len(one.where) < 400 for one in found)
+
+
+def test_a_message_that_is_too_large_costs_the_next_ones_nothing(
+    opening: Opening, plant: Somebody
+) -> None:
+    source = opening("large")
+    plant.say("large", {"temp": 1})
+    plant.say("large", b"x" * 5_000_000)
+    plant.say("large", {"temp": 2})
+    assert source.rows(2) == [[1.0], [2.0]]
+
+
+def test_what_was_retained_and_what_the_device_says_itself_is_no_row(
+    opening: Opening, plant: Somebody
+) -> None:
+    plant.say("kept/row", {"temp": 9}, retain=True)
+    source = opening("kept/#", own="kept/told/")
+    plant.say("kept/told/verdict", {"temp": 8})
+    plant.say("kept/row", b"")
+    plant.say("kept/row", {"temp": 1})
+    assert source.rows(1) == [[1.0]]
+
+
+def test_after_a_restart_the_columns_are_those_of_before(opening: Opening, plant: Somebody) -> None:
+    source = opening("again/+", Layout(missing="hold"), name="again")
+    for turn in range(3):
+        plant.say("again/temp", str(turn))
+        plant.say("again/flow", str(turn))
+    found = source.take(2)
+    source.close()
+    assert isinstance(found[-1], Reading)
+    bookmark = json.loads(json.dumps(found[-1].bookmark))
+    source = opening("again/+", name="again", features=["flow", "temp"], bookmark=bookmark)
+    plant.say("again/other", "5")
+    plant.say("again/flow", "7")
+    plant.say("again/temp", "8")
+    assert source.rows(1) == [[7.0, 8.0]]
+
+
+def test_messages_wait_for_who_is_away_and_none_comes_twice(
+    opening: Opening, plant: Somebody
+) -> None:
+    source = opening("away", name="away")
+    for number in range(5):
+        plant.say("away", {"temp": number})
+    assert source.rows(3) == [[0.0], [1.0], [2.0]]
+    # The third was given out, and nobody came back to say that it was dealt with.
+    source.close()
+    for number in range(5, 10):
+        plant.say("away", {"temp": number})
+    source = opening("away", name="away")
+    assert source.rows(8) == [[float(number)] for number in range(2, 10)]
+    assert source.rest() is None
+
+
+def test_a_bookmark_in_a_file_is_none_among_messages(opening: Opening, plant: Somebody) -> None:
+    bookmark = {
+        "file": "fan.csv",
+        "inode": 1,
+        "offset": 9,
+        "head": [",", ["a"], True],
+        "names": None,
+    }
+    source = opening("other", bookmark=bookmark)
+    plant.say("other", {"temp": 1})
+    assert source.rows(1) == [[1.0]]
+
+
+def test_a_bookmark_among_messages_is_none_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "fan.csv").write_text("temp\n1\n2\n")
+    bookmark = {"gathered": None, "head": ["", ["temp"], True], "names": ["temp"]}
+    for where in (tmp_path / "fan.csv", tmp_path):
+        source = open_source(str(where), follow=False, bookmark=bookmark, features=["temp"])
+        found = [one for one, _ in zip(source, range(2), strict=False) if one is not None]
+        assert len(found) == (2 if where.suffix else 0)
+
+
+@pytest.mark.parametrize(
+    ("topic", "pattern", "filters", "name"),
+    [
+        ("plant/pump1/#", "", ("plant/pump1/#",), "motor/temp"),
+        ("plant/+/motor/#", "", ("plant/+/motor/#",), "pump1/motor/temp"),
+        ("plant/pump1/motor/temp", "", ("plant/pump1/motor/temp",), "temp"),
+        ("plant", "pump1/# hall/+", ("plant/pump1/#", "plant/hall/+"), "pump1/motor/temp"),
+        ("", "plant/#", ("plant/#",), "plant/pump1/motor/temp"),
+        ("#", "", ("#",), "plant/pump1/motor/temp"),
+        ("plant//+", "", ("plant//+",), "plant/pump1/motor/temp"),
+    ],
+)
+def test_a_column_is_called_by_what_its_topic_has_of_its_own(
+    topic: str, pattern: str, filters: tuple[str, ...], name: str
+) -> None:
+    topics = RowTopics.of(f"mqtt://host/{topic}", pattern)
+    assert topics.filters == filters
+    assert topics.name_of("plant/pump1/motor/temp") == name
+
+
+def test_a_source_names_its_topics() -> None:
+    with pytest.raises(BadInput, match="name the topics of the rows"):
+        subscribed("mqtt://127.0.0.1/", "", "fan", Access())

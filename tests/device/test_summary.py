@@ -1,0 +1,276 @@
+"""What an agent tells of its device: no row, unless it may, and nothing twice once it is heard."""
+
+import json
+import logging
+import math
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elmgrove import Basis, Detector, HiddenLayer, PatternRule
+from elmgrove.device.errands import Errands
+from elmgrove.device.minutes import Minutes
+from elmgrove.device.settings import Settings
+from elmgrove.device.status import HEARING
+from elmgrove.device.summary import AgentSummaries
+from elmgrove.federation import Charter, Contribution, Member, Merged, Summary, json_size
+
+#: When the first row is, and seconds between two.
+START, STEP = 1_700_006_400.0, 10.0
+COLUMNS = ["flow", "temp", "amp"]
+#: All rows lie here, and nothing else that a summary tells does.
+LEVEL, LOWEST, HIGHEST = 5e6, 4e6, 7e6
+
+
+def rows(seed: int, number: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(LEVEL, 1e4, size=(number, len(COLUMNS)))
+
+
+CHARTER = Charter("pumps", Detector.for_data(pd.DataFrame(rows(0, 400), columns=COLUMNS)).basis)
+
+
+def member(name: str = "pump", policy: str = "unknown", number: int = 400) -> Member:
+    """A device that watches."""
+    made = CHARTER.start(name, policy=policy)
+    made.detector.learn_many(rows(1, number))
+    return made
+
+
+def summaries(of: Member, **settings: Any) -> AgentSummaries:
+    made = Settings(**settings)
+    return AgentSummaries(made, of, Errands(of, nullcontext), lambda: None)
+
+
+def watch(of: Member, told: AgentSummaries, X: np.ndarray, first: int = 0) -> None:
+    for number, row in enumerate(X, first):
+        told.follow(of.detector.observe(row, START + STEP * number))
+
+
+def made(told: AgentSummaries) -> Summary:
+    found = told.make()
+    assert found is not None
+    # As it arrives.
+    return Summary.from_fields(json.loads(json.dumps(found.fields, allow_nan=False)))
+
+
+def strange(seed: int, number: int) -> np.ndarray:
+    return rows(seed, number) + np.array([8e5, 0.0, 0.0])
+
+
+def numbers_in(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """All numbers, those in texts as well, each with where it is."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from numbers_in(one, f"{path}.{name}")
+    elif isinstance(value, list):
+        for one in value:
+            yield from numbers_in(one, path)
+    elif isinstance(value, str):
+        found = re.findall(r"\d[\d,]*\.?\d*(?:e[+-]?\d+)?", value)
+        yield from ((path, float(one.replace(",", "").rstrip("."))) for one in found)
+    elif isinstance(value, int | float):
+        yield path, float(value)
+
+
+def readings(summary: Summary) -> set[str]:
+    """Where a summary has numbers that can be readings of a sensor."""
+    found = numbers_in(json.loads(json.dumps(summary.fields)))
+    return {path for path, number in found if LOWEST <= abs(number) <= HIGHEST}
+
+
+def test_no_row_leaves_unless_the_setting_says_so() -> None:
+    device = member()
+    told = summaries(device)
+    watch(device, told, rows(2, 50))
+    assert readings(made(told)) == set()
+    watch(device, told, strange(3, 40), 50)
+    device.notes[HEARING] = {"used": 90, "left_out": 1, "reason": "'5123456,7x' is no number"}
+    found = made(told)
+    # What events and drift name: readings that explain them, and what was expected there.
+    allowed = re.compile(
+        r"\.(events|status\.event)\.(text|causes\.(seen|expected))"
+        r"|\.status\.drift\.(text|sensors\.(before|after))"
+    )
+    assert readings(found)
+    assert [path for path in readings(found) if not allowed.fullmatch(path)] == []
+    seen = {cause["seen"] for event in found.events for cause in event["causes"]}
+    assert len(seen) <= 8, "of 40 strange rows a few readings of the strongest"
+    assert found.quarantine is None
+    assert "5123456" not in json.dumps(found.fields)
+    assert found.status["rows"] == {"used": 90, "left_out": 1}
+
+    shown = summaries(device, show_rows=True)
+    found = made(shown)
+    assert readings(found) >= {f".quarantine.values.{name}" for name in COLUMNS}
+    assert found.quarantine is not None
+    assert len(found.quarantine) == 40
+    values = np.array([[row["values"][name] for name in COLUMNS] for row in found.quarantine])
+    np.testing.assert_allclose(values, strange(3, 40), rtol=1e-8)
+    assert found.status["rows"]["reason"] == "'5123456,7x' is no number"
+
+
+def test_it_says_how_the_device_is_doing() -> None:
+    device = member()
+    told = summaries(device, sync_seconds=30.0)
+    watch(device, told, rows(2, 12))
+    watch(device, told, strange(3, 6), 12)
+    found = made(told)
+    assert (found.device, found.state, found.event_open) == ("pump", "watching", True)
+    assert found.status["sync_seconds"] == 30.0
+    assert [(one.rows, one.strange) for one in found.minutes] == [(6, 0), (6, 0), (6, 6)]
+    assert found.minutes[0].minute == START // 60
+    (event,) = found.events
+    assert event["causes"][0]["feature"] == "flow"
+    assert "flow" in event["text"]
+    assert made(summaries(device, sync_seconds=0.0)).status["sync_seconds"] is None
+
+
+def test_an_event_is_told_until_it_is_heard_and_again_when_it_changed() -> None:
+    device = member()
+    told = summaries(device)
+    watch(device, told, strange(3, 5))
+    first = made(told).events
+    assert [one["rows"] for one in first] == [5]
+    assert made(told).events == first, "nobody heard it"
+    told.heard(())
+    assert (made(told).events, made(told).minutes) == ((), ())
+    watch(device, told, strange(4, 2), 5)
+    assert [one["rows"] for one in made(told).events] == [7]
+    # What grows after it was made is not heard with it.
+    watch(device, told, strange(5, 1), 7)
+    told.heard(())
+    assert [one["rows"] for one in made(told).events] == [8]
+    told.heard(())
+    watch(device, told, rows(6, 100), 8)
+    (ended,) = made(told).events
+    assert ended["end"] is not None
+
+
+def test_what_was_not_told_is_told_after_a_restart() -> None:
+    device = member()
+    told = summaries(device)
+    watch(device, told, rows(2, 30))
+    told.note()
+    again = Member.from_bytes(device.to_bytes())
+    assert made(summaries(again)).minutes == made(told).minutes != ()
+
+
+def test_a_summary_that_cant_be_made_costs_no_sync(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = summaries(member())
+    monkeypatch.setattr(Minutes, "untold", lambda self: 1 / 0)
+    assert told.make() is told.make() is None
+    assert [r.levelno for r in caplog.records] == [logging.WARNING], "told once"
+
+
+def test_a_day_without_a_server_fits_into_a_summary() -> None:
+    device = member()
+    told = summaries(device, show_rows=True)
+    for number in range(2 * 1440):
+        told.follow(device.detector.observe(rows(number, 1)[0], START + 60.0 * number))
+    found = made(told)
+    assert len(found.minutes) == 1440
+    assert json_size([one.fields for one in found.minutes]) < 100_000
+
+
+# What others are to it
+
+
+def others(count: int, shift: float = 0.0) -> list[Contribution]:
+    found = []
+    for number in range(count):
+        other = member(f"other-{number:02}")
+        other.detector.learn_many(rows(20 + number, 300) + shift)
+        found.append(other.contribution())
+    return found
+
+
+def test_before_others_came_there_is_nothing_to_compare() -> None:
+    assert made(summaries(member())).cooperation is None
+
+
+def test_what_a_merge_changed_is_told_from_sums() -> None:
+    device = member(policy="merged", number=50)
+    told = summaries(device)
+    with told.comparing():
+        device.receive_all(others(2, 3e4))
+    cooperation = made(told).cooperation
+    assert cooperation is not None
+    # By its own model typical rows score 1; one model of everybody is unlike its own rows.
+    assert cooperation["before"] == pytest.approx(1.0)
+    assert cooperation["after"] != pytest.approx(1.0, abs=0.05)
+    # It has 50 rows, they have 700 each.
+    assert cooperation["share"] == pytest.approx(1400 / 1450)
+    assert cooperation["others"] == 2
+    assert cooperation["contributors"] == ["other-00", "other-01"]
+    assert cooperation["borrowed_rows"] == 0.0
+    again = Member.from_bytes(device.to_bytes())
+    assert made(summaries(again)).cooperation == cooperation, "it is remembered"
+
+
+def test_what_a_device_borrows_is_told() -> None:
+    device = member(number=3)
+    told = summaries(device)
+    with told.comparing():
+        device.receive_all(others(3))
+    cooperation = made(told).cooperation
+    assert cooperation is not None
+    assert cooperation["before"] == 1.0
+    assert 0.5 < cooperation["after"] < 2.0
+    lent = len(COLUMNS) * math.exp(-1.0)
+    assert cooperation["borrowed_rows"] == pytest.approx(lent)
+    assert cooperation["share"] == pytest.approx(lent / (lent + 3.0))
+    grown = member()
+    with summaries(grown).comparing():
+        grown.receive_all(others(3))
+    found = made(summaries(grown)).cooperation
+    assert found is not None
+    assert (found["before"], found["after"], found["share"]) == (1.0, 1.0, 0.0)
+
+
+def test_of_many_others_some_are_named() -> None:
+    device = member(policy="strange", number=50)
+    with summaries(device).comparing():
+        device.receive_all(others(60))
+    cooperation = made(summaries(device)).cooperation
+    assert cooperation is not None
+    assert (cooperation["others"], len(cooperation["contributors"])) == (60, 50)
+
+
+def test_of_one_sum_of_all_nobody_is_named() -> None:
+    device = member(policy="merged", number=50)
+    evidence = others(1)[0].evidence
+    with summaries(device).comparing():
+        device.rest_on(Merged("pumps", 3, 7, (evidence,)))
+    cooperation = made(summaries(device)).cooperation
+    assert cooperation is not None
+    assert (cooperation["others"], cooperation["contributors"]) == (7, [])
+
+
+@pytest.mark.parametrize("patterns", [None, 2])
+def test_a_loss_is_compared_as_well(patterns: int | None) -> None:
+    layer = HiddenLayer(3, 2, "sigmoid", seed=1)
+    charter = Charter("pumps", Basis(layer, 3), alarm="merged")
+    rule = None if patterns is None else PatternRule(patterns)
+    device, other = (charter.start(name, patterns=rule) for name in ("pump", "other"))
+    X = np.random.default_rng(5).normal(size=(300, 3))
+    device.detector.learn_many(X[:100])
+    other.detector.learn_many(X[100:] * 3.0)
+    told = summaries(device)
+    with told.comparing():
+        device.receive_all([other.contribution()])
+    cooperation = made(told).cooperation
+    assert cooperation is not None
+    if patterns is None:
+        # The mean squared error of its own rows, by each of the two models.
+        assert cooperation["after"] == pytest.approx(
+            float(device.detector.score_many(X[:100]).mean())
+        )
+        assert cooperation["after"] > cooperation["before"] > 0.0
+    assert cooperation["after"] > 0.0

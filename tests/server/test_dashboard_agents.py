@@ -1,0 +1,94 @@
+"""The dashboard in a browser with real agents: an event comes, is explained, answered, and done."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.agents import NAMES, Start, append_rows, flags, write_rows
+from support.browser import Windows
+from support.serving import LAYER, Server, charter, serving
+
+
+@pytest.fixture(name="server", scope="module")
+def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('agents')}/store.db") as running:
+        yield running
+
+
+def normal(seed: int, number: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(number, LAYER.inputs))
+
+
+def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
+    server: Server, windows: Windows, start: Start, tmp_path: Path
+) -> None:
+    fans = server.found(charter(alarm="strange"))
+    name, agents = fans.charter.name, []
+    for number in (1, 2):
+        source = write_rows(tmp_path / f"fan-{number}.csv", normal(number, 500), NAMES)
+        given = flags(
+            {
+                "name": f"fan-{number}",
+                "state": tmp_path / f"fan-{number}.elm",
+                "source": source,
+                "follow": True,
+                "exchange": f"{server.base}/{name}",
+                "token": fans.token,
+                "verdicts": tmp_path / f"fan-{number}.jsonl",
+                "sync_seconds": 0.5,
+            }
+        )
+        agents.append(start("device", "run", *given, label=f"fan-{number}"))
+    for agent in agents:
+        agent.logs("watching")
+        agent.logs("uses 1 other device")
+    page = windows.logged_in(server)
+    page.goto(f"/ui/{name}/devices/fan-1?from=now-1h&to=now")
+    page.locator("#live.on").wait_for()
+    page.locator("#chart canvas").wait_for()
+    page.get_by_text("No event in this time.").wait_for()
+    page.evaluate("window.same = true")
+    # A sensor is off by twelve deviations.
+    append_rows(tmp_path / "fan-1.csv", normal(3, 20) + 12.0 * (np.arange(LAYER.inputs) == 1))
+    event = page.locator("article.event").first
+    event.get_by_text(re.compile(r"column 1 was .* where .* was to be expected")).first.wait_for()
+    event.get_by_role("button", name="That was fine").click()
+    event = page.locator("article.event").first
+    event.get_by_text(re.compile(r"root said it was fine: done")).wait_for()
+    agents[0].logs("accept, asked by root on the server")
+    page.get_by_text("The same as a table").click()
+    assert page.locator("#scores-told tbody tr").count() >= 1
+    page.goto(f"/ui/{name}/audit")
+    page.get_by_role("heading", name="All records").wait_for()
+    page.goto(f"/ui/{name}/federation")
+    page.get_by_role("heading", name="Who explains whom").wait_for()
+    assert page.locator("table.heat tbody tr").count() == 2
+    page.goto(f"/ui/{name}/devices/fan-2")
+    page.get_by_role("link", name="Shut it out").click()
+    page.get_by_role("button", name="Shut it out").click()
+    page.get_by_text("Revoked").first.wait_for()
+    agents[1].logs("revoked")
+
+
+@pytest.mark.parametrize("how", ["phone", "no script"])
+def test_the_pages_fit_a_phone_and_need_no_script(
+    server: Server, windows: Windows, how: str
+) -> None:
+    fans = server.found(charter())
+    fans.enrol("fan-1")
+    phone = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
+    page = windows.logged_in(
+        server, **(phone if how == "phone" else {"java_script_enabled": False})
+    )
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    for where in ("devices/fan-1", "federation", "audit"):
+        page.goto(f"/ui/{fans.charter.name}/{where}")
+        page.locator("main h1").wait_for()
+        assert how != "phone" or page.evaluate(wide) == 0, f"nothing sticks out of {where}"
+    page.goto(f"/ui/{fans.charter.name}/federation")
+    page.get_by_text("A new token…").click()
+    page.get_by_role("button", name="Make a new token").click()
+    page.get_by_text("--token elm-join-").wait_for()

@@ -1,0 +1,181 @@
+"""The dashboard in a browser: login, the fleet with its keys, live, on a phone, without scripts."""
+
+import re
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from elmgrove.server.dashboard.rendering import iso
+from support.browser import Windows
+from support.guests import PASSWORD, tell
+from support.serving import ADMIN, Federation, Server, charter, serving
+from support.summaries import event, status, summary
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NASTY = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(name="server", scope="module")
+def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('browser')}/store.db") as running:
+        yield running
+
+
+@pytest.fixture(name="pumps")
+def pumps_fixture(server: Server) -> Federation:
+    """Three devices: one is strange, one learns, one watches."""
+    made, now = server.found(charter()), time.time()
+    made.enrol("pump-1", "pump-2", f"press {NASTY}")
+    opened = event(1, iso(now - 900), text=NASTY)
+    tell(made, summary("pump-1", now, status=status(learned=500)))
+    tell(made, summary("pump-2", now, status=status(state="learning", learned=20)))
+    strange = summary(f"press {NASTY}", now, status=status(event={"number": 1}), events=(opened,))
+    tell(made, strange)
+    return made
+
+
+def names(page: "Page") -> list[str]:
+    return page.locator("tbody th a").all_inner_texts()
+
+
+def until(page: "Page", expected: list[str]) -> None:
+    """Waits until the table has these lines."""
+    page.wait_for_function(
+        "expected => JSON.stringify([...document.querySelectorAll('tbody th a')]"
+        ".map(one => one.textContent)) === JSON.stringify(expected)",
+        arg=expected,
+    )
+
+
+def test_one_logs_in_by_token_or_password_and_out_again(server: Server, windows: Windows) -> None:
+    server.administrator("ada", "look")
+    password = server.ask(
+        "PUT", "/v1/administrators/ada/password", ADMIN, json={"password": PASSWORD}
+    )
+    assert password.status_code == 204, password.text
+    page = windows.open(server.base)
+    page.goto("/ui/")
+    assert page.url.endswith("/ui/login?next=%2Fui%2F")
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password").press("Enter")
+    page.wait_for_url("**/ui/")
+    assert "ada" in page.locator(".me").inner_text()
+    assert not page.evaluate("document.cookie"), "no script can read it"
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_text("You have logged out.").wait_for()
+    page.go_back()
+    page.wait_for_url("**/ui/login**")
+    page.get_by_label("Token").fill(ADMIN)
+    page.get_by_label("Token").press("Enter")
+    page.wait_for_url("**/ui/")
+
+
+def test_the_fleet_is_searched_filtered_and_sorted_by_mouse_and_by_keys(
+    server: Server, pumps: Federation, windows: Windows
+) -> None:
+    page = windows.logged_in(server)
+    page.get_by_role("link", name=pumps.charter.name, exact=True).click()
+    press = f"press {NASTY}"
+    until(page, [press, "pump-2", "pump-1"])
+    # A search needs no new page.
+    page.evaluate("window.same = true")
+    page.keyboard.press("/")
+    page.keyboard.type("PUMP")
+    until(page, ["pump-2", "pump-1"])
+    assert "search=PUMP" in page.url
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == "pump-1"
+    assert page.evaluate("window.same")
+    page.keyboard.press("/")
+    page.keyboard.press("Backspace")
+    until(page, [press, "pump-2", "pump-1"])
+    page.get_by_role("link", name=re.compile("Learning")).click()
+    until(page, ["pump-2"])
+    page.get_by_role("link", name=re.compile("^All")).click()
+    page.get_by_role("columnheader", name="Rows learned").get_by_role("link").click()
+    until(page, [press, "pump-1", "pump-2"])
+    page.get_by_role("columnheader", name="Rows learned").get_by_role("link").click()
+    until(page, ["pump-2", "pump-1", press])
+    header = page.get_by_role("columnheader", name="Rows learned")
+    assert header.get_attribute("aria-sort") == "ascending"
+
+
+def test_the_page_changes_when_a_device_tells_something(
+    server: Server, pumps: Federation, windows: Windows
+) -> None:
+    page = windows.logged_in(server)
+    page.goto(f"/ui/{pumps.charter.name}/?sort=name")
+    page.locator("#live.on").wait_for()
+    page.evaluate("window.same = true")
+    line = page.get_by_role("row", name=re.compile("pump-1"))
+    assert "Watching" in line.inner_text()
+    # What somebody has begun to type, and where they are, stays.
+    page.locator("#search").fill("")
+    now = time.time()
+    opened = event(7, iso(now - 120))
+    tell(pumps, summary("pump-1", now, status=status(event={"number": 7}), events=(opened,)))
+    line.get_by_text("Strange now").wait_for()
+    assert "since" in line.locator("svg title").first.text_content()
+    pumps.enrol("pump-3")
+    page.get_by_role("link", name="pump-3").wait_for()
+    assert page.evaluate("window.same"), "it is the same page"
+    # Another window of the same visit ends it: this one is led to the login.
+    other = page.context.new_page()
+    other.goto("/ui/")
+    other.get_by_role("button", name="Log out").click()
+    other.wait_for_url("**/ui/login?out")
+    pumps.enrol("pump-4")
+    page.bring_to_front()
+    page.wait_for_url("**/ui/login?next=**")
+
+
+@pytest.mark.parametrize("how", ["phone", "no script"])
+def test_pages_work_on_a_phone_and_without_scripts(
+    server: Server, pumps: Federation, windows: Windows, how: str
+) -> None:
+    phone = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
+    page = windows.logged_in(
+        server, **(phone if how == "phone" else {"java_script_enabled": False})
+    )
+    page.get_by_role("link", name=pumps.charter.name, exact=True).click()
+    page.get_by_label("Search devices by name").fill("pump")
+    if how == "phone":
+        until(page, ["pump-2", "pump-1"])
+        page.get_by_label("Sort by").select_option("Device")
+        until(page, ["pump-1", "pump-2"])
+        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(wide) == 0, "nothing sticks out"
+    else:
+        page.get_by_role("button", name="Search").click()
+        page.wait_for_url("**search=pump**")
+        assert names(page) == ["pump-2", "pump-1"]
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_url("**/ui/login?out")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_names_and_causes_stick_out_of_no_page(
+    server: Server, windows: Windows, width: int
+) -> None:
+    made, name, now = server.found(charter()), "x" * 120, time.time()
+    made.enrol(name)
+    cause = {"feature": "w" * 200, "share": 0.9, "seen": 1e300, "expected": -1e-300, "ago": 0}
+    opened = event(1, iso(now - 900), causes=[cause])
+    strange = status(event={"number": 1}, learned=10**15)
+    tell(made, summary(name, now, status=strange, events=(opened,)))
+    page = windows.logged_in(server, viewport={"width": width, "height": 740})
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    for where in ("", f"devices/{name}", "federation", "audit"):
+        page.goto(f"/ui/{made.charter.name}/{where}")
+        page.locator("main h1").wait_for()
+        assert page.evaluate(wide) == 0, f"nothing sticks out of {where}"

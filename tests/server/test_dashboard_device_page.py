@@ -1,0 +1,263 @@
+"""The page of a device: what it told in words, what can be said of it, and who may say it."""
+
+import re
+import time
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from elmgrove.federation import Contribution, Errand, Minute, Outcome
+from elmgrove.server.dashboard.device_told import DeviceTold
+from elmgrove.server.dashboard.device_words import cause_told, cooperation_told
+from elmgrove.server.dashboard.rendering import clock, iso
+from elmgrove.server.dashboard.score_course import ScoreCourse
+from support.guests import Guest, guest, tell, try_to_tell
+from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
+from support.summaries import cooperation, event, minute, status, summary
+
+ME = "pump 3/ü"
+PART = "pump%203%2F%C3%BC"
+NASTY = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(name="server", scope="module")
+def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('device')}/store.db") as running:
+        yield running
+
+
+@pytest.fixture(name="pumps")
+def pumps_fixture(server: Server) -> Federation:
+    made = server.found(charter())
+    made.enrol(ME, "pump-1")
+    return made
+
+
+@pytest.fixture(name="ada")
+def ada_fixture(server: Server) -> Iterator[Guest]:
+    with guest(server, ADMIN) as made:
+        yield made
+
+
+def path(pumps: Federation) -> str:
+    return f"/ui/{pumps.charter.name}/devices/{PART}"
+
+
+def shown(pumps: Federation, who: Guest, query: str = "") -> str:
+    answer = who.get(path(pumps) + query)
+    assert answer.status_code == 200, answer.text
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", answer.text)))
+
+
+def send(pumps: Federation, who: Guest, **fields: str) -> int:
+    return who.post(path(pumps), {"csrf": who.csrf, **fields}).status_code
+
+
+def told(pumps: Federation, **more: Any) -> list[Errand]:
+    """What the device is asked to do, after it told this."""
+    return tell(pumps, summary(ME, time.time(), **more))
+
+
+# What it says
+
+
+def test_an_event_is_told_with_its_causes_in_words(pumps: Federation, ada: Guest) -> None:
+    begin = time.time() - 600
+    told(
+        pumps,
+        events=(event(7, iso(begin), end=iso(begin + 120)),),
+        minutes=(minute(int(begin // 60)),),
+    )
+    page = shown(pumps, ada)
+    assert f"Event 7, {iso(begin)[:10]} {iso(begin)[11:16]} to {iso(begin + 120)[11:16]}" in page
+    assert "31 rows strange, at most 5.4 times the threshold" in page
+    assert "flow was 22 where 31 was to be expected" in page
+    assert '"highest": [' in unescape(ada.get(path(pumps)).text)
+
+
+def test_what_cooperation_changed_is_told(pumps: Federation, ada: Guest) -> None:
+    assert "It has learned nothing from others yet." in shown(pumps, ada)
+    told(pumps, cooperation=cooperation())
+    page = shown(pumps, ada)
+    assert "Its own rows then scored 1.1 on average, 1.4 before: better explained." in page
+    assert "25 % of what decides here comes from others." in page
+    assert "fan-2 fan-3" in page
+
+
+def test_nothing_that_a_device_tells_is_taken_for_html(pumps: Federation, ada: Guest) -> None:
+    cause = {"feature": NASTY, "share": 0.9, "seen": 1.0, "expected": 2.0, "ago": 0}
+    told(
+        pumps,
+        status=status(drift={"text": NASTY}, alarm=NASTY, since=NASTY, sync={"said": NASTY}),
+        events=(event(1, iso(time.time() - 60), causes=[cause]),),
+        cooperation=cooperation(contributors=[NASTY]),
+        quarantine=({"time": 0, "score": 1, "values": {NASTY: 2}},),
+    )
+    html = ada.get(path(pumps)).text
+    assert NASTY not in html
+    assert html.count("&lt;img src=x onerror=alert(1)&gt;") >= 6
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"flagged": 3, "rate": "x", "sync": [], "threshold": {}, "rows_missing": [1], "since": 5},
+        {"flagged": {"share": True}, "quarantine": "many", "drift": {}, "alarm": None},
+        {"rows_missing": 10**15, "threshold": 1e308},
+    ],
+)
+def test_a_status_that_is_like_no_other_breaks_no_page(
+    pumps: Federation, ada: Guest, odd: dict[str, Any]
+) -> None:
+    waiting = ({}, {"time": 1e300, "score": "x", "values": [1]}, {"values": {"flow": 10**15}})
+    told(pumps, status=status(**odd), quarantine=waiting)
+    assert "How it is doing" in shown(pumps, ada)
+
+
+def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:
+    row = {"time": 1714573200.0, "score": 9.5, "values": {"flow": 22.0, "power": None}}
+    found = DeviceTold.of({"status": status(quarantine=2), "quarantine": [{}, row]})
+    assert (found.waiting, found.columns) == (2.0, ("flow", "power"))
+    assert found.rows is not None
+    assert (found.rows[0].time, found.rows[0].values) == (1714573200.0, (22.0, None))
+    assert DeviceTold.of({"status": status(), "quarantine": None}).rows is None
+
+
+def test_a_device_that_told_nothing_or_never_joined(pumps: Federation, ada: Guest) -> None:
+    assert "This device tells nothing of itself" in shown(pumps, ada)
+    assert ada.get(f"/ui/{pumps.charter.name}/devices/nobody").status_code == 404
+
+
+# What can be said
+
+
+def test_what_is_said_of_an_event_waits_for_the_device_and_its_outcome_is_shown(
+    pumps: Federation, ada: Guest
+) -> None:
+    begin = round(time.time()) - 600
+    happened = (event(1, iso(begin), end=iso(begin + 60)),)
+    told(pumps, events=happened)
+    form = dict(re.findall(r'name="(from|to)" value="([^"]+)"', ada.get(path(pumps)).text))
+    assert (float(form["from"]), float(form["to"])) == pytest.approx((begin, begin + 60.001))
+    assert send(pumps, ada, do="accept", **form) == 303
+    assert "root said it was fine: waits for the device's next sync" in shown(pumps, ada)
+    [errand] = told(pumps)
+    assert (errand.action, errand.asked_by) == ("accept", "root")
+    assert errand.words == {"from": float(form["from"]), "to": float(form["to"])}
+    done = Outcome(errand.id, time.time(), False, ("learned 31 rows",))
+    assert told(pumps, outcomes=(done,)) == []
+    page = shown(pumps, ada)
+    assert "learned 31 rows" in page
+    assert "That was fine" not in page, "it was said"
+    assert ("administrator root", "errand asked") in pumps.told()
+
+
+def test_a_question_can_be_answered_in_three_ways(pumps: Federation, ada: Guest) -> None:
+    told(pumps, status=status(drift={"text": "since 04:29 flow is 26 % higher"}))
+    page = shown(pumps, ada)
+    assert "since 04:29 flow is 26 % higher" in page
+    for fields in ({"do": "accept"}, {"do": "accept", "instead": "yes"}, {"do": "reject"}):
+        assert send(pumps, ada, **fields) == 303
+    asked = [(one.action, one.words) for one in told(pumps)]
+    assert asked == [("accept", {}), ("accept", {"instead": True}), ("reject", {})]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"do": "format"}, {}, {"do": "accept", "from": "x"}, {"do": "accept", "to": "nan"}]
+)
+def test_what_a_device_can_not_be_asked_is_refused(
+    pumps: Federation, ada: Guest, fields: dict[str, str]
+) -> None:
+    assert send(pumps, ada, **fields) in (400, 422)
+    assert told(pumps) == []
+
+
+def test_who_may_look_sees_no_button_and_changes_nothing(server: Server, pumps: Federation) -> None:
+    told(pumps, events=(event(1, iso(time.time() - 60)),), status=status(quarantine=3))
+    with guest(server, server.administrator("eve", "look")) as eve:
+        page = shown(pumps, eve)
+        assert "That was fine" not in page
+        assert "Shut it out" not in page
+        assert send(pumps, eve, do="accept") == 403
+        assert send(pumps, eve, do="revoke") == 403
+    assert told(pumps) == []
+
+
+def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
+    pumps: Federation, ada: Guest
+) -> None:
+    pumps.put(Contribution(ME, 20, (evidence(rows(1)),)))
+    assert "Leave it out…" in shown(pumps, ada)
+    assert f"Leave {ME} out?" in shown(pumps, ada, "?do=leave")
+    assert pumps.entries()[ME]["left"] is False, "so far it was only asked"
+    assert send(pumps, ada, do="leave") == 303
+    assert pumps.entries()[ME]["left"] is True
+    assert f"Shut {ME} out?" in shown(pumps, ada, "?do=revoke")
+    assert send(pumps, ada, do="revoke") == 303
+    assert try_to_tell(pumps, summary(ME, time.time())).status_code == 403
+    assert "Revoked" in shown(pumps, ada)
+
+
+# The course
+
+
+def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:
+    minutes = [minute(100 + n, rows=60, strange=n % 3).fields for n in range(600)]
+    course = ScoreCourse.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
+    assert (course.step, course.span) == (10, "10 minutes")
+    assert len(course.points) <= 70
+    assert sum(point.rows for point in course.known) == 600 * 60
+    assert sum(point.strange for point in course.known) == sum(n % 3 for n in range(600))
+    assert {point.highest for point in course.known} == {2.5}
+    times = dict(course.columns())["times"]
+    assert all(one is not None and one % 600 == 0 for one in times)
+
+
+def test_where_nothing_was_told_there_is_a_gap() -> None:
+    course = ScoreCourse.of([minute(100).fields, minute(104).fields], 6000.0, 6360.0)
+    assert [point is None for point in course.points] == [False, True, True, True, False, True]
+
+
+def test_causes_and_cooperation_in_words_where_little_is_known() -> None:
+    cause = {"feature": "flow", "share": None, "seen": None, "expected": 1.0, "ago": 3}
+    assert cause_told(cause) == "flow was beyond what can be told, 3 rows before the strange one"
+    nothing = cooperation(before=None, after=None, share=0.0)
+    assert cooperation_told(nothing).endswith("Nothing of what decides here comes from others.")
+    assert "as before" in cooperation_told(cooperation(before=1.1))
+    assert "worse explained" in cooperation_told(cooperation(before=1.0))
+
+
+def test_each_link_and_form_of_a_page_is_about_its_own_device(server: Server, ada: Guest) -> None:
+    """Whatever a device is called: a browser resolves what looks like a path."""
+    made = server.found(charter())
+    made.enrol("x/../pump-1", "pump-1")
+    tell(made, summary("x/../pump-1", time.time(), events=(event(1, iso(time.time() - 60)),)))
+    page = ada.get(f"/ui/{made.charter.name}/devices/x%2F..%2Fpump-1?from=now-1h&to=now").text
+    places = re.findall(r'(?:href|action|hx-get)="([^"]+)"', page)
+    assert len([one for one in places if "x%2F..%2Fpump-1" in one]) > 5
+    assert not [one for one in places if "/../" in one]
+    tabs = [one for one in places if one.startswith(f"/ui/{made.charter.name}/federation")]
+    assert tabs == [f"/ui/{made.charter.name}/federation?from=now-1h&amp;to=now"]
+
+
+def test_an_errand_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
+    pumps: Federation, ada: Guest
+) -> None:
+    now = round(time.time())
+    body = {"action": "accept", "words": {"from": now * 1000}}
+    pumps.ask("POST", f"/errands/{PART}", ADMIN, json=body)
+    huge = tuple(Minute(now // 60 - n, 10**9, 0, 0, None, (1.7e308,) * 4) for n in range(3))
+    told(pumps, minutes=huge)
+    assert f"Rows from {clock(now)} until now: said to be fine" in shown(pumps, ada)
+    chart = re.search(r'id="scores-data">(.*?)</script>', ada.get(path(pumps)).text, re.DOTALL)
+    assert chart is not None
+    assert "Infinity" not in chart[1]
+
+
+@pytest.mark.parametrize("begin", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"])
+def test_a_range_that_no_calendar_has_is_refused(pumps: Federation, ada: Guest, begin: str) -> None:
+    answer = ada.get(f"{path(pumps)}?from={quote(begin)}&to=0001-06-01T00:00:00Z")
+    assert answer.status_code in (400, 422)

@@ -1,0 +1,154 @@
+"""The pages of a federation and its audit: who explains whom, groups, a token, what was refused."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import numpy as np
+import pytest
+
+from elmgrove.federation import Contribution, judge
+from elmgrove.server.dashboard.explaining import MOST_COMPARED, explained
+from elmgrove.server.dashboard.federation_page import MOST_CIRCLES, WIDTH, GroupPicture
+from support.guests import Guest, guest
+from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
+
+
+@pytest.fixture(name="server", scope="module")
+def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('federation')}/store.db") as running:
+        yield running
+
+
+@pytest.fixture(name="fans")
+def fans_fixture(server: Server) -> Federation:
+    """Two that are alike, and one that is not."""
+    made = server.found(charter(alarm="unknown"))
+    made.enrol("fan-1", "fan-2", "<b>oven")
+    for name, X in (
+        ("fan-1", rows(1, 200)),
+        ("fan-2", rows(2, 200)),
+        ("<b>oven", 50.0 + rows(3, 200)),
+    ):
+        answer = made.put(Contribution(name, 200, (evidence(X),)))
+        assert answer.status_code == 200, answer.text
+    return made
+
+
+@pytest.fixture(name="ada")
+def ada_fixture(server: Server) -> Iterator[Guest]:
+    with guest(server, ADMIN) as made:
+        yield made
+
+
+def shown(who: Guest, fans: Federation, page: str) -> str:
+    answer = who.get(f"/ui/{fans.charter.name}/{page}")
+    assert answer.status_code == 200, answer.text
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", answer.text)))
+
+
+def test_who_explains_whom_is_the_judgement_of_their_sums(fans: Federation, ada: Guest) -> None:
+    parts = [(n, evidence(X)) for n, X in (("fan-1", rows(1, 200)), ("fan-2", rows(2, 200)))]
+    found = explained(judge([Contribution(n, 1, (e,)) for n, e in parts], fans.charter.ridge), 2)
+    assert found.names == ("fan-1", "fan-2")
+    assert [line[place].text for place, line in enumerate(found.lines)] == ["1.0", "1.0"]
+    page = shown(ada, fans, "federation")
+    assert "Unlike all others here: <b>oven." in page
+    html = ada.get(f"/ui/{fans.charter.name}/federation").text
+    assert "<b>oven" not in html
+    assert html.count("heat-0") >= 5, "the diagonal, and those that are alike"
+
+
+def test_a_federation_that_nobody_contributed_to_has_its_page(server: Server, ada: Guest) -> None:
+    page = shown(ada, server.found(charter()), "federation")
+    assert page.count("Nobody has contributed yet.") == 2
+    assert judge([], 0.1).error.shape == (0, 0)
+
+
+def test_many_devices_are_compared_as_far_as_can_be_seen(server: Server, ada: Guest) -> None:
+    many = server.found(charter(alarm="unknown"))
+    names = [f"fan-{n:02}" for n in range(MOST_COMPARED + 3)]
+    many.enrol(*names)
+    part = evidence(rows(1))
+    for name in names:
+        assert many.put(Contribution(name, 20, (part,))).status_code == 200
+    page = shown(ada, many, "federation")
+    assert f"Shown are the {MOST_COMPARED} of {len(names)} devices that contributed last." in page
+
+
+def test_groups_are_drawn_and_told(fans: Federation, ada: Guest) -> None:
+    page = shown(ada, fans, "federation")
+    assert "2 devices: fan-1, fan-2" in page
+    assert "1 device: <b>oven" in page
+
+
+def test_a_picture_has_a_dot_for_each_device_and_room_for_all() -> None:
+    rng = np.random.default_rng(0)
+    groups = {n: [f"d{n}-{k}" for k in range(int(rng.integers(1, 90)))] for n in range(12)}
+    picture = GroupPicture.of({**groups, 12: []})
+    assert len(picture.circles) == 12
+    for circle in picture.circles:
+        assert len(circle.dots) == len(groups[circle.number])
+        assert circle.x - circle.radius >= 0
+        assert circle.x + circle.radius <= WIDTH
+        assert circle.y + circle.radius <= picture.height
+        for x, y in circle.dots:
+            assert np.hypot(x - circle.x, y - circle.y) + 5 <= circle.radius
+    for one in picture.circles:
+        for other in picture.circles:
+            far = np.hypot(one.x - other.x, one.y - other.y)
+            assert one is other or far >= one.radius + other.radius
+
+
+def test_of_a_thousand_groups_the_largest_are_drawn_and_each_has_room_for_its_name() -> None:
+    groups = {n: [f"d{n}-{k}" for k in range(1 + (n == 777))] for n in range(1000)}
+    picture = GroupPicture.of(groups)
+    assert (picture.circles[0].number, picture.all_groups) == (777, 1000)
+    assert len(picture.circles) == MOST_CIRCLES
+    # "group 1000" is 70 wide.
+    assert all(35 <= circle.x <= WIDTH - 35 for circle in picture.circles)
+    places = {(circle.x, circle.y) for circle in picture.circles[1:]}
+    assert all(abs(x - z) >= 70 for x, y in places for z, other in places if y == other and x != z)
+
+
+def test_a_new_token_is_shown_once_and_lets_a_device_join(fans: Federation, ada: Guest) -> None:
+    path = f"/ui/{fans.charter.name}/federation"
+    assert "elm-join-" not in ada.get(path).text
+    answer = ada.post(path, {"csrf": ada.csrf, "do": "token"})
+    command = unescape(re.findall(r"<code>(elmgrove device run [^<]*)</code>", answer.text)[0])
+    assert f"--exchange {fans.server.base}/{fans.charter.name} --token elm-join-" in command
+    token = command.split()[-1]
+    assert "elm-join-" not in ada.get(path).text
+    old = fans.ask("POST", "/devices", fans.token, json={"name": "fan-8"})
+    assert old.status_code == 401
+    new = fans.ask("POST", "/devices", token, json={"name": "fan-8"})
+    assert new.status_code == 201, new.text
+
+
+def test_who_may_look_gets_no_token(server: Server, fans: Federation) -> None:
+    with guest(server, server.administrator("mallory", "look")) as mallory:
+        assert "Make a new token" not in shown(mallory, fans, "federation")
+        path = f"/ui/{fans.charter.name}/federation"
+        assert mallory.post(path, {"csrf": mallory.csrf, "do": "token"}).status_code == 403
+
+
+def test_the_audit_counts_contributions_and_tells_refusals_with_reasons(
+    fans: Federation, ada: Guest
+) -> None:
+    refused = fans.put_blob("fan-1", b"nothing of the kind")
+    assert refused.status_code == 400
+    page = shown(ada, fans, "audit")
+    assert "3 contributions in this time" in page
+    assert "device fan-1" in page
+    assert refused.json()["detail"][:60] in page
+    assert "published" in page
+    older = shown(ada, fans, "audit?before=2")
+    assert "made" in older
+    assert "published device" not in older
+
+
+@pytest.mark.parametrize("query", ["before=x", "before=-1", "before=" + "9" * 30, "from=yesterday"])
+def test_a_page_of_the_audit_that_can_not_be_is_refused(
+    fans: Federation, ada: Guest, query: str
+) -> None:
+    assert ada.get(f"/ui/{fans.charter.name}/audit?{query}").status_code == 400

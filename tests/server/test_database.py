@@ -1,0 +1,123 @@
+"""Tables of a released version become those of this one, with all that is in them."""
+
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elmgrove.federation import require_unbroken
+from elmgrove.server import back_up, restore
+from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow, Store, VisitRow
+from support.places import GOLDEN
+from support.services import execute
+from support.serving import TABLES
+from support.stores import opened
+from support.summaries import event, minute, summary
+
+pytestmark = pytest.mark.anyio
+
+FANS = FederationRow("fans", {"inputs": 3}, 1e-3, ("fan-*",), "t0", 12.5)
+ANNA = AdministratorRow("anna", "look", "h-anna", 10.0, 5e9)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(name="golden")
+def golden_fixture(tmp_path: Path) -> Path:
+    """A store that version 4 wrote."""
+    return Path(shutil.copy(GOLDEN / "store-4.db", tmp_path / "store.db"))
+
+
+def tables(path: Path) -> dict[str, str]:
+    """Each table and index as it was made, on one line."""
+    with closing(sqlite3.connect(path)) as connection:
+        made = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        return {name: " ".join(sql.split()) for name, sql in made}
+
+
+async def require_all(store: Store) -> None:
+    """All that the older release wrote is there."""
+    assert await store.federations() == [FANS]
+    assert await store.devices("fans") == [
+        DeviceRow("fan-1", "k1", False, 5.5, 9e9),
+        DeviceRow("fan-2", "k2", True, 6.5),
+    ]
+    found = await store.blob("fans", "fan-1")
+    assert found is not None
+    assert found[1] == b"what fan-1 knows"
+    assert await store.administrators() == [ANNA]
+    records = await store.audit("fans", 100)
+    assert [one.act for one in records] == ["made", "joined", "joined", "published", "revoked"]
+    require_unbroken(records)
+    require_unbroken(await store.audit("", 100))
+
+
+async def test_what_an_older_release_wrote_is_there_and_what_is_new_works(golden: Path) -> None:
+    for again in range(2):
+        async with opened(str(golden)) as store:
+            if not again:
+                await require_all(store)
+            told = summary(minutes=(minute(),), events=(event(1),))
+            await store.take_summary("fans", told, 100.0)
+            assert await store.set_password("anna", "$argon2id$")
+            page = await store.fleet("fans", now=100.0)
+            assert [row.state for row in page.rows] == ["watching", "revoked"]
+            assert len(await store.audit("", 100)) == 2 + again
+
+
+async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: Path) -> None:
+    for path in (golden, tmp_path / "new.db"):
+        async with opened(str(path)):
+            pass
+    grown, made = tables(golden), tables(tmp_path / "new.db")
+    assert set(TABLES) | {"audit"} <= set(grown)
+    assert grown == made
+
+
+def quiet(share: float | None) -> None:
+    """Hears how far it is, and says nothing."""
+
+
+async def be_of_version_4(url: str) -> None:
+    """Makes the tables those that version 4 had."""
+    new = ("told", "summary", "hour", "occurrence", "errand", "changed", "visit")
+    older = [f"DROP TABLE {name}" for name in new]
+    older += ["ALTER TABLE administrator DROP COLUMN password"]
+    older += ["UPDATE elmgrove_schema SET version = 4"]
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+            for statement in older:
+                connection.execute(statement)
+        return
+    for statement in older:
+        await execute(url, statement)
+
+
+async def test_a_back_up_of_an_older_release_takes_the_place_of_a_store(
+    database: str, tmp_path: Path
+) -> None:
+    async with opened(database) as store:
+        assert await store.create_federation(FANS)
+        assert await store.add_administrator(ANNA)
+    await be_of_version_4(database)
+    await asyncio.to_thread(back_up, database, tmp_path / "backup", tell=quiet)
+    async with opened(database) as store:
+        assert await store.create_federation(replace(FANS, name="later"))
+        await store.take_summary("fans", summary(minutes=(minute(),)), 1.0)
+        await store.set_password("anna", "$argon2id$")
+        await store.open_visit(VisitRow("id", "anna", "c", 1.0, 9e9))
+    await asyncio.to_thread(restore, tmp_path / "backup", database, tell=quiet, force=True)
+    async with opened(database) as store:
+        assert [one.name for one in await store.federations()] == ["fans"]
+        assert await store.administrators() == [ANNA]
+        assert await store.visit("id") is None
+        assert await store.told("fans", "fan-1") is None
+        assert await store.minutes("fans", "fan-1", 0.0, 1e12) == []
+        await store.take_summary("fans", summary(minutes=(minute(),)), 1.0)

@@ -1,0 +1,128 @@
+"""Errands in the store: asked once, told until they are done, and done once."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from elmgrove.federation import MOST_OUTCOMES, Errand, Outcome, require_unbroken
+from elmgrove.server.store import DeviceRow, ErrandRow, FederationRow, NoSuchFederation, Store
+from elmgrove.server.store.errands_kept import MOST_OPEN
+from support.stores import opened
+from support.summaries import summary
+
+pytestmark = pytest.mark.anyio
+
+FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
+ANNA = "administrator anna"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    async with opened(database) as store:
+        assert await store.create_federation(FANS)
+        for name in ("fan-1", "fan-2"):
+            assert await store.enrol("fans", DeviceRow(name, name, False, 5.0), again=False)
+        yield store
+
+
+def errand(number: int = 1, action: str = "accept", **words: Any) -> Errand:
+    return Errand(f"e-{number}", action, words, "anna", 100.0 + number)
+
+
+async def ask(store: Store, *errands: Errand, device: str = "fan-1") -> None:
+    for one in errands:
+        assert await store.ask_errand("fans", device, one, actor=ANNA) is None
+
+
+async def told(store: Store, *outcomes: Outcome, device: str = "fan-1") -> list[Errand]:
+    """What a device hears that says so."""
+    return await store.take_summary("fans", summary(device, outcomes=outcomes), 200.0)
+
+
+def done(number: int, *said: str, refused: bool = False) -> Outcome:
+    return Outcome(f"e-{number}", 150.0, refused, said)
+
+
+async def acts(store: Store) -> list[tuple[str, str, Any, Any]]:
+    records = await store.audit("fans", 1000)
+    require_unbroken(records)
+    found = [one for one in records if one.act.startswith("errand")]
+    detail = [(one.detail["errand"], one.detail.get("refused")) for one in found]
+    return [(one.actor, one.act, *more) for one, more in zip(found, detail, strict=True)]
+
+
+async def test_an_errand_is_told_until_it_is_done(store: Store) -> None:
+    words = {"from": "2024-05-01T14:20:00Z", "to": None, "instead": True}
+    first, second = errand(1, **words), errand(2, "reject")
+    await ask(store, second, first)
+    assert await told(store) == [first, second], "the oldest is first"
+    assert await told(store) == [first, second]
+    assert await told(store, device="fan-2") == []
+    assert await told(store, done(1, "31 rows learned", "all is well")) == [second]
+    assert await store.errands("fans", "fan-1", 9) == [
+        ErrandRow(second, "fan-1"),
+        ErrandRow(first, "fan-1", 150.0, False, ("31 rows learned", "all is well")),
+    ]
+    assert await told(store, done(2, "no such rows", refused=True)) == []
+    assert await acts(store) == [
+        (ANNA, "errand asked", "e-2", None),
+        (ANNA, "errand asked", "e-1", None),
+        ("device fan-1", "errand done", "e-1", False),
+        ("device fan-1", "errand done", "e-2", True),
+    ]
+
+
+async def test_the_first_outcome_counts_and_those_of_no_errand_change_nothing(
+    store: Store,
+) -> None:
+    await ask(store, errand(1))
+    assert await told(store, done(9), done(1, "other"), device="fan-2") == []
+    assert await told(store, done(7)) == [errand(1)], "another device can't say what became of it"
+    for said in ("first", "second"):
+        assert await told(store, done(1, said), done(1, said)) == []
+    assert [one.said for one in await store.errands("fans", "fan-1", 9)] == [("first",)]
+    assert [act for _, act, *_ in await acts(store)] == ["errand asked", "errand done"]
+
+
+async def test_who_does_not_come_is_asked_no_more(store: Store) -> None:
+    await ask(store, *(errand(n) for n in range(MOST_OPEN)))
+    refusal = await store.ask_errand("fans", "fan-1", errand(999), actor=ANNA)
+    assert refusal is not None
+    assert "200 errands wait for 'fan-1'" in refusal
+    await ask(store, errand(1000), device="fan-2")
+    given = await told(store)
+    assert given == [errand(n) for n in range(MOST_OUTCOMES)], "as many as it can answer"
+    assert (await told(store, done(0)))[0] == errand(1)
+    await ask(store, errand(999))
+
+
+async def test_who_never_joined_or_was_shut_out_is_asked_nothing(store: Store) -> None:
+    await store.revoke("fans", "fan-2")
+    for device, why in (("fan-9", "has not joined"), ("fan-2", "revoked")):
+        refusal = await store.ask_errand("fans", device, errand(), actor=ANNA)
+        assert refusal is not None
+        assert why in refusal
+    with pytest.raises(NoSuchFederation):
+        await store.ask_errand("vans", "fan-1", errand(), actor=ANNA)
+    assert await acts(store) == []
+    assert await store.errands("fans", "fan-2", 9) == []
+
+
+async def test_errands_are_forgotten_with_events(store: Store) -> None:
+    await ask(store, errand(1), errand(50))
+    assert await store.forget(0.0, 120.0, 0.0) == 1
+    assert await told(store) == [errand(50)]
+    assert await store.delete_federation("fans")
+    assert await store.create_federation(FANS)
+    assert await store.errands("fans", "fan-1", 9) == []
+
+
+async def test_the_newest_errands_are_listed(store: Store) -> None:
+    await ask(store, *(errand(n) for n in range(5)))
+    assert [one.errand.id for one in await store.errands("fans", "fan-1", 2)] == ["e-4", "e-3"]

@@ -1,0 +1,408 @@
+"""Summaries and errands over HTTP: what is told is shown, and what is none is refused."""
+
+import asyncio
+import json
+import logging
+import math
+import random
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from elmgrove.federation import MOST_BYTES_SUMMARY, Errand, Outcome, Summary, address_of
+from elmgrove.server.store import FederationRow, StoreUnavailable
+from elmgrove.server.told import MOST_SHOWN, keep_forgetting
+from support.serving import ADMIN, Federation, Server, contents, refused
+from support.stores import opened
+from support.summaries import cooperation, event, minute, status, summary
+
+ME = "fan-1"
+
+
+def tell(
+    fans: Federation, told: Summary | dict[str, Any], key: str | None = None
+) -> httpx.Response:
+    fields = told.fields if isinstance(told, Summary) else told
+    return tell_raw(fans, json.dumps(fields).encode(), key)
+
+
+def tell_raw(
+    fans: Federation, body: bytes, key: str | None = None, who: str = ME
+) -> httpx.Response:
+    return fans.ask("PUT", f"/summaries/{address_of(who)}", key or fans.keys[who], content=body)
+
+
+def errands(answer: httpx.Response) -> list[Errand]:
+    assert answer.status_code == 200, answer.text
+    return [Errand.from_fields(one) for one in answer.json()["errands"]]
+
+
+def listed(fans: Federation, **query: str) -> Any:
+    answer = fans.ask("GET", "/summaries", ADMIN, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def shown(fans: Federation, who: str = ME, **query: Any) -> Any:
+    answer = fans.ask("GET", f"/summaries/{address_of(who)}", ADMIN, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def ask(fans: Federation, who: str = ME, secret: str = ADMIN, **asked: Any) -> httpx.Response:
+    return fans.ask("POST", f"/errands/{address_of(who)}", secret, json=asked)
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+# What is told is shown
+
+
+def test_what_a_device_tells_is_shown(fans: Federation) -> None:
+    now = time.time()
+    of_now = tuple(minute(int(now // 60) - n) for n in range(3, -1, -1))
+    told = summary(
+        "fan 3/ü",
+        now,
+        minutes=of_now,
+        events=(event(1, iso(now - 60)),),
+        cooperation=cooperation(),
+        status=status(event={"number": 1}),
+    )
+    assert errands(tell_raw(fans, json.dumps(told.fields).encode(), who="fan 3/ü")) == []
+    found = shown(fans, "fan 3/ü")
+    assert found["device"] == "fan 3/ü"
+    assert found["told"]["status"] == told.status
+    assert found["told"]["cooperation"] == told.cooperation
+    assert found["told"]["quarantine"] is None
+    assert found["told"]["time"] == now
+    assert abs(found["told"]["received"] - now) < 600
+    assert found["minutes"] == [one.fields for one in of_now]
+    [told_event] = found["events"]
+    assert (told_event["number"], told_event["end"]) == (1, None)
+    assert told_event["begin"] == pytest.approx(now - 60, abs=1)
+    assert told_event["causes"] == told.events[0]["causes"]
+    page = listed(fans)
+    assert [one["name"] for one in page["rows"]] == ["fan 3/ü", "fan-1", "fan-2"]
+    assert (page["rows"][0]["state"], page["rows"][0]["event"]) == ("strange", True)
+    assert page["counts"]["untold"] == 2
+
+
+def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
+    begin = 1714572000
+    told = tuple(minute(begin // 60 + n) for n in range(100))
+    assert tell(fans, summary(minutes=told, events=(event(1),))).status_code == 200
+    assert shown(fans)["minutes"] == []
+    found = shown(fans, **{"from": begin + 600, "to": iso(begin + 1200)})
+    assert [one[0] for one in found["minutes"]] == [begin // 60 + n for n in range(10, 20)]
+    found = shown(fans, **{"from": iso(begin), "to": str(begin + 31 * 86400)})
+    assert len(found["minutes"]) == 100
+    assert [one["number"] for one in found["events"]] == [1]
+    assert shown(fans, **{"to": iso(1714573200 - 60)})["events"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"from": "soon"},
+        {"to": "nan"},
+        {"to": "1e400"},
+        {"from": "9" * 400},
+        {"from": "1714572000", "to": "1714572000"},
+        {"from": "1714572000", "to": "1714571999"},
+        {"from": "0", "to": "86400000"},
+        {"to": "\x00"},
+    ],
+    ids=repr,
+)
+def test_a_time_that_is_none_is_refused(fans: Federation, query: dict[str, str]) -> None:
+    tell(fans, summary())
+    refused(fans.ask("GET", f"/summaries/{ME}", ADMIN, params=query), "malformed")
+
+
+def test_pages_are_sorted_searched_and_filtered(fans: Federation) -> None:
+    tell(fans, summary(status=status(learned=5)))
+    told = summary("fan-2", status=status(learned=9, state="learning"))
+    tell_raw(fans, json.dumps(told.fields).encode(), who="fan-2")
+    names = ["fan-2", "fan-1", "fan 3/ü"]
+    assert [one["name"] for one in listed(fans, sort="-learned")["rows"]] == names
+    assert [one["name"] for one in listed(fans, search="FAN-", limit="1", offset="1")["rows"]] == [
+        "fan-2"
+    ]
+    found = listed(fans, state="learning")
+    assert ([one["name"] for one in found["rows"]], found["total"]) == (["fan-2"], 1)
+    assert listed(fans, limit="0")["rows"] == []
+    assert listed(fans, offset="9" * 18)["rows"] == []
+    assert listed(fans, search="'; DROP TABLE told; --")["rows"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *({"state": one} for one in ("", "well", "watching'--")),
+        *({"sort": one} for one in ("mood", "-", "--name", "name DESC", "d.name")),
+        *({"limit": one} for one in ("-1", "many", "1e3", "9" * 30, "\u0661")),
+        {"offset": "-1"},
+        {"search": "\0"},
+    ],
+    ids=repr,
+)
+def test_a_page_that_is_none_is_refused(fans: Federation, query: dict[str, str]) -> None:
+    refused(fans.ask("GET", "/summaries", ADMIN, params=query), "malformed")
+
+
+def test_nothing_is_shown_of_who_told_nothing(fans: Federation) -> None:
+    for name in (ME, "stranger"):
+        refused(fans.ask("GET", f"/summaries/{name}", ADMIN), "not-found")
+
+
+# Errands
+
+
+def test_an_errand_is_told_done_and_shown(fans: Federation) -> None:
+    words = {"from": "2024-05-01T14:20:00Z", "instead": True}
+    answer = ask(fans, action="accept", words=words)
+    assert answer.status_code == 201, answer.text
+    asked = Errand.from_fields(answer.json())
+    assert (asked.action, asked.words, asked.asked_by) == ("accept", words, "root")
+    for _ in range(2):
+        assert errands(tell(fans, summary())) == [asked]
+    done = Outcome(asked.id, time.time(), False, ("31 rows learned",))
+    assert errands(tell(fans, summary(outcomes=(done,)))) == []
+    assert errands(tell(fans, summary())) == []
+    [found] = shown(fans)["errands"]
+    assert found == {
+        **asked.fields,
+        "done": done.time,
+        "refused": False,
+        "said": ["31 rows learned"],
+    }
+    acts = [(one.actor, one.act) for one in fans.server.audit(fans.charter.name)]
+    assert acts[-2:] == [
+        ("administrator root", "errand asked"),
+        (f"device {ME}", "errand done"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"action": "tune"},
+        {"action": ["accept"]},
+        {"action": "accept", "words": []},
+        {"action": "accept", "words": {"rows": [[1.0]]}},
+        {"action": "accept", "words": {"from": "soon"}},
+        {"action": "accept", "words": {"from": 10**400}},
+        {"action": "reject", "words": {"instead": True}},
+        {"action": "accept", "more": 1},
+    ],
+    ids=repr,
+)
+def test_an_errand_that_no_device_can_do_is_refused(fans: Federation, asked: Any) -> None:
+    refused(ask(fans, **asked), "malformed")
+    assert errands(tell(fans, summary())) == []
+
+
+def test_errands_are_for_devices_that_come_for_them(fans: Federation) -> None:
+    assert "has not joined" in refused(ask(fans, "fan-9", action="accept"), "refused")["detail"]
+    fans.ask("DELETE", "/devices/fan-2", ADMIN)
+    assert "revoked" in refused(ask(fans, "fan-2", action="accept"), "refused")["detail"]
+
+
+def test_an_outcome_of_no_errand_changes_nothing(fans: Federation, server: Server) -> None:
+    asked = Errand.from_fields(ask(fans, "fan-2", action="reject").json())
+    before = len(server.audit(fans.charter.name))
+    for name in (asked.id, "never-asked"):
+        told = summary(outcomes=(Outcome(name, 1.0, True, ("no",)),))
+        assert errands(tell(fans, told)) == []
+    assert len(server.audit(fans.charter.name)) == before
+    answer = tell_raw(fans, json.dumps(summary("fan-2").fields).encode(), who="fan-2")
+    assert errands(answer) == [asked]
+
+
+# Who may
+
+
+def test_a_device_tells_of_itself_alone(fans: Federation) -> None:
+    mine, other = fans.keys[ME], fans.keys["fan-2"]
+    refused(tell(fans, summary(), other), "forbidden")
+    refused(tell(fans, summary("fan-2"), mine), "forbidden")
+    for secret in (ADMIN, fans.server.administrator(f"{fans.charter.name}-m", "manage")):
+        refused(tell(fans, summary(), secret), "forbidden")
+    for secret in (fans.token, "elm-key-none"):
+        refused(tell(fans, summary(), secret), "unauthorized")
+    fans.ask("DELETE", f"/devices/{ME}", ADMIN)
+    refused(tell(fans, summary(), mine), "forbidden")
+    assert listed(fans, search=ME)["rows"][0]["seen"] is None
+
+
+def test_only_administrators_look_and_only_some_ask(fans: Federation) -> None:
+    tell(fans, summary())
+    look = fans.server.administrator(f"{fans.charter.name}-l", "look")
+    for path in ("/summaries", f"/summaries/{ME}"):
+        assert fans.ask("GET", path, look).status_code == 200
+        refused(fans.ask("GET", path, fans.keys[ME]), "forbidden")
+        refused(fans.ask("GET", path, fans.token), "unauthorized")
+        refused(fans.ask("GET", path), "unauthorized")
+    refused(ask(fans, secret=look, action="accept"), "forbidden")
+    refused(ask(fans, secret=fans.keys[ME], action="accept"), "forbidden")
+    refused(ask(fans, secret="x", action="accept"), "unauthorized")
+    assert errands(tell(fans, summary())) == []
+
+
+# What is no summary
+
+HUGE = 10**4000
+MONSTERS: list[Any] = [
+    None, True, 0, -1, 1.5, -0.0, 1e308, 5e-324, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), HUGE,
+    math.nan, math.inf, "", " ", "\0", "\ud800", "\u202e", "x" * 5000, "' OR 1=1 --", "1", [], {},
+    [[]], {"": None}, [None] * 9, "0001-01-01T00:00:00+23:59", "2024-05-01T14:20:00Z", [1] * 9,
+    {"number": 1},
+]  # fmt: skip
+DEEP = b"[" * 200_000
+
+
+def test_whatever_is_no_summary_is_refused_and_changes_nothing(
+    fans: Federation, server: Server
+) -> None:
+    kept = summary(minutes=(minute(),), events=(event(1),), status=status(event={"number": 1}))
+    assert tell(fans, kept).status_code == 200
+    tables = ("told", "summary", "hour", "occurrence", "errand", "changed")
+    before = {name: rows for name, rows in contents(server.store).items() if name in tables}
+    fields = kept.fields
+    wrong: list[Any] = [
+        {**fields, "time": math.nan},
+        {**fields, "time": HUGE},
+        {**fields, "format": 2},
+        {**fields, "device": "\ud800"},
+        {**fields, "minutes": [[math.inf] * 9]},
+        {**fields, "minutes": [[HUGE] * 9]},
+        {**fields, "minutes": [None] * 1441},
+        {**fields, "events": [event(n) for n in range(22)]},
+        {**fields, "events": [{**event(1), "text": "\0"}]},
+        {**fields, "events": [{**event(1), "begin": "0001-01-01T00:00:00+23:59"}]},
+        {**fields, "events": [{**event(1), "begin": "9999-12-31T23:59:59-23:59"}]},
+        {**fields, "status": {**fields["status"], "more": "x" * 40_000}},
+        {**fields, "status": {**fields["status"], "more": "half \udfff"}},
+        {**fields, "status": {**fields["status"], "sync_seconds": 1e308}},
+        {**fields, "quarantine": [{"values": [1e999]}]},
+        {**fields, "outcomes": [{"errand": "' OR 1=1", "time": 1, "refused": False, "said": []}]},
+        {**fields, "rows": [[1.0]]},
+        {},
+        [],
+        None,
+    ]
+    bodies = [json.dumps(one).encode() for one in wrong]
+    bodies += [
+        b"",
+        b"{",
+        DEEP,
+        b'{"a":' * 100_000,
+        b"\xff\xfe",
+        b'{"status": 1' + b"0" * 5000 + b"}",
+    ]
+    for body in bodies:
+        refused(tell_raw(fans, body), "malformed")
+    after = {name: rows for name, rows in contents(server.store).items() if name in tables}
+    assert after == before
+
+
+def places(found: Any) -> list[tuple[Any, Any]]:
+    """Every place of a document at which something else could stand."""
+    keys = (
+        found if isinstance(found, dict) else range(len(found)) if isinstance(found, list) else ()
+    )
+    below = [place for key in keys for place in places(found[key])]
+    return [(found, key) for key in keys] + below
+
+
+def test_whatever_stands_in_any_place_is_taken_or_refused(
+    fans: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    chance, answers = random.Random(7), Counter[int]()
+    whole = summary(
+        minutes=(minute(),),
+        events=(event(1), event(2, 17, end=50)),
+        cooperation=cooperation(),
+        outcomes=(Outcome("e-1", 1.0, False, ("done",)),),
+        quarantine=({"time": 1.0, "score": 2.0, "values": [1.0, 2.0]},),
+    )
+    for _ in range(400):
+        fields = json.loads(json.dumps(whole.fields))
+        for _ in range(chance.choice([1, 1, 2])):
+            place, key = chance.choice(places(fields))
+            place[key] = chance.choice(MONSTERS)
+        answers[tell(fans, fields).status_code] += 1
+    assert set(answers) <= {200, 400, 403}
+    assert min(answers[200], answers[400]) > 20, answers
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
+    # And what was taken can be shown.
+    shown(fans)
+    listed(fans)
+
+
+def test_a_summary_that_is_too_large_is_refused_while_it_comes(fans: Federation) -> None:
+    body = json.dumps({**summary().fields, "more": "x" * MOST_BYTES_SUMMARY}).encode()
+    refused(tell_raw(fans, body), "too-large")
+
+
+def test_a_device_that_floods_events_fills_no_disk(fans: Federation) -> None:
+    """Each request has new ones; what is kept of them is bounded, and so is what is shown."""
+    for first in range(0, 21 * 60, 21):
+        told = tuple(event(first + n, end="2024-05-01T15:00:00Z") for n in range(21))
+        assert tell(fans, summary(events=told)).status_code == 200
+    found = shown(fans, **{"from": "2024-05-01T00:00:00Z", "to": "2024-05-02T00:00:00Z"})
+    assert len(found["events"]) == MOST_SHOWN
+
+
+# Forgetting
+
+
+def test_what_is_too_old_is_forgotten_by_a_running_server(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as store:
+            assert await store.create_federation(FederationRow("fans", {}, 1e-3, None, "t", 1.0))
+            now = time.time()
+            for device, age in (("old", 91), ("young", 8), ("new", 6)):
+                told = summary(device, minutes=(minute(),), events=(event(1),))
+                await store.take_summary("fans", told, now - age * 86400)
+            task = asyncio.create_task(keep_forgetting(store, 7.0, 90.0))
+            while await store.told("fans", "old") is not None:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            kept = {}
+            for device in ("old", "young", "new"):
+                kept[device] = len(await store.minutes("fans", device, 0, 1e12))
+            assert kept == {"old": 0, "young": 0, "new": 1}
+            found = await store.event_times("fans", ["old", "young", "new"], 0, 1e12, 9)
+            assert {one.device for one in found} == {"young", "new"}
+
+    asyncio.run(run())
+
+
+def test_nothing_is_forgotten_where_0_days_keep_all_and_errors_do_not_end_it() -> None:
+    calls: list[tuple[float, ...]] = []
+
+    class Failing:
+        async def forget(self, *until: float) -> int:
+            calls.append(until)
+            raise StoreUnavailable("the disk is full")
+
+    async def run() -> None:
+        store: Any = Failing()
+        task = asyncio.create_task(keep_forgetting(store, 0.0, 0.0))
+        while not calls:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+
+    asyncio.run(run())
+    assert calls[0][:2] == (0.0, 0.0)

@@ -1,0 +1,121 @@
+"""Visits and passwords in the store, on each data base: who is on the dashboard, and until when."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from elmgrove.federation import require_unbroken
+from elmgrove.server.store import AdministratorRow, Operation, Store, VisitRow
+from elmgrove.server.store.visits import MOST_VISITS
+from support.stores import opened
+
+pytestmark = pytest.mark.anyio
+
+ANNA = AdministratorRow("anna", "manage", "h-anna", 10.0)
+BERT = AdministratorRow("bert", "look", "h-bert", 11.0, 5e9)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    async with opened(database) as store:
+        for one in (ANNA, BERT):
+            assert await store.add_administrator(one)
+        yield store
+
+
+def visit(number: int = 1, who: str = "anna") -> VisitRow:
+    return VisitRow(f"id-{number}", who, f"csrf-{number}", 100.0 + number, 1e4 + number)
+
+
+async def there(store: Store, *numbers: int) -> list[int]:
+    return [number for number in numbers if await store.visit(f"id-{number}") is not None]
+
+
+async def acts(store: Store) -> list[tuple[str, str, str | None]]:
+    """What was done in the server's own chain, which is whole."""
+    records = await store.audit("", 1000)
+    require_unbroken(records)
+    return [(one.actor, one.act, one.detail.get("name")) for one in records]
+
+
+async def test_a_visit_comes_back_as_it_was_begun_until_it_ends(store: Store) -> None:
+    assert await store.visit("id-1") is None
+    await store.open_visit(visit())
+    await store.open_visit(visit(2))
+    assert await store.visit("id-1") == visit()
+    await store.close_visit("id-1")
+    await store.close_visit("id-1")
+    assert await there(store, 1, 2) == [2]
+
+
+async def test_that_somebody_came_is_in_the_audit(store: Store) -> None:
+    await store.open_visit(visit())
+    assert (await acts(store))[-1] == ("administrator anna", "logged in", None)
+
+
+async def test_visits_that_expired_go_when_one_begins(store: Store) -> None:
+    await store.open_visit(replace(visit(1), expires=150.0))
+    await store.open_visit(replace(visit(2), created=150.0))
+    assert await there(store, 1, 2) == [2]
+
+
+async def test_of_too_many_visits_the_oldest_goes_and_nobody_elses(store: Store) -> None:
+    await store.open_visit(visit(0, "bert"))
+    for number in range(1, MOST_VISITS + 4):
+        await store.open_visit(visit(number))
+    assert await there(store, *range(MOST_VISITS + 4)) == [0, *range(4, MOST_VISITS + 4)]
+
+
+async def test_all_visits_of_one_end_together(store: Store) -> None:
+    for number, who in enumerate(["anna", "bert", "anna"]):
+        await store.open_visit(visit(number, who))
+    await store.close_visits_of("anna")
+    assert await there(store, 0, 1, 2) == [1]
+
+
+async def test_a_password_is_set_and_taken_away(store: Store) -> None:
+    assert (await store.administrator("anna")) == ANNA
+    assert await store.set_password("anna", "$argon2id$1", actor="administrator bert")
+    assert (await store.administrator("anna")) == replace(ANNA, password="$argon2id$1")
+    assert (await store.administrator_of("h-anna")) == replace(ANNA, password="$argon2id$1")
+    assert [one.password for one in await store.administrators()] == ["$argon2id$1", None]
+    assert await store.set_password("anna", None)
+    assert (await store.administrator("anna")) == ANNA
+    assert not await store.set_password("carl", "$argon2id$2")
+    assert await store.administrator("carl") is None
+    assert (await acts(store))[-2:] == [
+        ("administrator bert", "password set", "anna"),
+        ("server", "password removed", "anna"),
+    ]
+    assert "$argon2id$1" not in repr(await store.audit("", 1000))
+
+
+async def test_another_password_and_a_removal_end_visits(store: Store) -> None:
+    for number, who in enumerate(["anna", "bert"]):
+        await store.open_visit(visit(number, who))
+    await store.set_password("anna", "$argon2id$1")
+    assert await there(store, 0, 1) == [1]
+    await store.remove_administrator("bert")
+    assert await there(store, 0, 1) == []
+
+
+async def test_a_hash_is_not_told_by_accident() -> None:
+    assert "secret" not in repr(replace(ANNA, password="secret"))
+    assert "csrf-1" not in repr(visit())
+
+
+async def test_what_nobody_may_write_ends_no_visit(store: Store) -> None:
+    def rule() -> Operation[None]:
+        yield ("SELECT 1",)
+        raise PermissionError("gone")
+
+    await store.open_visit(visit())
+    with pytest.raises(PermissionError):
+        await store.by(rule).set_password("anna", "x")
+    assert await there(store, 1) == [1]

@@ -1,0 +1,64 @@
+"""Summaries for tests: of a device that watches, with as much in them as a test asks for."""
+
+from typing import Any
+
+from elmgrove.federation import Minute, Summary
+
+#: A minute of 2024 since 1970.
+MINUTE = 28_576_220
+
+
+def status(**more: Any) -> dict[str, Any]:
+    """Gives what a device's status tells, as far as a server looks at it."""
+    return {
+        "name": "fan-1",
+        "state": "watching",
+        "learned": 1200,
+        "threshold": 1.5,
+        "event": None,
+        "drift": None,
+        "version": "0.2.0",
+        "sync_seconds": 60.0,
+        **more,
+    }
+
+
+def minute(number: int = MINUTE, rows: int = 60, strange: int = 2) -> Minute:
+    """Gives a minute with a few strange rows."""
+    return Minute(number, rows, strange, min(strange, 1), 1.5, (0.4, 0.9, 1.6, 2.5))
+
+
+def event(number: int, begin: str | int = "2024-05-01T14:20:00Z", **more: Any) -> dict[str, Any]:
+    """Gives an event that is open, unless an end is given."""
+    return {
+        "number": number,
+        "begin": begin,
+        "end": None,
+        "peak": 8.1,
+        "peak_at": begin,
+        "threshold": 1.5,
+        "rows": 31,
+        "changing": False,
+        "causes": [{"feature": "flow", "share": 0.9, "seen": 22.0, "expected": 31.0, "ago": 0}],
+        "text": f"event {number}: since {begin}, 31 rows strange; flow 22 (not 31)",
+        **more,
+    }
+
+
+def cooperation(**more: Any) -> dict[str, Any]:
+    """Gives what a sync changed."""
+    return {
+        "time": 1714573200.0,
+        "before": 1.4,
+        "after": 1.1,
+        "others": 3,
+        "borrowed_rows": 400.0,
+        "share": 0.25,
+        "contributors": ["fan-2", "fan-3"],
+        **more,
+    }
+
+
+def summary(device: str = "fan-1", time: float = 1714573200.0, **more: Any) -> Summary:
+    """Gives a summary of a device that watches."""
+    return Summary(device, time, **{"status": status(name=device), **more})
