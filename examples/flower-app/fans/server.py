@@ -7,7 +7,7 @@ from flwr.app import Context
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation import Charter
 from elmgrove.rounds import RoundReport, SumRule
-from elmgrove.rounds.flower import Outcome, server_app
+from elmgrove.rounds.flower import Conclusion, server_app
 from elmgrove.storage import save
 from fans.rows import SENSORS
 
@@ -23,7 +23,7 @@ def _told(_: Context, report: RoundReport) -> None:
         print(f"  {name} was left out: {reason}")
 
 
-def _done(context: Context, outcome: Outcome) -> None:
+def _done(context: Context, outcome: Conclusion) -> None:
     task = outcome.rule.task
     member = Charter(task.federation, task.basis, task.ridge, alarm="merged").start("server")
     member.rest_on(outcome.rule.merged())

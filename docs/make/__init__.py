@@ -1,0 +1,1 @@
+"""Makes the site: python -m docs.make."""
