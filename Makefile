@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-flower soak bench quality bench-exchange bench-flower clean
+.PHONY: help demo demo-live test check docs test-flower soak bench quality bench-exchange bench-dashboard bench-flower clean
 # Of make soak.
 SECONDS ?= 600
 AGENTS ?= 200
@@ -12,9 +12,14 @@ AGENTS ?= 200
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-demo: $(VENV)/demo.done ## Devices learn a digit each, then from each other; prints a table and draws a picture
+demo: $(VENV)/demo.done ## Tell a day of five simulated pumps, with a real server and agents, and draw it
 	$(BIN)/elmgrove demo
 
+demo-live: $(VENV)/demo.done ## The same, and go on until Ctrl-C, with the dashboard open
+	$(BIN)/elmgrove demo --live
+
+# Tests start many processes: each reads what the first one compiled, also where a shell is told to keep nothing.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev.done ## Run all tests, one process for each core
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -25,6 +30,9 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --doctest-modules src/elmgrove papers/src --ignore src/elmgrove/rounds/flower
+
+docs: $(VENV)/docs.done ## Build a site of the docs in site/, with every link and anchor checked
+	$(BIN)/python -m docs.make
 
 test-flower: ## Run Flower's tests and its example, in an environment of its own (.venv-flower)
 	.ci/flower
@@ -47,11 +55,16 @@ bench-exchange: $(VENV)/dev.done ## Measure the exchange server, its sums and th
 	$(BIN)/python -m benchmarks.exchange patterns
 	$(BIN)/python -m benchmarks.exchange agent
 
+# .ci/postgres .ci/chromium make bench-dashboard measures PostgreSQL as well, and installs Chromium.
+bench-dashboard: $(VENV)/dev.done ## Measure the dashboard: pages of 10,000 devices, and 1,000 live agents (20 minutes, needs Chromium)
+	$(BIN)/python -m benchmarks.dashboard pages
+	$(BIN)/python -m benchmarks.dashboard live
+
 bench-flower: ## Measure rounds on Flower's simulation against this process, 10 to 1,000 clients (15 minutes)
 	.ci/flower python -m benchmarks.flower
 
-clean: ## Remove the virtual environments
-	rm -rf $(VENV) .venv-flower
+clean: ## Remove the virtual environments and the site
+	rm -rf $(VENV) .venv-flower site build/docs
 
 $(BIN)/python:
 	@echo "Setting up $(VENV) (once)"
