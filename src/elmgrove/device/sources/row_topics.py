@@ -30,7 +30,8 @@ class Subscription:
         self._broker = broker
         self._topics = topics
         self._own = own
-        self._waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        # Not a SimpleQueue: a signal in the last moment of its wait may make that last for ever.
+        self._waiting = queue.Queue[Message]()
         self._away = Away(broker, "rows are waited for")
         self._links = 0
         self._lost = self._lost_told = 0
