@@ -16,4 +16,4 @@ pytest_plugins = [
 # Flower's environment has no server.
 if find_spec("uvicorn") is not None:
     pytest_plugins += ["support.abuse", "support.agents", "support.browser", "support.demo"]
-    pytest_plugins += ["support.serving"]
+    pytest_plugins += ["support.serving", "support.stores"]

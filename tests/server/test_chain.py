@@ -14,23 +14,15 @@ from elmgrove.federation import AuditRecord, require_unbroken
 from elmgrove.server.store import (
     AdministratorRow,
     DeviceRow,
-    FederationRow,
     Store,
     StoredEntry,
     chain,
     open_store,
 )
 from support.services import execute
-from support.stores import opened
+from support.stores import FANS, opened
 
 pytestmark = pytest.mark.anyio
-
-FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -24,11 +24,6 @@ FANS = FederationRow("fans", {"inputs": 3}, 1e-3, ("fan-*",), "t0", 12.5)
 ANNA = AdministratorRow("anna", "look", "h-anna", 10.0, 5e9)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(name="golden")
 def golden_fixture(tmp_path: Path) -> Path:
     """A store that version 4 wrote."""

@@ -6,20 +6,14 @@ from typing import Any
 import pytest
 
 from elmgrove.federation import MOST_OUTCOMES, Errand, Outcome, require_unbroken
-from elmgrove.server.store import DeviceRow, ErrandRow, FederationRow, NoSuchFederation, Store
+from elmgrove.server.store import DeviceRow, ErrandRow, NoSuchFederation, Store
 from elmgrove.server.store.errands_kept import MOST_OPEN
-from support.stores import opened
+from support.stores import FANS, opened
 from support.summaries import summary
 
 pytestmark = pytest.mark.anyio
 
-FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
 ANNA = "administrator anna"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

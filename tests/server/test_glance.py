@@ -1,7 +1,6 @@
 """A fleet at a glance, in the store: sorted, searched and counted alike on each data base."""
 
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,24 +20,9 @@ from elmgrove.server.store import (
     NoSuchFederation,
     Store,
 )
-from support.stores import opened
 from support.summaries import status, summary
 
 pytestmark = pytest.mark.anyio
-
-FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    async with opened(database) as store:
-        assert await store.create_federation(FANS)
-        yield store
 
 
 async def enrol(store: Store, *names: str) -> None:

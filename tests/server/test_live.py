@@ -16,11 +16,6 @@ from support.serving import charter
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def row(made: Charter) -> FederationRow:
     return FederationRow(made.name, made.basis.fields, made.ridge, None, "", 1.0)
 

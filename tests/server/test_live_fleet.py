@@ -15,20 +15,7 @@ from support.summaries import summary
 
 pytestmark = pytest.mark.anyio
 
-FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
 LONG = 60.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    async with opened(database) as store:
-        assert await store.create_federation(FANS)
-        yield store
 
 
 @asynccontextmanager

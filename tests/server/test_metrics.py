@@ -215,8 +215,3 @@ async def test_what_is_held_is_counted_once_for_all_who_ask_at_once(
     found = Scraped(texts[-1].decode())
     assert found("elmgrove_server_store_seconds_count", operation="read") == 1
     await store.close()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

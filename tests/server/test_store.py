@@ -37,11 +37,6 @@ FANS = FederationRow("fans", {"inputs": 3, "seed": 0.1}, 1e-3, ("fan-*", "büro"
 CARS = FederationRow("cars", {}, 0.0, None, "t1", 13.0)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty data base."""

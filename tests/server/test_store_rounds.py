@@ -25,11 +25,6 @@ REPORT: dict[str, Any] = {"number": 1, "answered": ["a"], "left_out": {"b": "lat
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def store(database: str) -> AsyncIterator[Store]:
     async with opened(database) as store:
         assert await store.create_rounds(FANS, 2, b"first", {"rounds": 0}, b"exam")

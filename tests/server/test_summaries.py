@@ -18,20 +18,14 @@ from elmgrove.server.store import (
     VisitRow,
     summaries,
 )
-from support.stores import opened
+from support.stores import FANS, opened
 from support.summaries import MINUTE, cooperation, event, minute, status, summary
 
 pytestmark = pytest.mark.anyio
 
-FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
 CARS = FederationRow("cars", {}, 0.0, None, "t1", 13.0)
 #: 2024-05-01T14:20:00Z, as an event begins.
 NOON = 1714573200.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

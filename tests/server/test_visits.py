@@ -17,11 +17,6 @@ BERT = AdministratorRow("bert", "look", "h-bert", 11.0, 5e9)
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def store(database: str) -> AsyncIterator[Store]:
     async with opened(database) as store:
         for one in (ANNA, BERT):

@@ -1,9 +1,13 @@
-"""A store for tests, which is closed at the end."""
+"""Stores for tests: on each data base, with a federation in it, and closed at the end."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from elmgrove.server.store import Store, open_store
+import pytest
+
+from elmgrove.server.store import FederationRow, Store, open_store
+
+FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
 
 
 @asynccontextmanager
@@ -14,3 +18,17 @@ async def opened(url: str) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What tests that are coroutines run on."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    """One that holds the federation ``FANS``."""
+    async with opened(database) as store:
+        assert await store.create_federation(FANS)
+        yield store
