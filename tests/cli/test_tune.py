@@ -2,11 +2,8 @@
 
 import os
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -18,19 +15,6 @@ from support.commands import Elmgrove, one_clear_line
 from support.fans import rows, write
 from support.made_once import made_once
 
-#: Runs the command in processes of their own, without loading all modules each time.
-NURSERY = """
-import os, sys
-import elmgrove.cli.tune
-from elmgrove.cli import main
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        sys.argv = ["elmgrove", *line.split()]
-        main()
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
 KILLS = int(os.environ.get("ELMGROVE_TEST_AGENT_KILLS", "10"))
 
 
@@ -130,36 +114,18 @@ def test_a_running_agent_is_told_and_goes_on(
     assert again.stop() == 0
 
 
-def number_in(lines: IO[str]) -> int:
-    """The next line that is a number, after what the command itself says."""
-    return next(int(line) for line in lines if line.strip().isdecimal())
-
-
 def test_a_tune_that_is_killed_leaves_the_state_before_or_after(
-    elmgrove: Elmgrove, fan: Detector
+    elmgrove: Elmgrove, start: Start, fan: Detector
 ) -> None:
     rates, chance = [0.01], random.Random(0)
-    with subprocess.Popen(
-        [sys.executable, "-c", NURSERY],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as nursery:
-        assert nursery.stdin is not None
-        assert nursery.stdout is not None
-        for attempt in range(KILLS):
-            wanted = 0.011 + attempt / 1000.0
-            nursery.stdin.write(f"tune fan.elm --rate {wanted}\n")
-            nursery.stdin.flush()
-            child = number_in(nursery.stdout)
-            time.sleep(chance.uniform(0.0, 0.1))
-            os.kill(child, 9)
-            number_in(nursery.stdout)
-            held = saved().gate.policy.rate
-            assert held in (rates[-1], pytest.approx(wanted))
-            rates.append(held)
-        nursery.stdin.close()
+    for attempt in range(KILLS):
+        wanted = 0.011 + attempt / 1000.0
+        running = start("tune", "fan.elm", "--rate", wanted)
+        time.sleep(chance.uniform(0.0, 0.1))
+        running.kill()
+        held = saved().gate.policy.rate
+        assert held in (rates[-1], pytest.approx(wanted))
+        rates.append(held)
     # And nothing is in the way of the next one.
     assert elmgrove("tune", "fan.elm", "--rate", 0.05).code == 0
     assert saved().gate.policy.rate == 0.05

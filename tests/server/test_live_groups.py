@@ -217,8 +217,9 @@ def test_groups_are_made_again_one_at_a_time(
     begun, done = threading.Event(), threading.Event()
 
     def slow(*arguments: Any) -> Grouping:
-        begun.set()
-        assert done.wait(60)
+        if arguments[-1] == 2:  # what is asked here: the server keeps others' groups up to date
+            begun.set()
+            assert done.wait(60)
         return group(*arguments)
 
     published(fans, *FANS)

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 #: The variable that says which open file is the nursery's socket.
@@ -28,10 +29,15 @@ def main() -> None:
     pid = _ask(told)
     os.close(told)
     for number in _PASSED_ON:
-        signal.signal(number, lambda number, _: os.kill(pid, number))
+        signal.signal(number, lambda number, _: _pass_on(pid, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
     code = os.waitstatus_to_exitcode(int.from_bytes(os.read(status, _STATUS)))
     sys.exit(code if code >= 0 else 128 - code)
+
+
+def _pass_on(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):  # it has ended meanwhile
+        os.kill(pid, number)
 
 
 def _ask(told: int) -> int:
