@@ -12,7 +12,8 @@ from elmgrove.cli.logs import JsonLines
 from support import plain
 from support.agents import Running, Start, append_rows, write_rows
 from support.commands import Elmgrove, one_clear_line
-from support.serving import free_port, rows
+from support.ports import free_port
+from support.serving import rows
 
 
 def lines_of(running: Running) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ import pytest
 
 from support.agents import Running, Start
 from support.commands import Elmgrove, one_clear_line
-from support.serving import charter, free_port
+from support.ports import free_port
+from support.serving import charter
 
 
 @pytest.fixture(autouse=True)

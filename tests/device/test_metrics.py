@@ -15,8 +15,9 @@ from elmgrove.errors import BadInput, MissingExtra
 from support import plain
 from support.agents import Running, Start, address, append_rows, write_rows
 from support.disks import full_for
+from support.ports import free_port
 from support.scraped import Scraped, documented
-from support.serving import Federation, free_port, rows
+from support.serving import Federation, rows
 
 
 class Watched:

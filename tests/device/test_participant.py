@@ -12,7 +12,8 @@ from elmgrove.federation import Refused
 from elmgrove.rounds import Agenda, Client
 from elmgrove.storage import load, save, seal
 from support.held_rounds import NAMES, agenda_of, found_rounds, plan_of, taking_part
-from support.serving import Server, answers, charter, free_port, process, serving, wait_until
+from support.ports import free_port
+from support.serving import Server, answers, charter, process, serving, wait_until
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "fan-1.answer"
 

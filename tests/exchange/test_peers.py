@@ -18,7 +18,8 @@ from elmgrove.storage.disk import load, save
 from support.agents import Start, address, append_rows, verdicts, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.peers import answering, heard, sync
-from support.serving import LAYER, Federation, charter, evidence, free_port, rows, said
+from support.ports import free_port
+from support.serving import LAYER, Federation, charter, evidence, rows, said
 
 CHARTER = charter("fans")
 

@@ -11,7 +11,8 @@ from elmgrove.device.listening import Listener
 from elmgrove.exchange import Session, Unreachable, connect
 from elmgrove.exchange.peers import PeerSession
 from support.agents import address
-from support.serving import Federation, charter, free_port, rows
+from support.ports import free_port
+from support.serving import Federation, charter, rows
 
 
 @contextmanager

@@ -37,7 +37,8 @@ from support.agents import Start, write_rows
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.peers import answering, heard, sync
-from support.serving import free_port, serving
+from support.ports import free_port
+from support.serving import serving
 
 CHARTER = Charter(
     "fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS), alarm="merged"

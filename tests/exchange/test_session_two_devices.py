@@ -12,7 +12,8 @@ from sklearn.datasets import load_digits, load_wine
 from elmgrove import Basis, Detector, FalseAlarmRate, HiddenLayer, Scaling
 from elmgrove.exchange import Session, connect
 from elmgrove.federation import Charter
-from support.serving import Server, answers, free_port, process, wait_until
+from support.ports import free_port
+from support.serving import Server, answers, process, wait_until
 
 
 @dataclass

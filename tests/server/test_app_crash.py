@@ -10,13 +10,13 @@ import httpx
 
 from elmgrove import Evidence
 from elmgrove.federation import Contribution, Merged
+from support.ports import free_port
 from support.serving import (
     ADMIN,
     Federation,
     Server,
     charter,
     evidence,
-    free_port,
     killed_at_the_end,
     rows,
     wait_until,

@@ -18,17 +18,8 @@ from support.abuse import Wires, is_closed
 from support.agents import write_rows
 from support.authority import Authority
 from support.commands import Elmgrove, one_clear_line
-from support.serving import (
-    ADMIN,
-    AMPLE,
-    answers,
-    charter,
-    free_port,
-    process,
-    rows,
-    serving,
-    wait_until,
-)
+from support.ports import free_port
+from support.serving import ADMIN, AMPLE, answers, charter, process, rows, serving, wait_until
 
 
 @pytest.fixture

@@ -19,13 +19,13 @@ from elmgrove.server import Holdings, back_up, restore
 from elmgrove.server.store import backup_postgres, backup_sqlite
 from elmgrove.storage import InUse
 from support.contributions import DISTANT, cloud
+from support.ports import free_port
 from support.serving import (
     ADMIN,
     Server,
     answers,
     charter,
     contents,
-    free_port,
     lose,
     process,
     said,

@@ -18,7 +18,8 @@ from support.held_rounds import (
     taking_part,
     where,
 )
-from support.serving import Server, contents, free_port, killed_at_the_end, lose, wait_until
+from support.ports import free_port
+from support.serving import Server, contents, killed_at_the_end, lose, wait_until
 
 THREE_OF_FOUR = (2, {"a", "b", "c"})
 

@@ -12,13 +12,13 @@ import pytest
 from elmgrove.exchange import connect
 from elmgrove.server import deadlines
 from support.abuse import HALF, Wires, asking, is_closed, large_federation
+from support.ports import free_port
 from support.serving import (
     AMPLE,
     Federation,
     Server,
     answers,
     charter,
-    free_port,
     process,
     rows,
     serving,

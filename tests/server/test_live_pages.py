@@ -11,6 +11,7 @@ import pytest
 from elmgrove.server.dashboard import live_pages
 from elmgrove.server.dashboard.live_pages import MOST_BY_VISIT
 from support.guests import Guest, guest, tell
+from support.ports import free_port
 from support.serving import (
     ADMIN,
     AMPLE,
@@ -18,7 +19,6 @@ from support.serving import (
     Server,
     answers,
     charter,
-    free_port,
     process,
     serving,
     wait_until,

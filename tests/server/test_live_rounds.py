@@ -32,13 +32,13 @@ from support.held_rounds import (
     taking_part,
     where,
 )
+from support.ports import free_port
 from support.serving import (
     ADMIN,
     AMPLE,
     Server,
     client,
     empty_database,
-    free_port,
     killed_at_the_end,
     serving,
     wait_until,

@@ -15,6 +15,7 @@ from elmgrove.server import open_store, tally_metrics
 from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
 from elmgrove.server.store import FLEET_STATES
 from support.held_rounds import agenda_of, found_rounds, plan_of
+from support.ports import free_port
 from support.scraped import Scraped, documented
 from support.serving import (
     ADMIN,
@@ -24,7 +25,6 @@ from support.serving import (
     answers,
     charter,
     empty_database,
-    free_port,
     process,
     refused,
     said,

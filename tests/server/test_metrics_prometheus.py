@@ -15,17 +15,9 @@ from support import plain
 from support.agents import Start, address, write_rows
 from support.dashboards import ALERTS, expressions
 from support.pages import blocks
+from support.ports import free_port
 from support.scraped import PAGE
-from support.serving import (
-    ADMIN,
-    Server,
-    answers,
-    charter,
-    free_port,
-    process,
-    rows,
-    wait_until,
-)
+from support.serving import ADMIN, Server, answers, charter, process, rows, wait_until
 
 pytestmark = pytest.mark.usefixtures("prometheus")
 

@@ -1,8 +1,9 @@
 """Ports that are the test's own: where nobody listens, or where its server comes and goes."""
 
+import atexit
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 
 @contextmanager
@@ -16,3 +17,15 @@ def reserved_port() -> Iterator[int]:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         yield int(held.getsockname()[1])
+
+
+_kept = ExitStack()
+atexit.register(_kept.close)
+
+
+def free_port() -> int:
+    """A port for a server of this test, and for nobody else until this process ends.
+
+    Servers listen there although it is bound: they set SO_REUSEADDR, too.
+    """
+    return _kept.enter_context(reserved_port())

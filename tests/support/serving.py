@@ -40,6 +40,7 @@ from elmgrove.server.problems import KINDS
 from elmgrove.server.sockets import Server as Uvicorn
 from support.forked import CONTEXT
 from support.nursery import Command, the_nursery
+from support.ports import free_port
 from support.services import execute
 
 ADMIN = "elm-admin-of-the-tests"
@@ -262,22 +263,6 @@ def killed_at_the_end(store: str, port: int) -> Iterator[None]:
     finally:
         server.kill()
         server.join()
-
-
-_reserved: list[socket.socket] = []
-
-
-def free_port() -> int:
-    """A port for a server of this test, and for nobody else until this process ends.
-
-    It stays bound: the system gives it to no other program, and lets those listen there that were
-    told the number and set SO_REUSEADDR, as servers do.
-    """
-    reserved = socket.socket()
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
-    _reserved.append(reserved)
-    return int(reserved.getsockname()[1])
 
 
 def answers(port: int) -> bool:

@@ -16,7 +16,8 @@ from elmgrove.cli import main
 from support import doorman
 from support.nursery import the_nursery
 from support.pages import Step
-from support.serving import answers, free_port, wait_until
+from support.ports import free_port
+from support.serving import answers, wait_until
 
 #: The servers and the agents of the pages listen here.
 PORTS = ("8470", "8471", "9190")
