@@ -54,8 +54,8 @@ class Shell:
 
     def run(self, command: str) -> str:
         """What the command printed, with the page's ports for the real ones."""
-        for shown, real in self._ports.items():
-            command = command.replace(shown, real)
+        # All at once: a real port may hold the digits of another one that is shown.
+        command = re.sub("|".join(PORTS), lambda found: self._ports[found[0]], command)
         if command.startswith("export "):
             # Each command has a shell of its own, which must know what was exported before.
             told = self._process(f"{command}\nenv -0").rstrip("\0").split("\0")
@@ -92,10 +92,9 @@ class Shell:
             process.wait(PATIENCE)
 
     def _as_shown(self, printed: str) -> str:
-        for shown, real in self._ports.items():
-            # The digits of a number may be the same.
-            printed = printed.replace(f":{real}", f":{shown}")
-        return printed
+        shown = {f":{real}": f":{port}" for port, real in self._ports.items()}
+        # With the colon, since other numbers may have the same digits.
+        return re.sub("|".join(shown), lambda found: shown[found[0]], printed)
 
     def _process(self, text: str) -> str:
         done = subprocess.run(
