@@ -125,11 +125,11 @@ def test_nobody_is_told_where_nobody_asked_for_it(place: Mosquitto, device: Star
 # With Home Assistant itself
 
 
-@pytest.mark.parametrize("newest", [False, True], ids=["installed", "newest"])
+@pytest.mark.parametrize("later", [False, True], ids=["installed", "later"])
 def test_the_component_takes_the_message_and_leaves_nothing_out(
-    home_assistant: Environment, newest: bool
+    home_assistant: Environment, later: bool
 ) -> None:
-    found = home_assistant.read(discovery(topics(), "0.2.0"), newest=newest)
+    found = home_assistant.read(discovery(topics(), "0.2.0"), later=later)
     assert not [name for name, missing in found["left_out"].items() if missing]
 
 

@@ -36,9 +36,9 @@ class Environment:
 
     folder: Path
 
-    def read(self, message: dict[str, Any], *, newest: bool = False) -> dict[str, Any]:
+    def read(self, message: dict[str, Any], *, later: bool = False) -> dict[str, Any]:
         """Lets the mqtt component read a discovery message; what it refuses is raised."""
-        path = str(self.folder / "newest") if newest else ""
+        path = str(self.folder / "later") if later else ""
         done = subprocess.run(
             [self.folder / "bin" / "python", _READER],
             input=json.dumps(message),
