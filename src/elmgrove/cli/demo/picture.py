@@ -58,9 +58,12 @@ def draw(found: Material, path: Path) -> None:
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(alpha=0.25)
-    figure.suptitle("A day of simulated pumps, as their agents judged it", fontsize=14)
     handles = [_dots(panels[0, 0], [], [], colour, label) for colour, label in _LABELS.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, markerscale=3, fontsize=11)
+    legend = figure.legend(
+        handles=handles, loc="outside upper center", ncols=3, markerscale=3, fontsize=11
+    )
+    # Its title is the figure's: one of the figure itself would lie behind it.
+    legend.set_title("A day of simulated pumps, as their agents judged it", {"size": 14})
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
 
