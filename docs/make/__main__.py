@@ -1,5 +1,6 @@
 """``make docs``: gathers the pages, builds the site with strict links, and checks the result."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,9 @@ def build(folder: Path) -> Path:
     gather(folder / "build" / "docs")
     if folder != ROOT:
         shutil.copy(ROOT / "mkdocs.yml", folder)
-    subprocess.run([ZENSICAL, "build", "--clean", "--strict"], cwd=folder, check=True)
+    # What mkdocstrings loads of this package is found from any folder.
+    found = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([ZENSICAL, "build", "--clean", "--strict"], cwd=folder, env=found, check=True)
     site = folder / "site"
     if faults := faults_of(site):
         sys.exit("\n".join([*faults, f"{len(faults)} faults"]))

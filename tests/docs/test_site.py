@@ -76,7 +76,7 @@ def test_the_reference_is_made_of_the_program(site: Path) -> None:
     assert "--label-spans" in text("commands")
     assert "ELMGROVE_DEVICE_SOURCE" in text("settings")
     assert "/v1/federations/{federation}/entries" in text("http")
-    assert 'id="detectorlearn_many"' in text("api-elmgrove")
+    assert 'id="elmgrove.Detector.learn_many"' in text("api-elmgrove")
     assert 'id="single-files"' in text("examples")
 
 

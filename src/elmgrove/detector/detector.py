@@ -129,6 +129,7 @@ class Detector(Keeping):
             _, view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
 
+    #: Draws scores, events and the sensors that caused them, and learns nothing.
     plot = plotted
 
     def promote(self) -> int:

@@ -10,8 +10,12 @@ from elmgrove.errors import BadInput, require_whole
 
 #: Causes of an event that its text names.
 TOLD = 3
-#: What is told of an event.
-OPENED, WORSENED, ENDED = "opened", "worse", "ended"
+#: What is told of an event: that it began,
+OPENED = "opened"
+#: that it is far stranger than was told before,
+WORSENED = "worse"
+#: or that it is over.
+ENDED = "ended"
 
 
 @dataclass(frozen=True)

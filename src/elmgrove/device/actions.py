@@ -13,8 +13,10 @@ from elmgrove.reading import Clock
 
 #: Asks what an action would do: it is done to a copy.
 DRY_RUN = "dry_run"
-#: The words that say when, each a time in ISO 8601 or in seconds since 1970.
-FROM, TO = "from", "to"
+#: The words that say when, each a time in ISO 8601 or in seconds since 1970: from then on,
+FROM = "from"
+#: and until then.
+TO = "to"
 #: Rows of the quarantine that are listed, the newest: to explain each takes a while.
 LISTED = 50
 

@@ -22,9 +22,11 @@ from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
-#: Groups that are kept at the most, and bytes that a device is told. A pattern like none of them
-#: then belongs nowhere: nobody could be told of it.
-MOST_GROUPS, MOST_BYTES = 500, 8_000_000
+#: Groups that are kept at the most. A pattern like none of them then belongs nowhere: nobody
+#: could be told of it.
+MOST_GROUPS = 500
+#: The bytes that a device is told of others, at the most.
+MOST_BYTES = 8_000_000
 # Bytes of a group beside its sums: names, and what a file says of each array.
 _AROUND = 1500
 #: What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell

@@ -14,8 +14,14 @@ from elmgrove.reading.spool import unnamed_file
 
 #: Where rows come from standard input.
 STANDARD_INPUT = "-"
-#: What a file of rows can be.
-TEXT, JSON_LINES, NPY, PARQUET = "text", "JSON lines", ".npy", "Parquet"
+#: What a file of rows can be: lines of values,
+TEXT = "text"
+#: an object of JSON in each line,
+JSON_LINES = "JSON lines"
+#: an array of NumPy,
+NPY = ".npy"
+#: or a table of Apache Parquet.
+PARQUET = "Parquet"
 #: The message for a file in another encoding.
 NOT_TEXT = "not text in UTF-8; --encoding latin-1 or cp1252 reads it, or save it in UTF-8"
 # How much of a file is looked at.

@@ -9,8 +9,10 @@ from typing import Any, Self
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.reading.line_protocol import series_of
 
-#: What is done where a value is missing: the row is refused, or the last value is held.
-REFUSE, HOLD = "refuse", "hold"
+#: Where a value is missing the row is refused,
+REFUSE = "refuse"
+#: or the last value is held.
+HOLD = "hold"
 #: The note under which a state keeps how the rows were written that it was made with.
 LAYOUT = "layout"
 #: The format of text that has to be named: InfluxDB line protocol.

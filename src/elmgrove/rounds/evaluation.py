@@ -13,8 +13,10 @@ from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 #: The format of an exam's bytes.
 EXAM_FORMAT = "elmgrove.exam"
-#: What an evaluation measures: the share of rows told right, or a mean squared error.
-ACCURACY, ERROR = "accuracy", "error"
+#: What an evaluation measures: the share of rows told right,
+ACCURACY = "accuracy"
+#: or a mean squared error.
+ERROR = "error"
 
 
 class GlobalModel(NamedTuple):

@@ -11,9 +11,11 @@ AUTO = "auto"
 #: What decides which pattern a row belongs to.
 ASSIGNMENTS = ("centroid", "loss")
 #: How scores of patterns are compared.
-TYPICAL, RAW = COMPARISONS = "typical", "raw"
+COMPARISONS = ("typical", "raw")
+TYPICAL, RAW = COMPARISONS
 #: What patterns of others are to one's own.
-BESIDE, INSTEAD = OTHERS = "beside", "instead"
+OTHERS = ("beside", "instead")
+BESIDE, INSTEAD = OTHERS
 #: What a rule may be told in words.
 CHOICES = {"assign": ASSIGNMENTS, "compare": COMPARISONS, "others": OTHERS}
 
