@@ -31,7 +31,7 @@ class Discretion:
 
     def choose(self, event: Event) -> list[str]:
         """Finds the sensors whose readings are told: those that explained most the first time."""
-        key = f"{event.number} {event.begin!r}"
+        key = f"{event.number} {event.begin}"
         if key not in self.chosen:
             sensors = dict.fromkeys(self._sensor(cause) for cause in event.causes)
             newest = list(self.chosen.items())[1 - MOST_EVENTS :]
