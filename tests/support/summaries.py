@@ -1,5 +1,7 @@
 """Summaries for tests: of a device that watches, with as much in them as a test asks for."""
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from elmgrove.federation import Minute, Summary
@@ -62,3 +64,18 @@ def cooperation(**more: Any) -> dict[str, Any]:
 def summary(device: str = "fan-1", time: float = 1714573200.0, **more: Any) -> Summary:
     """Gives a summary of a device that watches."""
     return Summary(device, time, **{"status": status(name=device), **more})
+
+
+def numbers_in(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Finds all numbers, those in texts as well, each with where it is."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from numbers_in(one, f"{path}.{name}")
+    elif isinstance(value, list):
+        for one in value:
+            yield from numbers_in(one, path)
+    elif isinstance(value, str):
+        found = re.findall(r"\d[\d,]*\.?\d*(?:e[+-]?\d+)?", value)
+        yield from ((path, float(one.replace(",", "").rstrip("."))) for one in found)
+    elif isinstance(value, int | float):
+        yield path, float(value)

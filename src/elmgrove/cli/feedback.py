@@ -9,9 +9,8 @@ from elmgrove.cli.moments import moment
 from elmgrove.cli.options import notes
 from elmgrove.cli.reading_options import read_for, with_layout
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
-from elmgrove.device import FROM, TO
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
+from elmgrove.federation import FROM, TO, Member
 from elmgrove.reading import Layout, time_told
 from elmgrove.storage import load
 

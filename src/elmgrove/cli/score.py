@@ -244,7 +244,7 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
 
 
 def _because(cause: Cause) -> str:
-    said = f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g}) {cause.share:.0%}"
+    said = f"{cause} {cause.share:.0%}"
     if not cause.ago:
         return said
     return f"{said}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"

@@ -57,10 +57,7 @@ class Event:
         """How many rows, how strange, and because of what, in words."""
         rows = f"{self.rows} row{'s' if self.rows != 1 else ''} strange"
         peak = f", peak {self.peak / self.threshold:.3g} × threshold" if self.threshold else ""
-        reasons = ", ".join(
-            f"{cause.feature} {cause.seen:.4g} (not {cause.expected:.4g})"
-            for cause in self.causes[:TOLD]
-        )
+        reasons = ", ".join(map(str, self.causes[:TOLD]))
         return f"{rows}{peak}" + (f"; {reasons}" if reasons else "")
 
     @property

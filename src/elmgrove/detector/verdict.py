@@ -1,5 +1,6 @@
 """What is said of a row: the verdict, and which of its features would explain it."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ class Cause(NamedTuple):
     """One feature's part in a score: its share, what was seen, what was expected, and when.
 
     ``ago`` counts rows back from the row in question: 0 is that row itself.
+
+    >>> print(Cause("flow", 0.9, 22.0, 31.0), Cause("temp", 0.1, math.nan, math.nan), sep=", ")
+    flow 22 (not 31), temp
     """
 
     feature: str
@@ -20,6 +24,13 @@ class Cause(NamedTuple):
     seen: float
     expected: float
     ago: int = 0
+
+    def __str__(self) -> str:
+        # What is no number is nothing to tell.
+        unknown = math.isnan(self.seen) or math.isnan(self.expected)
+        return (
+            self.feature if unknown else f"{self.feature} {self.seen:.4g} (not {self.expected:.4g})"
+        )
 
 
 @dataclass(slots=True)

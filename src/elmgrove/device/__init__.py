@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmgrove.device.actions import ACTIONS, DRY_RUN, FROM, TO, Action, perform
+from elmgrove.device.actions import ACTIONS, DRY_RUN, Action, perform
 from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
 from elmgrove.device.listening import MEANT, hash_of, socket_places
@@ -19,10 +19,8 @@ __all__ = [
     "ACTIONS",
     "CONTROL_ROOT",
     "DRY_RUN",
-    "FROM",
     "MEANT",
     "PREFIX",
-    "TO",
     "Action",
     "Agent",
     "Ending",

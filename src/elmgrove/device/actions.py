@@ -8,15 +8,11 @@ from typing import Any, NamedTuple
 from elmgrove.detector import TUNABLE, Feedback, Span, accept, json_when, listed, reject, tune
 from elmgrove.device.status import mark_state, status_of, told
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.reading import Clock
+from elmgrove.federation import ERRANDS, FROM, INSTEAD, TO, Member
+from elmgrove.reading import stated_time
 
 #: Asks what an action would do: it is done to a copy.
 DRY_RUN = "dry_run"
-#: The words that say when, each a time in ISO 8601 or in seconds since 1970: from then on,
-FROM = "from"
-#: and until then.
-TO = "to"
 #: Rows of the quarantine that are listed, the newest: to explain each takes a while.
 LISTED = 50
 
@@ -115,9 +111,9 @@ def _events(member: Member, asked: Asked) -> dict[str, Any]:
 
 
 def _accept(member: Member, asked: Asked) -> dict[str, Any]:
-    rows, instead = asked.get("rows"), asked.get("instead", False)
+    rows, instead = asked.get("rows"), asked.get(INSTEAD, False)
     if not isinstance(instead, bool):
-        raise BadInput(f"instead is true or false, not {instead!r:.40}")
+        raise BadInput(f"{INSTEAD} is true or false, not {instead!r:.40}")
     if rows is None:
         if "times" in asked:
             raise BadInput("times are those of rows: give the rows, or from and to")
@@ -146,8 +142,8 @@ def _span(asked: Asked) -> Span | None:
         return None
     begin, end = asked.get(FROM), asked.get(TO)
     return Span(
-        -math.inf if begin is None else _time(FROM, begin),
-        math.inf if end is None else _time(TO, end),
+        -math.inf if begin is None else stated_time(FROM, begin),
+        math.inf if end is None else stated_time(TO, end),
     )
 
 
@@ -156,18 +152,7 @@ def _times(given: Any) -> list[float] | None:
         return None
     if not isinstance(given, list):
         raise BadInput(f"times are a list with one for each row, not {given!r:.40}")
-    return [_time("times", one) for one in given]
-
-
-def _time(word: str, given: Any) -> float:
-    try:
-        if isinstance(given, bool) or not isinstance(given, str | int | float):
-            raise TypeError
-        return Clock()(given)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{word}: {given!r:.60} is no time; write ISO 8601 or seconds since 1970"
-        ) from error
+    return [stated_time("times", one) for one in given]
 
 
 #: All actions, by name.
@@ -175,7 +160,7 @@ ACTIONS = {
     "status": Action(_status),
     "quarantine": Action(_quarantine),
     "events": Action(_events),
-    "accept": Action(_accept, frozenset({FROM, TO, "rows", "times", "instead"}), changes=True),
-    "reject": Action(_reject, frozenset({FROM, TO}), changes=True),
+    "accept": Action(_accept, frozenset({*ERRANDS["accept"], "rows", "times"}), changes=True),
+    "reject": Action(_reject, frozenset(ERRANDS["reject"]), changes=True),
     "tune": Action(_tune, frozenset(TUNABLE), changes=True),
 }

@@ -72,7 +72,7 @@ def _event(event: Event, most: int) -> dict[str, Any] | None:
     """What there is to tell of an event; None if it is nothing that a calendar or JSON has."""
     fields: dict[str, Any] = cleaned(told(event))
     causes = [one | {"feature": plain(one["feature"], NAME)} for one in fields["causes"]]
-    fields["causes"] = [one for one in causes if None not in one.values()][:most]
+    fields["causes"] = [one for one in causes if one["share"] is not None][:most]
     if len(fields["causes"]) < len(causes):
         fields["text"] += f" ({len(fields['causes'])} of {len(causes)} causes are told)"
     try:

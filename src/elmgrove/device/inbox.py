@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from elmgrove.detector import json_when
-from elmgrove.device.actions import FROM, TO
 from elmgrove.device.doors import Refusal
 from elmgrove.device.topics import ACCEPT, REJECT
 from elmgrove.exchange import Message
+from elmgrove.federation import ERRANDS
 
 log = logging.getLogger("elmgrove.device")
 
@@ -20,7 +20,6 @@ log = logging.getLogger("elmgrove.device")
 MOST_ASKED, MOST_BYTES = 16, 4096
 #: Letters of an ``id`` by which one who asks knows the answer.
 LONGEST_ID = 100
-_WORDS = {ACCEPT: {FROM, TO, "instead"}, REJECT: {FROM, TO}}
 
 #: Does an action with its words, in its turn, and gives what there is to say; raises ``Refusal``.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
@@ -79,8 +78,8 @@ class Inbox:
             if asked not in (ACCEPT, REJECT):
                 raise Refusal("malformed", f"action is {ACCEPT} or {REJECT}, not {asked!r:.40}")
             action = asked
-            if more := sorted(found.keys() - _WORDS[action]):
-                known = ", ".join(sorted(_WORDS[action]))
+            if more := sorted(found.keys() - set(ERRANDS[action])):
+                known = ", ".join(sorted(ERRANDS[action]))
                 raise Refusal("malformed", f"{action} takes {known}, not {more[0]!r:.40}")
             said = self._ask(action, found)["said"]
         except Refusal as refusal:

@@ -52,7 +52,7 @@ class GrowingMinute:
         return [minute, self.rows, self.strange, self.anomalous, limit, *scores]
 
     def _quantiles(self) -> tuple[float, ...]:
-        """All but the last, which is the largest: each a score that was seen."""
+        """Finds the quantiles of the scores, each one that was seen, but for the largest of all."""
         if self.scores is None:
             return self.quantiles
         found, last = sorted(self.scores), len(self.scores)

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from elmgrove import __version__
-from elmgrove.detector import Event, Verdict
+from elmgrove.detector import Event, Verdict, json_when
+from elmgrove.device.discretion import Discretion, discreet
 from elmgrove.device.errands import Errands
 from elmgrove.device.excerpt import NAME, events_within, rows_within, status_within
 from elmgrove.device.minutes import Minutes
 from elmgrove.device.settings import Settings
-from elmgrove.device.status import status_of
+from elmgrove.device.status import status_of, told
 from elmgrove.exchange import plain
 from elmgrove.federation import (
     MOST_CONTRIBUTORS,
@@ -25,17 +26,17 @@ from elmgrove.federation import (
 
 log = logging.getLogger("elmgrove.device")
 
-#: The member's notes of minutes that were not told yet, and of what the last sync that updated the
-#: model changed.
-MINUTES, COOPERATION = "minutes", "cooperation"
+#: The member's notes of minutes that were not told yet, of what the last sync that updated the
+#: model changed, of the sensors whose readings are told of events, and of when the last row was.
+MINUTES, COOPERATION, CHOSEN, LAST_ROW = "minutes", "cooperation", "chosen", "last_row"
 
 
 class AgentSummaries:
     """Gathers how a device is doing, and says so; each minute and event until it was heard.
 
-    What is told are counts, scores, names of columns, and of events the readings that explain
-    them. Rows are told with the setting ``show_rows`` alone; so is why a row could not be used,
-    which may quote it. All of it is bounded: a summary has at most ``MOST_BYTES_SUMMARY``.
+    What is told are counts, scores, names of columns, and of events a few readings
+    (``Discretion``). Rows are told with the setting ``show_rows`` alone; so is why a row could not
+    be used, which may quote it. All of it is bounded: a summary has at most ``MOST_BYTES_SUMMARY``.
     ``look`` notes in the member what its status shows beside its state.
     """
 
@@ -44,6 +45,8 @@ class AgentSummaries:
     ) -> None:
         self._settings, self._member, self._errands = settings, member, errands
         self._look = look
+        self._discretion = Discretion(member.detector.basis, member.notes.get(CHOSEN, {}))
+        self._last_row: float | None = member.notes.get(LAST_ROW)
         self._minutes = Minutes(member.notes.get(MINUTES, ()))
         # The events that were heard as they are, and those of the summary under way.
         self._heard: tuple[Event, ...] = ()
@@ -53,10 +56,15 @@ class AgentSummaries:
     def follow(self, verdict: Verdict) -> None:
         """Takes in a row."""
         self._minutes.follow(verdict)
+        self._last_row = verdict.time
+        # Before anybody is told, by rows that are read again if the device is killed now.
+        if verdict.alarm and (event := self._member.detector.events.open) is not None:
+            self._discretion.choose(event)
 
     def note(self) -> None:
         """Notes in the member what a restart must know."""
-        self._member.notes[MINUTES] = self._minutes.fields
+        notes = {MINUTES: self._minutes.fields, CHOSEN: self._discretion.chosen}
+        self._member.notes.update(notes | {LAST_ROW: self._last_row})
 
     def make(self) -> Summary | None:
         """Says how the device is doing now; None where that can't be said, which is logged once."""
@@ -99,7 +107,7 @@ class AgentSummaries:
             time.time(),
             status,
             self._minutes.untold(),
-            tuple(events_within(new)),
+            tuple(events_within(new if shows else [*map(self._discretion.event, new)])),
             self._cooperation(status),
             self._errands.outcomes(),
             tuple(rows_within(waiting, member.detector.basis)) if shows else None,
@@ -107,12 +115,23 @@ class AgentSummaries:
 
     def _status(self) -> dict[str, Any]:
         settings, status = self._settings, status_of(self._member)
-        if status["rows"] is not None and not settings.show_rows:
-            status["rows"] = {name: one for name, one in status["rows"].items() if name != "reason"}
         # They are told as events, once.
         del status["last_events"]
+        if not settings.show_rows:
+            status |= self._without_rows(status)
         status["version"], status["sync_seconds"] = __version__, settings.sync_seconds or None
+        status["last_row"] = None if self._last_row is None else json_when(self._last_row)
         return status_within(status)
+
+    def _without_rows(self, status: dict[str, Any]) -> dict[str, Any]:
+        """What of a status is told otherwise, since it says more of single rows than it may."""
+        detector, rows = self._member.detector, status["rows"]
+        event, drift = detector.events.open, detector.drift and detector.drift.report
+        return {
+            "event": event and told(self._discretion.event(event)),
+            "drift": drift and told(discreet(drift)),
+            "rows": rows and {name: one for name, one in rows.items() if name != "reason"},
+        }
 
     def _cooperation(self, status: dict[str, Any]) -> dict[str, Any] | None:
         changed = self._member.notes.get(COOPERATION)

@@ -41,7 +41,7 @@ from elmgrove.federation.entries import (
     require_origin,
     unbundle,
 )
-from elmgrove.federation.errands import ERRANDS, Errand, Outcome
+from elmgrove.federation.errands import ERRANDS, FROM, INSTEAD, TO, Errand, Outcome
 from elmgrove.federation.groups import (
     DISTANCES,
     EVIDENCE,
@@ -115,8 +115,10 @@ __all__ = [
     "ERRANDS",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
+    "FROM",
     "GROUPS",
     "HIGHEST_USABLE_EPOCH",
+    "INSTEAD",
     "MERGED",
     "MOST_BYTES",
     "MOST_BYTES_EVENTS",
@@ -138,6 +140,7 @@ __all__ = [
     "STRANGE",
     "SUM",
     "SUMS",
+    "TO",
     "UNBOUNDED",
     "UNKNOWN",
     "AuditRecord",

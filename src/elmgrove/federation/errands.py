@@ -14,10 +14,16 @@ from elmgrove.federation.stated import (
     require_moment,
     require_text,
 )
-from elmgrove.reading import Clock
+from elmgrove.reading import stated_time
 
+#: The words that say when, each a time in ISO 8601 or in seconds since 1970: from then on,
+FROM = "from"
+#: and until then.
+TO = "to"
+#: The word by which a new normal takes the place of what was learned.
+INSTEAD = "instead"
 #: What a device can be sent: the actions, and the words that go with each.
-ERRANDS = {"accept": ("from", "to", "instead"), "reject": ("from", "to")}
+ERRANDS = {"accept": (FROM, TO, INSTEAD), "reject": (FROM, TO)}
 # Letters of a line that a device says after an errand, and such lines.
 _MOST_LETTERS = 1000
 _MOST_LINES = 20
@@ -95,18 +101,7 @@ def _require_words(action: str, words: Any) -> None:
     if not isinstance(words, dict) or not words.keys() <= set(ERRANDS[action]):
         raise BadInput(f"words of {action} are an object with {', '.join(ERRANDS[action])}")
     require_json("words", words, 400)
-    for name in ("from", "to"):
+    for name in (FROM, TO):
         if words.get(name) is not None:
-            _require_time(name, words[name])
-    require_flag("instead", words.get("instead", False))
-
-
-def _require_time(name: str, value: Any) -> None:
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise TypeError
-        Clock()(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{name}: {value!a:.60} is no time; write ISO 8601 or seconds since 1970"
-        ) from error
+            stated_time(name, words[name])
+    require_flag(INSTEAD, words.get(INSTEAD, False))

@@ -110,7 +110,8 @@ class Summary:
 
     ``time`` is the device's clock. ``status`` is what the device's own status tells, with the
     ``version`` of its Elmgrove and the seconds between syncs (``sync_seconds``). ``events`` are
-    the fields of events, each with its ``text``. ``cooperation`` is what the last sync that
+    the fields of events, each with its ``text``; of a cause ``seen`` and ``expected`` are None
+    where the device keeps its readings to itself. ``cooperation`` is what the last sync that
     changed the model changed: mean scores of the device's rows before and after it, and how much
     comes from whom. ``quarantine`` are strange rows with their values; None unless the device's
     setting allows that they are shown.

@@ -15,7 +15,7 @@ from elmgrove.reading.line_reader import LineReader, WrongColumns
 from elmgrove.reading.one_column import ColumnCells, has_column, read_column
 from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
 from elmgrove.reading.table import Table, read_table
-from elmgrove.reading.times import Clock
+from elmgrove.reading.times import Clock, stated_time
 from elmgrove.reading.times import told as time_told
 from elmgrove.reading.words import found_words, words_in
 
@@ -59,6 +59,7 @@ __all__ = [
     "read_label_spans",
     "read_table",
     "some_of",
+    "stated_time",
     "time_told",
     "within",
     "words_in",

@@ -66,6 +66,23 @@ class Clock:
             raise BadInput(f"{where}, {column}: {cell!r:.60} is no time; {way_out}") from error
 
 
+def stated_time(name: str, stated: Any) -> float:
+    """Reads a time that somebody states, in ISO 8601 or in seconds since 1970; errors name it.
+
+    >>> stated_time("from", "soon")
+    Traceback (most recent call last):
+    elmgrove.errors.BadInput: from: 'soon' is no time; write ISO 8601 or seconds since 1970
+    """
+    try:
+        if isinstance(stated, bool) or not isinstance(stated, str | int | float):
+            raise TypeError
+        return Clock()(stated)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(
+            f"{name}: {stated!a:.60} is no time; write ISO 8601 or seconds since 1970"
+        ) from error
+
+
 def _seconds(time: datetime) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 

@@ -2,8 +2,7 @@
 
 from starlette.requests import Request
 
-from elmgrove.errors import BadInput
-from elmgrove.reading import Clock
+from elmgrove.reading import stated_time
 from elmgrove.server.problems import Problem
 
 
@@ -30,10 +29,4 @@ def number_in(request: Request, name: str) -> float | None:
 def time_in(request: Request, name: str) -> float | None:
     """Gives a time in the query, in ISO 8601 or in seconds since 1970."""
     text = request.query_params.get(name)
-    try:
-        return None if text is None else Clock()(text[:60])
-    except (BadInput, ValueError, OverflowError) as error:
-        raise Problem(
-            "malformed",
-            f"{name}: {text!r:.60} is no time; write ISO 8601 or seconds since 1970",
-        ) from error
+    return None if text is None else stated_time(name, text)

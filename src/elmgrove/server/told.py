@@ -106,18 +106,19 @@ async def ask_errand(request: Request) -> Response:
     asked, name = await json_of(request), request.path_params["device"]
     if unknown := sorted(asked.keys() - {"action", "words"}):
         raise Problem("malformed", f"an errand has an action and words, and no {unknown[0]!r:.40}")
-    errand = Errand(
-        secrets.token_urlsafe(12),
-        asked.get("action", ""),
-        asked.get("words", {}),
-        caller.administrator or "",
-        time.time(),
-    )
-    ask = caller.store.ask_errand
-    if (refusal := await ask(caller.federation, name, errand, actor=caller.actor)) is not None:
-        raise Problem("refused", refusal)
+    errand = await let_wait(caller, name, asked.get("action", ""), asked.get("words", {}))
     caller.service.live_fleet.wake()
     return JSONResponse(errand.fields, 201)
+
+
+async def let_wait(caller: Caller, device: str, action: str, words: dict[str, Any]) -> Errand:
+    """Makes an errand, which waits for its device from then on; refuses what can't be asked."""
+    name = caller.administrator or ""
+    errand = Errand(secrets.token_urlsafe(12), action, words, name, time.time())
+    refusal = await caller.store.ask_errand(caller.federation, device, errand, actor=caller.actor)
+    if refusal is not None:
+        raise Problem("refused", refusal)
+    return errand
 
 
 async def keep_forgetting(store: Store, summary_days: float, event_days: float) -> None:

@@ -1,6 +1,5 @@
 """The page of a device: its scores and events, what can be said of them, and who it works with."""
 
-import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -9,7 +8,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from elmgrove.federation import Errand
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.device_told import DeviceTold
 from elmgrove.server.dashboard.device_words import (
@@ -27,6 +25,7 @@ from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import FleetRow
+from elmgrove.server.told import let_wait
 
 #: Events and errands that are shown, the newest.
 MOST_EVENTS_SHOWN, MOST_ERRANDS_SHOWN = 50, 20
@@ -64,11 +63,12 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     minutes = await store.minutes(federation, name, span.begin, span.end)
     errands = await store.errands(federation, name, MOST_ERRANDS_SHOWN)
     occurrences = await store.occurrences(federation, name, span.begin, span.end, MOST_EVENTS_SHOWN)
-    events = shown_events(occurrences, errands)
+    shown = None if told is None else DeviceTold.of(told.summary)
+    events = shown_events(occurrences, errands, None if shown is None else shown.last_row)
     course = ScoreCourse.of(minutes, span.begin, span.end)
     summary: Mapping[str, Any] = {} if told is None else told.summary
     return {
-        "told": None if told is None else DeviceTold.of(told.summary),
+        "told": shown,
         "cooperation": summary.get("cooperation"),
         "cooperated": cooperation_told(summary.get("cooperation")),
         "course": course,
@@ -113,11 +113,7 @@ async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
     }
     if form.get("instead"):
         words["instead"] = True
-    name = caller.administrator or ""
-    errand = Errand(secrets.token_urlsafe(12), action, words, name, time.time())
-    refusal = await caller.store.ask_errand(caller.federation, device, errand, actor=caller.actor)
-    if refusal is not None:
-        raise Problem("refused", refusal)
+    await let_wait(caller, device, action, words)
 
 
 def _seconds(name: str, text: str) -> float:

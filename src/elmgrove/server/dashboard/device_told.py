@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elmgrove.server.dashboard.device_words import ALARM_WORDS
+from elmgrove.errors import BadInput
+from elmgrove.reading import stated_time
+from elmgrove.server.dashboard.device_words import ALARM_WORDS, up_to
 from elmgrove.server.dashboard.rendering import counted, number
 
 #: Letters of a text that are shown, and columns of a row.
@@ -24,13 +26,17 @@ class WaitingRow:
 
 @dataclass(frozen=True)
 class DeviceTold:
-    """How a device is doing, in texts and numbers; '' and None where it told no such thing."""
+    """How a device is doing, in texts and numbers; '' and None where it told no such thing.
+
+    ``last_row`` is when the last row was of which it told, by the row's own time.
+    """
 
     learned: float | None
     version: str
     drift: str
     facts: tuple[tuple[str, str], ...]
     waiting: float | None
+    last_row: float | None
     columns: tuple[str, ...] = ()
     rows: tuple[WaitingRow, ...] | None = None
 
@@ -47,9 +53,15 @@ class DeviceTold:
             _text(_mapping(status.get("drift")).get("text")),
             tuple(_facts(status)),
             _number(status.get("quarantine")),
+            _time(status.get("last_row")),
             columns,
             None if known is None else tuple(_row(one, columns) for one in reversed(known)),
         )
+
+    @property
+    def span(self) -> dict[str, float] | None:
+        """The words that name all rows that it told of; None if their times are not known."""
+        return None if self.last_row is None else up_to(self.last_row)
 
 
 def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -96,6 +108,14 @@ def _moment(value: Any) -> float | None:
     """A time that a calendar has."""
     seconds = _number(value)
     return seconds if seconds is not None and 0.0 <= seconds < _END_OF_TIME else None
+
+
+def _time(value: Any) -> float | None:
+    """A time in ISO 8601 that a calendar has."""
+    try:
+        return _moment(stated_time("last_row", _text(value)))
+    except BadInput:
+        return None
 
 
 def _text(value: Any) -> str:

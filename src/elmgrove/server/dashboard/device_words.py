@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmgrove.federation import FROM, INSTEAD, TO, seconds_of
 from elmgrove.reading import Clock
 from elmgrove.server.dashboard.rendering import clock, counted, number
 from elmgrove.server.store import ErrandRow, Occurrence
@@ -22,10 +23,14 @@ _LEAST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class ShownEvent:
-    """An event as its device's page shows it, with what was said of it (``errands``)."""
+    """An event as its device's page shows it, with what was said of it (``errands``).
+
+    ``last_row`` is when the last row was of which the device told, if it said so.
+    """
 
     occurrence: Occurrence
     errands: tuple[ErrandRow, ...]
+    last_row: float | None = None
 
     @property
     def is_open(self) -> bool:
@@ -34,11 +39,19 @@ class ShownEvent:
 
     @property
     def span(self) -> dict[str, float] | None:
-        """The words ``from`` and ``to`` that name its rows; None where its rows had no time."""
-        if isinstance(self.occurrence.event["begin"], int):
+        """The words ``from`` and ``to`` that name its rows; None where its rows had no time.
+
+        Of an open one these are the rows of which the device told: what comes while the answer is
+        on its way may be something else.
+        """
+        event, end = self.occurrence.event, self.occurrence.ended
+        if isinstance(event["begin"], int):
             return None
-        ended, begin = self.occurrence.ended, {"from": self.occurrence.begin}
-        return begin if ended is None else {**begin, "to": ended + _JUST_AFTER}
+        begin = self.occurrence.begin
+        if end is None:
+            known = (begin, seconds_of(event["peak_at"]), self.last_row)
+            end = max(time for time in known if time is not None)
+        return {FROM: begin, **up_to(end)}
 
     @property
     def title(self) -> str:
@@ -68,32 +81,51 @@ class ShownEvent:
 
 
 def cause_told(cause: Mapping[str, Any]) -> str:
-    """Says in words what one feature did.
+    """Says in words what one feature did, or how much it has to do with it.
 
     >>> cause_told({"feature": "flow", "share": 0.9, "seen": 22, "expected": 31, "ago": 0})
     'flow was 22 where 31 was to be expected'
+    >>> cause_told({"feature": "temp", "share": 0.04, "seen": None, "expected": None, "ago": 0})
+    'temp (4 % of the score)'
     """
-    seen, expected = cause["seen"], cause["expected"]
-    if seen is None or expected is None:
-        said = f"{cause['feature']} was beyond what can be told"
-    else:
-        said = f"{cause['feature']} was {seen:.4g} where {expected:.4g} was to be expected"
+    said, share = str(cause["feature"]), cause["share"]
+    if cause["seen"] is not None and cause["expected"] is not None:
+        said += _reading(f"{cause['seen']:.4g}", f"{cause['expected']:.4g}")
+    elif share is not None:
+        said += f" ({share * 100:.0f} % of the score)"
     if cause["ago"]:
         said += f", {counted(cause['ago'], 'row')} before the strange one"
     return said
 
 
+def _reading(seen: str, expected: str) -> str:
+    # Both are told in few figures.
+    if seen == expected:
+        return f" was about {seen}, and a little off what was to be expected"
+    return f" was {seen} where {expected} was to be expected"
+
+
+def up_to(time: float) -> dict[str, float]:
+    """Gives the word ``to`` that names the rows up to one, with that one.
+
+    >>> up_to(1714573200.0)
+    {'to': 1714573200.001}
+    """
+    return {TO: time + _JUST_AFTER}
+
+
 def shown_events(
-    occurrences: Sequence[Occurrence], errands: Sequence[ErrandRow]
+    occurrences: Sequence[Occurrence], errands: Sequence[ErrandRow], last_row: float | None
 ) -> list[ShownEvent]:
-    """Puts events together with what was said of each."""
+    """Puts events together with what was said of each, and with the time of the last row told."""
     return [
-        ShownEvent(one, tuple(row for row in errands if _is_about(row, one))) for one in occurrences
+        ShownEvent(one, tuple(row for row in errands if _is_about(row, one)), last_row)
+        for one in occurrences
     ]
 
 
 def _is_about(row: ErrandRow, event: Occurrence) -> bool:
-    return row.errand.words.get("from") == event.begin
+    return row.errand.words.get(FROM) == event.begin
 
 
 def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
@@ -132,8 +164,8 @@ def errand_told(row: ErrandRow) -> str:
     if row.errand.action == "reject":
         said = "said to be a fault"
     else:
-        said = "said to be the normal from now on" if words.get("instead") else "said to be fine"
-    begin, end = words.get("from"), words.get("to")
+        said = "said to be the normal from now on" if words.get(INSTEAD) else "said to be fine"
+    begin, end = words.get(FROM), words.get(TO)
     if begin is None and end is None:
         return f"All that waits: {said}"
     since = "Rows" if begin is None else f"Rows from {_told(begin)}"

@@ -1,0 +1,197 @@
+"""Without ``show_rows`` no row of an event can be put together of all that was ever told of it."""
+
+import re
+from contextlib import nullcontext
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmgrove import Basis, Detector, HiddenLayer, Spectrum
+from elmgrove.detector import Cause, DriftWatch
+from elmgrove.detector.alarm import Mark
+from elmgrove.detector.running import Running
+from elmgrove.device.discretion import Discretion
+from elmgrove.device.errands import Errands
+from elmgrove.device.settings import Settings
+from elmgrove.device.summary import AgentSummaries
+from elmgrove.federation import MOST_EVENTS, Member, Summary
+from support.summaries import numbers_in
+
+#: Readings of a sensor are near a level of its own, so that a number says whose it is.
+LEVEL, APART, DEVIATION = 1e7, 1e6, 1e3
+START = 1_700_006_400.0
+
+
+def fewest(sensors: int) -> int:
+    """So many readings of a row may be told."""
+    return min(3, (sensors - 1) // 2)
+
+
+def basis(*features: str, **more: Any) -> Basis:
+    return Basis(HiddenLayer(len(features), 2), len(features), features, **more)
+
+
+# Whatever the rows of an event are
+
+
+@st.composite
+def rows_of_an_event(draw: st.DrawFn) -> tuple[int, list[tuple[float, list[Cause], bool]]]:
+    """Rows of so many sensors: how strange each is, why, and whether there is a summary after it.
+
+    What is seen of sensor 3 in row 7 is 73, so that each reading says whose it is.
+    """
+    sensors = draw(st.integers(1, 10))
+    rows = []
+    for row in range(draw(st.integers(1, 9))):
+        causes = []
+        for sensor in draw(st.permutations(range(sensors)))[:8]:
+            ago = draw(st.integers(0, row))
+            seen = 10.0 * (row - ago) + sensor
+            causes.append(Cause(f"s{sensor}", draw(st.floats(0, 1)), seen, seen + 0.5, ago))
+        causes.sort(key=lambda cause: -cause.share)
+        rows.append((draw(st.floats(1, 9)), causes, draw(st.booleans())))
+    return sensors, rows
+
+
+@given(rows_of_an_event())
+def test_no_row_of_an_event_is_told_piece_by_piece(
+    story: tuple[int, list[tuple[float, list[Cause], bool]]],
+) -> None:
+    sensors, rows = story
+    discretion = Discretion(basis(*(f"s{one}" for one in range(sensors))), {})
+    running, told = Running(1, 0, 0, 0), set[int]()
+    for row, (score, causes, asked) in enumerate(rows):
+        mark = Mark(row, row, SimpleNamespace(score=score, threshold=1.0))  # type: ignore[arg-type]
+        running.add(mark, lambda verdict, k, causes=causes: causes)
+        running.confirm(mark)
+        if asked:
+            event = discretion.event(running.event())
+            told |= {int(one.seen) for one in event.causes if one.seen == one.seen}
+            told |= {int(seen) for seen in re.findall(r"s\d (\d+) \(not", str(event))}
+    for row in range(len(rows)):
+        assert len({one for one in told if one // 10 == row}) <= fewest(sensors)
+
+
+def test_inputs_of_one_column_are_one_sensor() -> None:
+    words = {"mode": ["auto", "off", "on"]}
+    features = ("flow", "temp", "mode=auto", "mode=off", "mode=on")
+    causes = tuple(Cause(name, 0.2, 1.0, 0.0) for name in reversed(features))
+    worded = Discretion(basis(*features, categories=words), {})
+    assert worded.choose(event(causes)) == ["mode"], "one of three"
+    spectrum = Spectrum(1000.0, 64, 3)
+    layer = HiddenLayer(9, 2)
+    banded = Discretion(Basis(layer, 9, ("a", "b", "c"), spectrum=spectrum), {})
+    names = Basis(layer, 9, ("a", "b", "c"), spectrum=spectrum).names
+    shown = banded.event(event(tuple(Cause(name, 0.1, 2.0, 0.0) for name in names[4:])))
+    assert [one.feature for one in shown.causes if one.seen == 2.0] == list(names[4:6])
+
+
+def event(causes: tuple[Cause, ...], number: int = 1) -> Any:
+    running = Running(number, 0, 0, 0)
+    mark = Mark(0, 0, SimpleNamespace(score=9.0, threshold=1.0))  # type: ignore[arg-type]
+    running.add(mark, lambda verdict, k: list(causes))
+    running.confirm(mark)
+    return running.event()
+
+
+def test_readings_and_shares_are_rounded_and_few_events_remembered() -> None:
+    discretion = Discretion(basis("flow", "temp", "amp"), {})
+    causes = (Cause("flow", 0.98765, 22.3456, 31.9876), Cause("temp", 0.00123, 5.0, 6.0))
+    shown = discretion.event(event(causes))
+    assert shown.causes[0] == Cause("flow", 0.99, 22.3, 32.0)
+    assert shown.causes[1][:2] == ("temp", 0.0)
+    assert str(shown).endswith("; flow 22.3 (not 32), temp")
+    for number in range(100):
+        discretion.choose(event(causes, number))
+    assert len(discretion.chosen) == MOST_EVENTS
+
+
+# A device
+
+
+def level(sensor: int) -> float:
+    return LEVEL + APART * sensor
+
+
+def rows(seed: int, number: int, sensors: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).normal(0.0, DEVIATION, size=(number, sensors))
+    return noise + [level(one) for one in range(sensors)]
+
+
+def device(sensors: int, **more: Any) -> Member:
+    names = [f"s{one}" for one in range(sensors)]
+    detector = Detector.for_data(pd.DataFrame(rows(0, 1000, sensors), columns=names), **more)
+    detector.learn_many(rows(0, 1000, sensors))
+    return Member("pump", detector)
+
+
+def summaries(of: Member) -> AgentSummaries:
+    return AgentSummaries(Settings(), of, Errands(of, nullcontext), lambda: None)
+
+
+def told_after_each(member: Member, X: np.ndarray) -> list[Summary]:
+    """What it tells, with a summary after each row; half-way it is started again."""
+    found, telling = [], summaries(member)
+    for number, row in enumerate(X):
+        verdict = member.detector.observe(row, START + number)
+        DriftWatch.of(member.detector).follow(verdict)
+        telling.follow(verdict)
+        made = telling.make()
+        assert made is not None
+        found.append(made)
+        if 2 * number == len(X):
+            telling.note()
+            member = Member.from_bytes(member.to_bytes())
+            telling = summaries(member)
+    return found
+
+
+def read(summary: Summary, sensors: int) -> set[int]:
+    """The sensors whose readings are somewhere in a summary, be it in a text."""
+    numbers = [number for _, number in numbers_in(summary.fields)]
+    return {one for one in range(sensors) if any(abs(n - level(one)) < APART / 3 for n in numbers)}
+
+
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("sensors", range(1, 11))
+def test_all_summaries_of_an_event_read_few_of_its_sensors(sensors: int, window: int) -> None:
+    member = device(sensors, window=window)
+    X = rows(1, 24, sensors)
+    # One sensor after another is off, and farther off than the one before.
+    for number in range(6, len(X)):
+        X[number, number // 2 % sensors] += 4.0 * DEVIATION * number
+    found = told_after_each(member, X)
+    assert {one["number"] for summary in found for one in summary.events} == {1}
+    told = set[int]().union(*(read(summary, sensors) for summary in found))
+    assert len(told) == fewest(sensors)
+    causes = found[-1].events[-1]["causes"]
+    assert len(causes) == min(sensors, 8)
+    assert all(one["share"] is not None for one in causes)
+    status = found[-1].status["event"]
+    assert [one["seen"] for one in status["causes"]] == [one["seen"] for one in causes]
+
+
+def test_what_drift_tells_from_row_to_row_gives_none_of_them_away() -> None:
+    """Means of n and n + 1 rows, if they are exact, are the row in between."""
+    X = rows(1, 200, 3) + np.array([20.0 * DEVIATION, 0.0, 0.0])
+    found = [one.status["drift"] for one in told_after_each(device(3), X)]
+    means = [
+        (drift["rows"], one["after"], row[0])
+        for drift, row in zip(found, X, strict=True)
+        if drift is not None
+        for one in drift["sensors"]
+        if one["sensor"] == "s0"
+    ]
+    assert len(means) > 100
+    assert means[-1][1] == pytest.approx(level(0) + 20.0 * DEVIATION, abs=DEVIATION)
+    between = [
+        abs(later * after - rows_before * before - reading)
+        for (rows_before, before, _), (later, after, reading) in pairwise(means)
+    ]
+    assert np.median(between) > DEVIATION / 2, "no better than a guess"
