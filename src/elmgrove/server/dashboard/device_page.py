@@ -1,5 +1,6 @@
 """The page of a device: its scores and events, what can be said of them, and who it works with."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from elmgrove.federation import Errand
 from elmgrove.server.auth import Caller
-from elmgrove.server.dashboard.device_told import DeviceTold
+from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
 from elmgrove.server.dashboard.device_words import (
     ShownEvent,
     cooperation_told,
@@ -30,6 +31,8 @@ from elmgrove.server.store import FleetRow
 
 #: Events and errands that are shown, the newest.
 MOST_EVENTS_SHOWN, MOST_ERRANDS_SHOWN = 50, 20
+# Errands among which those of the events are looked for: far more than anybody says of 50 events.
+_MOST_ERRANDS = 2000
 #: What is asked once more before it is done.
 REVOKE, LEAVE = CONFIRMED = "revoke", "leave"
 
@@ -62,29 +65,30 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     store, federation = caller.service.store, caller.federation.name
     told = await store.told(federation, name)
     minutes = await store.minutes(federation, name, span.begin, span.end)
-    errands = await store.errands(federation, name, MOST_ERRANDS_SHOWN)
-    occurrences = await store.occurrences(federation, name, span.begin, span.end, MOST_EVENTS_SHOWN)
-    events = shown_events(occurrences, errands)
-    course = ScoreCourse.of(minutes, span.begin, span.end)
+    errands = await store.errands(federation, name, _MOST_ERRANDS)
+    found = (span.begin, span.until, MOST_EVENTS_SHOWN)
+    events = shown_events(await store.occurrences(federation, name, *found), errands)
+    # Of weeks they are many: in a thread, so that others are answered meanwhile.
+    course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
     summary: Mapping[str, Any] = {} if told is None else told.summary
     return {
         "told": None if told is None else DeviceTold.of(told.summary),
         "cooperation": summary.get("cooperation"),
         "cooperated": cooperation_told(summary.get("cooperation")),
         "course": course,
-        "lines": ScoreCourse.of(minutes, span.begin, span.end, MOST_LINES),
+        "clock_said": clock_said(await store.newest_hours(federation, name, 2), told),
+        "lines": course.at_most(MOST_LINES),
         "chart": _chart(course, events, span),
         "events": events,
-        "errands": [(row, errand_told(row)) for row in errands],
+        "errands": [(row, errand_told(row)) for row in errands[:MOST_ERRANDS_SHOWN]],
     }
 
 
 def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
     """What the chart draws, for its script."""
-    shaded = [
-        [one.occurrence.begin, one.occurrence.ended or span.end, one.occurrence.number]
-        for one in events
-    ]
+    times = ((one.occurrence.begin, one.occurrence.ended or span.end) for one in events)
+    # What is ahead of the clock is at the right edge.
+    shaded = [[min(begin, span.end), min(end, span.end)] for begin, end in times]
     return {**dict(course.columns()), "from": span.begin, "to": span.end, "events": shaded}
 
 
