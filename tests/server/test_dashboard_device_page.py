@@ -10,11 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from elmgrove.federation import Contribution, Errand, Minute, Outcome
-from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
 from elmgrove.server.dashboard.device_words import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
-from elmgrove.server.dashboard.score_course import MOST_LINES, ScoreCourse
-from elmgrove.server.store import ToldRow
 from support.guests import Guest, guest, tell, try_to_tell
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
 from support.summaries import cooperation, event, minute, status, summary
@@ -118,15 +115,6 @@ def test_a_status_that_is_like_no_other_breaks_no_page(
     assert "How it is doing" in shown(pumps, ada)
 
 
-def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:
-    row = {"time": 1714573200.0, "score": 9.5, "values": {"flow": 22.0, "power": None}}
-    found = DeviceTold.of({"status": status(quarantine=2), "quarantine": [{}, row]})
-    assert (found.waiting, found.columns) == (2.0, ("flow", "power"))
-    assert found.rows is not None
-    assert (found.rows[0].time, found.rows[0].values) == (1714573200.0, (22.0, None))
-    assert DeviceTold.of({"status": status(), "quarantine": None}).rows is None
-
-
 def test_a_device_that_told_nothing_or_never_joined(pumps: Federation, ada: Guest) -> None:
     assert "This device tells nothing of itself" in shown(pumps, ada)
     assert ada.get(f"/ui/{pumps.charter.name}/devices/nobody").status_code == 404
@@ -156,36 +144,6 @@ def test_rows_ahead_of_the_clock_hide_no_event_and_are_asked_about(
     assert "2 events: " in fleet
     yesterday = f"?from={iso(local - 86_400)}&to={iso(local - 7500)}"
     assert "No event in this time." in shown(pumps, ada, yesterday)
-
-
-@pytest.mark.parametrize(
-    ("ahead", "every", "said"),
-    [
-        ([-70.0, -20.0], 60.0, ""),
-        ([200.0], 60.0, ""),
-        ([420.0], 60.0, "7 min ahead of"),
-        ([5.5 * 3600 - 90], 60.0, "5.5 h ahead of"),
-        ([40 * 86_400.0], None, "960 h ahead of"),
-        ([-5 * 3600 - 80.0, -5 * 3600 - 30.0], 60.0, "5 h behind"),
-        # One hour came late, or all at once: the clock is right.
-        ([-1800.0 - 60.0, -60.0], 60.0, ""),
-        ([-3600.0 - 60.0, -7200.0 - 60.0], 60.0, ""),
-        ([-2000.0 - 900.0, -2000.0 - 900.0], 60.0, ""),
-        ([-1900.0, -1900.0], 3600.0, ""),
-        ([-30 * 86_400.0, -30 * 86_400.0], 60.0, ""),
-        ([-5 * 3600.0], 60.0, ""),
-        ([], 60.0, ""),
-    ],
-)
-def test_rows_of_another_zone_are_told_from_rows_that_come_late(
-    ahead: list[float], every: float | None, said: str
-) -> None:
-    now = 1714573200.0
-    begun = [now - 3600.0 * n for n in range(len(ahead))]
-    hours = [(at + one, at + one, at) for at, one in zip(begun, ahead, strict=True)]
-    heard = ToldRow("pump", now, now, None, {"status": status(sync_seconds=every)})
-    found = clock_said(hours, heard)
-    assert found.startswith(f"Its rows are {said} the clock here") if said else found == ""
 
 
 # What can be said
@@ -271,41 +229,6 @@ def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
     assert send(pumps, ada, do="revoke") == 303
     assert try_to_tell(pumps, summary(ME, time.time())).status_code == 403
     assert "Revoked" in shown(pumps, ada)
-
-
-# The course
-
-
-def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:
-    minutes = [minute(100 + n, rows=60, strange=n % 3).fields for n in range(600)]
-    course = ScoreCourse.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
-    assert (course.step, course.span) == (600, "10 minutes")
-    assert len(course.points) <= 70
-    assert sum(point.rows for point in course.known) == 600 * 60
-    assert sum(point.strange for point in course.known) == sum(n % 3 for n in range(600))
-    assert {point.highest for point in course.known} == {2.5}
-    times = dict(course.columns())["times"]
-    assert all(one is not None and one % 600 == 0 for one in times)
-
-
-@pytest.mark.parametrize("days", [0.1, 1, 2, 3, 5, 7, 8, 20, 31, 100, 400])
-def test_fewer_points_say_the_same_as_minutes_do(days: float) -> None:
-    end = 1440 * 30_000 * 60.0 + 4000
-    begin = end - days * 86_400
-    step = max(int(days * 1440 / 2000), 1)
-    told = range(int(begin // 60) + 1, int(end // 60), step)
-    minutes = [minute(n, rows=n % 60 + 1, strange=n % 2).fields for n in told]
-    few = ScoreCourse.of(minutes, begin, end).at_most(MOST_LINES)
-    direct = ScoreCourse.of(minutes, begin, end, MOST_LINES)
-    assert [(point.begin, point.rows, point.strange) for point in few.known] == [
-        (point.begin, point.rows, point.strange) for point in direct.known
-    ]
-    assert len(few.points) <= MOST_LINES
-
-
-def test_where_nothing_was_told_there_is_a_gap() -> None:
-    course = ScoreCourse.of([minute(100).fields, minute(104).fields], 6000.0, 6360.0)
-    assert [point is None for point in course.points] == [False, True, True, True, False, True]
 
 
 def test_causes_and_cooperation_in_words_where_little_is_known() -> None:

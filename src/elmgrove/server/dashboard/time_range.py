@@ -79,11 +79,9 @@ def stated_range(request: Request) -> dict[str, str]:
 def with_range(request: Request) -> str | None:
     """Gives the query that says the range which an address leaves out; None if it says all."""
     asked = dict(request.query_params)
-    return (
-        None
-        if all(asked.get(name) for name in _DEFAULT)
-        else query(**asked | stated_range(request))
-    )
+    if all(asked.get(name) for name in _DEFAULT):
+        return None
+    return query(**asked | stated_range(request))
 
 
 def step_of(lasts: float, most: int) -> int:
