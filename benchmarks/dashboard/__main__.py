@@ -18,11 +18,12 @@ Postgres = Annotated[
 @app.command()
 def pages(
     devices: Annotated[int, typer.Option(help="In the federation.", min=2)] = 10_000,
+    records: Annotated[int, typer.Option(help="Of a day in the audit.", min=0)] = 1_000_000,
     requests: Annotated[int, typer.Option(help="For each page.", min=1)] = 100,
     postgres: Postgres = None,
 ) -> None:
     """Measures each page with very many devices, on SQLite and PostgreSQL."""
-    measure_pages(devices, requests, postgres)
+    measure_pages(devices, records, requests, postgres)
 
 
 @app.command()

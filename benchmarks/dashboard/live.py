@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.dashboard.live_agents import STRANGE_EACH, TROUBLES, AgentPlan, run_agents
 from benchmarks.dashboard.onlookers import Onlookers, looking_on
-from benchmarks.dashboard.pages import percentiles, verdict
+from benchmarks.dashboard.pages import TODAY, percentiles, verdict
 from benchmarks.dashboard.reader import PageReader
 from benchmarks.dashboard.told_fleet import LAYER
 from benchmarks.exchange.fleet import FEDERATION, Fleet, name_of
@@ -165,11 +165,11 @@ def _reading(port: int, token: str) -> Iterator[dict[str, Any]]:
     """Asks for one page after another meanwhile, in a thread."""
     pages = {
         "home": "/ui/",
-        "fleet": _ROOT,
-        "fleet by rows learned": f"{_ROOT}?sort=learned&order=down",
-        "fleet, searched": f"{_ROOT}?search=DEVICE-0",
-        "device": f"{_ROOT}devices/{name_of(1)}",
-        "audit": f"{_ROOT}audit",
+        "fleet": f"{_ROOT}?{TODAY}",
+        "fleet by rows learned": f"{_ROOT}?sort=learned&order=down&{TODAY}",
+        "fleet, searched": f"{_ROOT}?search=DEVICE-0&{TODAY}",
+        "device": f"{_ROOT}devices/{name_of(1)}?{TODAY}",
+        "audit": f"{_ROOT}audit?{TODAY}",
         "federation": f"{_ROOT}federation",
     }
     read: dict[str, Any] = {"times": {name: [] for name in pages}, "statuses": Counter()}

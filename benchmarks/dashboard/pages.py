@@ -15,6 +15,8 @@ from benchmarks.exchange.server import Server, database, megabytes, postgres_dat
 
 #: Milliseconds within which 95 of 100 pages are to be there.
 TARGET = 300.0
+#: The range of time that an address says, so that it leads to no other.
+TODAY = "from=now-24h&to=now"
 _ROOT = f"/ui/{FEDERATION}/"
 _LEGEND = """
 A visitor who has logged in asks for one page after another on one connection, in a random order,
@@ -27,58 +29,63 @@ def addresses(devices: int) -> dict[str, str]:
     last = -(-devices // 100)
     fleet = {
         "fleet": "",
-        "fleet by name": "?sort=name",
-        "fleet by name, down": "?sort=name&order=down",
-        "fleet by events": "?sort=event&order=down",
-        "fleet by last seen": "?sort=seen&order=down",
-        "fleet by rows learned": "?sort=learned&order=down",
-        "fleet by drift": "?sort=drift&order=down",
-        "fleet of 7 days": "?from=now-7d&to=now",
-        "fleet, searched": "?search=DEVICE-0",
-        "fleet, one found": f"?search={name_of(devices - 1)}",
-        "fleet, strange now": "?state=strange",
-        "fleet, watching by name": "?state=watching&sort=name",
-        "fleet, middle page": f"?page={max(last // 2, 1)}",
-        "fleet, last page": f"?sort=name&page={last}",
+        "fleet by name": "sort=name",
+        "fleet by name, down": "sort=name&order=down",
+        "fleet by events": "sort=event&order=down",
+        "fleet by last seen": "sort=seen&order=down",
+        "fleet by rows learned": "sort=learned&order=down",
+        "fleet by drift": "sort=drift&order=down",
+        "fleet, searched": "search=DEVICE-0",
+        "fleet, one found": f"search={name_of(devices - 1)}",
+        "fleet, strange now": "state=strange",
+        "fleet, watching by name": "state=watching&sort=name",
+        "fleet, middle page": f"page={max(last // 2, 1)}",
+        "fleet, last page": f"sort=name&page={last}",
     }
     device = {
-        "device": f"{name_of(devices // 2 + 1)}",
-        "device, a day of minutes": f"{name_of(min(DAY_EACH, devices - 1))}?from=now-24h&to=now",
+        "device": f"{name_of(devices // 2 + 1)}?{TODAY}",
+        "device, a day of minutes": f"{name_of(min(DAY_EACH, devices - 1))}?{TODAY}",
         "device, 50 events": f"{name_of(BUSIEST)}?from=now-7d&to=now",
     }
     return {
         "home": "/ui/",
-        **{name: _ROOT + query for name, query in fleet.items()},
+        **{name: f"{_ROOT}?{TODAY}&{query}" for name, query in fleet.items()},
+        "fleet of 7 days": f"{_ROOT}?from=now-7d&to=now",
         **{name: f"{_ROOT}devices/{query}" for name, query in device.items()},
         "federation": f"{_ROOT}federation",
-        "audit": f"{_ROOT}audit",
+        "audit": f"{_ROOT}audit?{TODAY}",
+        "audit of 7 days": f"{_ROOT}audit?from=now-7d&to=now",
         "audit, older": f"{_ROOT}audit?before={devices}&from=now-7d&to=now",
+        "audit, an hour of it": f"{_ROOT}audit?from=now-20h&to=now-19h",
     }
 
 
-def measure_pages(devices: int, requests: int, postgres: str | None) -> None:
+def measure_pages(devices: int, records: int, requests: int, postgres: str | None) -> None:
     """Measures SQLite and, where it is available, PostgreSQL."""
     output = Output("dashboard-pages")
     with TemporaryDirectory(prefix="elmgrove-pages-") as name:
-        runs = [_on_store(f"{name}/store.db", devices, requests, Path(name))]
+        runs = [_on_store(f"{name}/store.db", devices, records, requests, Path(name))]
     if postgres:
         with (
             TemporaryDirectory(prefix="elmgrove-pages-") as name,
             postgres_database(postgres) as url,
         ):
-            runs.append(_on_store(url, devices, requests, Path(name)))
+            runs.append(_on_store(url, devices, records, requests, Path(name)))
     output.say(_LEGEND)
     for run in runs:
-        _report(output, devices, run)
+        _report(output, f"{devices} devices, {records} records", run)
     if not postgres:
         output.say("PostgreSQL was not measured: ELMGROVE_TEST_POSTGRES names no server.")
-    output.write({"devices": devices, "requests": requests, "unit": "ms", "runs": runs})
+    counts = {"devices": devices, "records": records, "requests": requests}
+    output.write({**counts, "unit": "ms", "runs": runs})
 
 
-def _on_store(store: str, devices: int, requests: int, folder: Path) -> dict[str, Any]:
+def _on_store(
+    store: str, devices: int, records: int, requests: int, folder: Path
+) -> dict[str, Any]:
     what = database(store)
-    progress.print(f"{what}: {devices} devices tell of themselves")
-    fill(store, devices)
+    progress.print(f"{what}: {devices} devices tell of themselves, after {records} records")
+    fill(store, devices, records)
     with serving(store, folder) as server:
         server.wait()
         progress.print("  pages are asked for")
@@ -118,13 +125,13 @@ def _required(name: str, seen: Seen) -> Seen:
     return seen
 
 
-def _report(output: Output, devices: int, run: dict[str, Any]) -> None:
+def _report(output: Output, of_what: str, run: dict[str, Any]) -> None:
     columns = ("p50", "p95", "p99", "first", "kB")
     lines = [
         (name, *(page[column] for column in columns), verdict(page["p95"]))
         for name, page in run["pages"].items()
     ]
-    title = f"{run['store']}, {devices} devices, ms"
+    title = f"{run['store']}, {of_what}, ms"
     output.table(title, ("", *columns, f"p95 ≤ {TARGET:g} ms"), lines)
     output.say(f"server: at most {run['peak MB']:.0f} MB; store: {run['MB on disk']:.0f} MB")
 

@@ -1,12 +1,14 @@
 """A store with a large fleet that has told of itself: summaries, minutes, events."""
 
 import asyncio
+import json
 import time
+from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.exchange.fleet import FEDERATION, Fleet, Size, name_of
-from elmgrove.federation import Minute, Summary
+from elmgrove.federation import AuditRecord, Minute, Summary
 from elmgrove.server import Store, open_store
 
 #: A small layer: pages do not depend on its size, and ten thousand are quickly in.
@@ -19,15 +21,47 @@ _EVENTS_OF_BUSIEST = 60
 _TOGETHER = 64
 _MINUTES_OF_DAY, _MINUTES = 1440, 10
 _AT_ONCE = 20
+_RECORDS_AT_ONCE, _RECORDS_TOGETHER, _DAY = 4000, 50, 86_400.0
 
 
-def fill(url: str, devices: int) -> None:
+def fill(url: str, devices: int, records: int) -> None:
     """Lets devices into a store, each with a contribution and what it tells of itself.
 
-    Straight into the data base, while no server runs, by the operations that the server uses.
+    Straight into the data base, while no server runs, by the operations that the server uses; but
+    for the ``records`` of contributions in the day before, which are what is left of these.
     """
+    asyncio.run(_record(url, devices, records))
     Fleet(LAYER).enter(url, devices)
     asyncio.run(_tell(url, devices))
+
+
+async def _record(url: str, devices: int, records: int) -> None:
+    store, begin, last = await open_store(url), time.time() - _DAY, None
+    try:
+        for first in range(0, records, _RECORDS_AT_ONCE):
+            made = list[AuditRecord]()
+            for number in range(first, min(first + _RECORDS_AT_ONCE, records)):
+                name, at = name_of(number % devices), begin + _DAY * number / records
+                detail = {"device": name, "epoch": number, "rows": 256.0, "size": 900}
+                actor = f"device {name}"
+                last = AuditRecord.after(last, FEDERATION, at, actor, "published", detail)
+                made.append(last)
+            await store.write(FEDERATION, _inserted(made))
+    finally:
+        await store.close()
+
+
+def _inserted(records: list[AuditRecord]) -> Generator[tuple[Any, ...], Any, None]:
+    for first in range(0, len(records), _RECORDS_TOGETHER):
+        values = list[Any]()
+        for one in records[first : first + _RECORDS_TOGETHER]:
+            values += [one.federation, one.number, one.at, one.actor, one.act]
+            values += [json.dumps(one.detail), one.hash]
+        places = (
+            f"({', '.join(f'${place + n}' for n in range(1, 8))})"
+            for place in range(0, len(values), 7)
+        )
+        yield (f"INSERT INTO audit VALUES {', '.join(places)}", *values)
 
 
 async def _tell(url: str, devices: int) -> None:

@@ -178,7 +178,14 @@ async def test_pages_filters_and_names(store: Store) -> None:
     about = await told(store, device="fan-1")
     assert [one.number for one in about] == [3, 5, 7, 9], "not what only speaks of it"
     assert await told(store, since=records[4].at) == records[4:]
+    assert await told(store, since=records[4].at, until=records[7].at) == records[4:7]
+    assert await told(store, until=records[2].at, before=2) == records[:1]
+    assert await told(store, since=records[-1].at + 1) == []
     assert await told(store, "vans") == []
+    assert await told(store, "vans", since=0.0) == []
+    begin, end = records[2].at, records[5].at
+    assert await store.acts("fans", "published", begin, end, 2) == [records[4], records[3]]
+    assert await store.act_count("fans", "published", begin, end) == 3
 
 
 async def test_the_oldest_are_pruned_and_the_rest_is_whole(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 NASTY = "<img src=x onerror=alert(1)>"
+#: How many tables that scroll have a head that lies over their first line.
+COVERED = """[...document.querySelectorAll('.scroll table')].filter((one) =>
+    one.tHead.rows[0].cells[0].getBoundingClientRect().bottom
+    > one.tBodies[0].rows[0].getBoundingClientRect().top + 2).length"""
 
 
 @pytest.fixture(name="server", scope="module")
@@ -179,3 +183,4 @@ def test_long_names_and_causes_stick_out_of_no_page(
         page.goto(f"/ui/{made.charter.name}/{where}")
         page.locator("main h1").wait_for()
         assert page.evaluate(wide) == 0, f"nothing sticks out of {where}"
+        assert page.evaluate(COVERED) == 0, f"no line of {where} is hidden by a head"

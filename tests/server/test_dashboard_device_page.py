@@ -10,10 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from elmgrove.federation import Contribution, Errand, Minute, Outcome
-from elmgrove.server.dashboard.device_told import DeviceTold
 from elmgrove.server.dashboard.device_words import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
-from elmgrove.server.dashboard.score_course import ScoreCourse
 from support.guests import Guest, guest, tell, try_to_tell
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
 from support.summaries import cooperation, event, minute, status, summary
@@ -116,21 +114,53 @@ def test_a_status_that_is_like_no_other_breaks_no_page(
     assert "How it is doing" in shown(pumps, ada)
 
 
-def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:
-    row = {"time": 1714573200.0, "score": 9.5, "values": {"flow": 22.0, "power": None}}
-    found = DeviceTold.of({"status": status(quarantine=2), "quarantine": [{}, row]})
-    assert (found.waiting, found.columns) == (2.0, ("flow", "power"))
-    assert found.rows is not None
-    assert (found.rows[0].time, found.rows[0].values) == (1714573200.0, (22.0, None))
-    assert DeviceTold.of({"status": status(), "quarantine": None}).rows is None
-
-
 def test_a_device_that_told_nothing_or_never_joined(pumps: Federation, ada: Guest) -> None:
     assert "This device tells nothing of itself" in shown(pumps, ada)
     assert ada.get(f"/ui/{pumps.charter.name}/devices/nobody").status_code == 404
 
 
+# When it was
+
+
+def test_rows_ahead_of_the_clock_hide_no_event_and_are_asked_about(
+    pumps: Federation, ada: Guest
+) -> None:
+    """As those of a machine east of Greenwich, whose times have no zone."""
+    local = time.time() + 7200
+    over = event(1, iso(local - 600), end=iso(local - 300))
+    is_open = event(2, iso(local - 60))
+    told(
+        pumps,
+        status=status(event={"number": 2}),
+        events=(over, is_open),
+        minutes=tuple(minute(int(local // 60) - n) for n in range(300)),
+    )
+    page = shown(pumps, ada)
+    assert "2 events" in page
+    assert "An event is open since" in page
+    assert "Its rows are 2 h ahead of the clock here: are their times local?" in page
+    fleet = ada.get(f"/ui/{pumps.charter.name}/").text
+    assert "2 events: " in fleet
+    yesterday = f"?from={iso(local - 86_400)}&to={iso(local - 7500)}"
+    assert "No event in this time." in shown(pumps, ada, yesterday)
+
+
 # What can be said
+
+
+def test_what_was_answered_stays_answered_however_much_it_was(
+    pumps: Federation, ada: Guest
+) -> None:
+    now = round(time.time())
+    begins = [now - 3600 - 60 * n for n in range(30)]
+    for some in (begins[:15], begins[15:]):
+        told(pumps, events=tuple(event(n, iso(n), end=iso(n + 30)) for n in some))
+    for begin in begins:
+        assert send(pumps, ada, do="accept", **{"from": str(begin), "to": str(begin + 30)}) == 303
+    page = ada.get(path(pumps)).text
+    assert page.count("root said it was fine") == 30
+    assert "That was fine</button>" not in page
+    assert page.count("<li><b>") == 20
 
 
 def test_what_is_said_of_an_event_waits_for_the_device_and_its_outcome_is_shown(
@@ -233,26 +263,6 @@ def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
     assert send(pumps, ada, do="revoke") == 303
     assert try_to_tell(pumps, summary(ME, time.time())).status_code == 403
     assert "Revoked" in shown(pumps, ada)
-
-
-# The course
-
-
-def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:
-    minutes = [minute(100 + n, rows=60, strange=n % 3).fields for n in range(600)]
-    course = ScoreCourse.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
-    assert (course.step, course.span) == (10, "10 minutes")
-    assert len(course.points) <= 70
-    assert sum(point.rows for point in course.known) == 600 * 60
-    assert sum(point.strange for point in course.known) == sum(n % 3 for n in range(600))
-    assert {point.highest for point in course.known} == {2.5}
-    times = dict(course.columns())["times"]
-    assert all(one is not None and one % 600 == 0 for one in times)
-
-
-def test_where_nothing_was_told_there_is_a_gap() -> None:
-    course = ScoreCourse.of([minute(100).fields, minute(104).fields], 6000.0, 6360.0)
-    assert [point is None for point in course.points] == [False, True, True, True, False, True]
 
 
 def test_causes_and_cooperation_in_words_where_little_is_known() -> None:

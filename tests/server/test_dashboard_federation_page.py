@@ -1,16 +1,21 @@
 """The pages of a federation and its audit: who explains whom, groups, a token, what was refused."""
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from html import unescape
 
 import numpy as np
 import pytest
 
-from elmgrove.federation import Contribution, judge
+from elmgrove.federation import Contribution, Judgement, judge
+from elmgrove.server.dashboard import explaining
 from elmgrove.server.dashboard.explaining import MOST_COMPARED, explained
 from elmgrove.server.dashboard.federation_page import MOST_CIRCLES, WIDTH, GroupPicture
+from elmgrove.server.dashboard.rendering import iso
 from support.guests import Guest, guest
+from support.held_rounds import agenda_of, found_rounds, plan_of
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
 
 
@@ -74,6 +79,61 @@ def test_many_devices_are_compared_as_far_as_can_be_seen(server: Server, ada: Gu
         assert many.put(Contribution(name, 20, (part,))).status_code == 200
     page = shown(ada, many, "federation")
     assert f"Shown are the {MOST_COMPARED} of {len(names)} devices that contributed last." in page
+
+
+def test_one_that_gave_too_few_rows_hides_nobody_and_costs_no_token(
+    server: Server, ada: Guest
+) -> None:
+    """Without a ridge there is no model of it."""
+    made = server.found(charter(alarm="strange", ridge=0.0))
+    made.enrol("fan-1", "fan-2", "few")
+    for name, number in (("fan-1", 200), ("fan-2", 200), ("few", 2)):
+        answer = made.put(Contribution(name, number, (evidence(rows(number, number)),)))
+        assert answer.status_code == 200, answer.text
+    page = shown(ada, made, "federation")
+    assert "Model of fan-1 fan-2 fan-1" in page
+    assert "Left out, since they gave too few rows for a model of their own: few." in page
+    path = f"/ui/{made.charter.name}/federation"
+    assert "--token elm-join-" in ada.post(path, {"csrf": ada.csrf, "do": "token"}).text
+
+
+def test_what_fails_in_a_comparison_is_a_sentence(
+    fans: Federation, ada: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(held: object, ridge: float) -> Judgement:
+        raise FloatingPointError("beyond all numbers")
+
+    monkeypatch.setattr(explaining, "judge", fail)
+    page = shown(ada, fans, "federation")
+    assert "This could not be computed; the server's log says why." in page
+    assert "2 devices: fan-1, fan-2" in page, "the rest is there"
+
+
+def test_a_comparison_is_shown_again_for_a_while_and_keeps_no_other_federation_waiting(
+    server: Server, fans: Federation, ada: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, released, made = threading.Event(), threading.Event(), list[int]()
+
+    def slowly(held: list[Contribution], ridge: float) -> Judgement:
+        made.append(len(held))
+        if len(held) == 3:
+            begun.set()
+            assert released.wait(60)
+        return judge(held, ridge)
+
+    monkeypatch.setattr(explaining, "judge", slowly)
+    monkeypatch.setattr(explaining, "SECONDS_SHOWN_AGAIN", 600.0)
+    other = server.found(charter(alarm="unknown"))
+    with guest(server, ADMIN) as bert:
+        looking = threading.Thread(target=shown, args=(bert, fans, "federation"))
+        looking.start()
+        assert begun.wait(60)
+        assert "Nobody has contributed yet." in shown(ada, other, "federation")
+        released.set()
+        looking.join()
+    fans.put(Contribution("fan-1", 300, (evidence(rows(1, 300)),)))
+    assert "Compared just now" in shown(ada, fans, "federation")
+    assert made == [3, 0], "the contribution will be there soon enough"
 
 
 def test_groups_are_drawn_and_told(fans: Federation, ada: Guest) -> None:
@@ -145,6 +205,34 @@ def test_the_audit_counts_contributions_and_tells_refusals_with_reasons(
     older = shown(ada, fans, "audit?before=2")
     assert "made" in older
     assert "published device" not in older
+
+
+def test_the_audit_keeps_to_its_range_of_time(fans: Federation, ada: Guest) -> None:
+    fans.put_blob("fan-1", b"nothing of the kind")
+    now = time.time()
+    past = shown(ada, fans, f"audit?from={iso(now - 7200)}&to={iso(now - 3600)}")
+    assert "0 contributions in this time" in past
+    assert "Nothing was refused in this time" in past
+    assert "There are no records of this time." in past
+    long = shown(ada, fans, "audit?from=now-60d&to=now")
+    assert "Contributions are counted in at most 31 days" in long
+    assert "published" in long
+
+
+def test_a_federation_in_rounds_has_a_page_and_no_dead_end(server: Server, ada: Guest) -> None:
+    plan = plan_of("e2lm", rounds=2)
+    made = found_rounds(server, agenda_of(plan, "in-rounds"), plan.round_rule())
+    made.ask("POST", "/devices", made.token, json={"name": "<b>press"})
+    assert "In rounds: there is no fleet to see" in ada.get("/ui/").text
+    page = ada.get("/ui/in-rounds/").text
+    assert f"elmgrove rounds show {server.base}/in-rounds" in page
+    assert "waits for the first of 2" in page
+    assert "&lt;b&gt;press" in page
+    for where in re.findall(r'href="(/ui/in-rounds/[^"]*)"', page):
+        assert ada.get(unescape(where)).status_code == 200, where
+    assert "federation" not in "".join(re.findall(r'href="(/ui/in-rounds/[^"]*)"', page))
+    assert ada.get("/ui/in-rounds/audit").status_code == 200
+    assert "elmgrove rounds show" in ada.get("/ui/in-rounds/federation").text
 
 
 @pytest.mark.parametrize("query", ["before=x", "before=-1", "before=" + "9" * 30, "from=yesterday"])

@@ -1,5 +1,6 @@
 """Pages: their headers, who may send forms, what refusals look like, and what is never HTML."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,11 +99,6 @@ def test_a_form_of_a_page_is_taken(ada: Guest) -> None:
     assert {"a": "1", "b": "", "ü": "ß &"}.items() <= form.items()
 
 
-def test_htmx_may_send_the_same_in_a_header(ada: Guest) -> None:
-    assert ada.post(OURS, {}, **{"X-Elmgrove-Csrf": ada.csrf}).status_code == 303
-    assert len(taken) == 1
-
-
 def test_a_form_without_what_its_page_holds_is_refused(server: Server, ada: Guest) -> None:
     with guest(server, ADMIN) as other:
         of_another_visit = other.csrf
@@ -191,7 +187,10 @@ def test_the_first_address_leads_to_the_dashboard(server: Server, ada: Guest) ->
     assert ada.get("/").headers["location"] == "/ui/"
     made = server.found(charter())
     shown = ada.get("/ui/").text
-    assert f'<a href="/ui/{made.charter.name}/">{made.charter.name}</a>' in shown
+    assert (
+        f'<a href="/ui/{made.charter.name}/?from=now-24h&amp;to=now">{made.charter.name}</a>'
+        in shown
+    )
 
 
 def test_a_link_on_another_site_leads_to_the_page_though_browsers_keep_the_cookie_back(
@@ -203,6 +202,34 @@ def test_a_link_on_another_site_leads_to_the_page_though_browsers_keep_the_cooki
         assert 'content="0;url=/ui/fans/?from=now-1h&amp;x=%22%3E"' in page.text
         again = nobody.get("/ui/fans/", **{"Sec-Fetch-Site": "same-origin"})
         assert again.status_code == 303, "once is enough"
+
+
+@pytest.mark.parametrize("path", ["/ui/fans/devices/a%2520b", "/ui/fans/devices/x%2Fy?from=now-1h"])
+def test_after_the_login_one_gets_where_one_wanted_to_go(server: Server, path: str) -> None:
+    """A device may be called 'a%20b'."""
+    with guest(server) as nobody:
+        where = httpx.URL(nobody.get(path).headers["location"])
+        assert (where.path, where.params["next"]) == ("/ui/login", path)
+        answer = nobody.login(next=where.params["next"])
+        assert answer.headers["location"] == path
+
+
+@pytest.mark.parametrize("path", ["", "audit", "devices/fan-1"])
+def test_the_address_of_a_page_says_which_time_it_shows(
+    server: Server, ada: Guest, path: str
+) -> None:
+    made = server.found(charter())
+    made.enrol("fan-1")
+    root = f"/ui/{made.charter.name}/"
+    answer = ada.http.get(f"{root}{path}?search=x")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{root}{path}?search=x&from=now-24h&to=now"
+    half = ada.http.get(f"{root}{path}?from=now-1h").headers["location"]
+    assert half == f"{root}{path}?from=now-1h&to=now"
+    ranged = re.compile(rf'href="({re.escape(root)}(?:audit|devices/[^?"]*)?|)(\?[^"]*)?"')
+    links = ranged.findall(ada.get(f"{root}{path}").text)
+    assert len(links) >= 3
+    assert all("from=" in query and "to=" in query for _, query in links), links
 
 
 def test_a_part_of_a_page_that_is_asked_for_too_late_leads_the_page_to_the_login(

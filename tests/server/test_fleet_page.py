@@ -39,7 +39,7 @@ def mixed_fixture(server: Server) -> Federation:
 
 
 def fleet(ada: Guest, made: Federation, **query: str) -> str:
-    answer = ada.http.get(f"/ui/{made.charter.name}/", params=query)
+    answer = ada.http.get(f"/ui/{made.charter.name}/", params=query, follow_redirects=True)
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -154,7 +154,7 @@ def test_a_federation_without_devices_says_how_one_joins(ada: Guest, server: Ser
 def test_what_can_not_be_asked_is_refused_in_words(
     ada: Guest, mixed: Federation, asked: dict[str, str]
 ) -> None:
-    answer = ada.http.get(f"/ui/{mixed.charter.name}/", params=asked)
+    answer = ada.http.get(f"/ui/{mixed.charter.name}/", params=asked, follow_redirects=True)
     assert answer.status_code == 400
     (name,) = asked
     assert name in answer.text or "NUL" in answer.text

@@ -53,6 +53,7 @@ def stream(somebody: Guest, name: str, seen: str = "", **headers: str) -> Iterat
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
         assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-accel-buffering"] == "no", "nginx would hold it back"
         yield told()
 
 

@@ -16,6 +16,7 @@ from elmgrove.server.store import (
     Occurrence,
     Store,
     VisitRow,
+    occurrences_kept,
     summaries,
 )
 from support.stores import FANS, opened
@@ -192,6 +193,20 @@ async def test_an_event_that_a_device_knows_no_more_has_ended(store: Store) -> N
     assert await events(store) == [("fan-1", 3, NOON, None)], "it is open after all"
 
 
+async def test_an_event_that_is_told_no_more_ends_in_the_time_of_its_rows(store: Store) -> None:
+    """A file may be read years after its rows were measured."""
+    now, is_open = NOON + 3e7, status(event={"number": 3})
+    told = {"events": (event(3),), "status": is_open, "minutes": (minute(MINUTE),)}
+    await store.take_summary("fans", summary(time=now, **told), 100.0)
+    await store.take_summary("fans", summary(time=now, minutes=(minute(MINUTE + 30),)), 110.0)
+    assert await events(store) == [("fan-1", 3, NOON, MINUTE * 60 + 1860)]
+    # Without rows since then, by the last there were; and never before it began.
+    later = event(4, "2024-05-01T16:00:00Z")
+    await store.take_summary("fans", summary(time=now, events=(later,), status=is_open), 120.0)
+    await store.take_summary("fans", summary(time=now), 130.0)
+    assert (await events(store))[0] == ("fan-1", 4, NOON + 6000, NOON + 6000)
+
+
 async def test_rows_without_times_have_events_of_the_time_they_are_told(store: Store) -> None:
     await store.take_summary("fans", summary(time=NOON, events=(event(1, 17),)), 1.0)
     closed = event(1, 17, end=52)
@@ -204,7 +219,7 @@ async def test_a_device_that_floods_events_keeps_the_newest(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it dates and numbers them, and no other device loses one."""
-    monkeypatch.setattr(summaries, "MOST_OCCURRENCES", 50)
+    monkeypatch.setattr(occurrences_kept, "MOST_OCCURRENCES", 50)
     await store.take_summary("fans", summary("fan-2", events=(event(1),)), 1.0)
     for first in range(0, 210, MOST_EVENTS):
         # All at the same time: numbers decide.
@@ -218,7 +233,7 @@ async def test_a_device_can_not_fill_the_disk_by_long_events(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By their letters the oldest go; none is written in more bytes than it came in."""
-    monkeypatch.setattr(summaries, "MOST_LETTERS", 20_000)
+    monkeypatch.setattr(occurrences_kept, "MOST_LETTERS", 20_000)
     for first in range(0, 20, 10):
         told = tuple({**event(first + n), "text": "Ж" * 3000} for n in range(10))
         await store.take_summary("fans", summary(events=told), 1.0)

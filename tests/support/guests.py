@@ -16,12 +16,17 @@ PASSWORD = "correct horse battery"
 
 @dataclass
 class Guest:
-    """Somebody who looks at a server's pages; redirections are not followed."""
+    """Somebody who looks at a server's pages; redirections to other pages are not followed."""
 
     http: httpx.Client
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return self.http.get(path, headers=headers)
+        answer = self.http.get(path, headers=headers)
+        # An address without a range of time leads to the same with one.
+        where = answer.headers.get("location", "")
+        if where.partition("?")[0] != path.partition("?")[0]:
+            return answer
+        return self.http.get(where, headers=headers)
 
     def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
         stated = {"Content-Type": "application/x-www-form-urlencoded", **headers}

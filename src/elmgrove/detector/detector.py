@@ -34,8 +34,7 @@ class Detector(Keeping):
     the row from a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual
     relations between columns, and what leaves the usual range. It does not find a normal row at
     the wrong time, unless a ``window`` shows it: then the last so many rows, side by side, are one
-    input. With a ``spectrum`` rows are samples of fast signals, and ``observe`` takes a frame of
-    them at a time.
+    input. With a ``spectrum`` rows are samples of signals, and ``observe`` takes a frame of them.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
     stream: it scores, decides, and learns the row unless it is strange (strange rows wait in

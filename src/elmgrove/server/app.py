@@ -21,6 +21,7 @@ from uvicorn.config import LOGGING_CONFIG
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.audit import keep_pruned
 from elmgrove.server.dashboard import (
+    ActCounts,
     Comparisons,
     Doorkeeper,
     NoVisit,
@@ -82,7 +83,7 @@ def make_app(
             keys.of(known)
         service = app.state.service = Service(store, hashed(admin_token), max_body, limits)
         app.state.streams = Streams(limits.requests // 4)
-        app.state.comparisons = Comparisons()
+        app.state.comparisons, app.state.act_counts = Comparisons(), ActCounts()
         live = asyncio.gather(
             *(each.run() for each in service.live),
             keep_pruned(store, audit_days),

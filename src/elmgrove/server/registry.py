@@ -85,10 +85,15 @@ async def renew_token(request: Request) -> Response:
     """Gives a new join token; the old one is no longer valid. Keys stay valid."""
     caller = await caller_of(request)
     caller.require_admin()
+    return JSONResponse({"token": await renewed_token(request, caller)})
+
+
+async def renewed_token(request: Request, caller: Caller) -> str:
+    """Puts a new join token in the place of the old one; who asked is the first to have it."""
     token = new_secret("join")
     await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
     hand_over(request, token)
-    return JSONResponse({"token": token})
+    return token
 
 
 async def enrol_device(request: Request) -> Response:

@@ -10,18 +10,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.federation import AuditRecord
+from elmgrove.server.dashboard.act_counts import ActCounts
 from elmgrove.server.dashboard.rendering import address, clock, counted, path_of
 from elmgrove.server.dashboard.shell import page
-from elmgrove.server.dashboard.time_range import RANGES, TimeRange
+from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
+from elmgrove.server.store import Store
 
 #: Records on a page, refusals that are shown, and bars of the picture.
 RECORDS, REFUSALS, MOST_BARS = 100, 50, 96
+#: Seconds of the longest time in which contributions are counted: of a large fleet, millions a day.
+LONGEST_COUNTED = 31 * 86_400.0
 # Details that are times, in seconds.
 _TIMES = ("expires", "until", "from", "to", "at")
-# Seconds that one bar stands for: times that a clock shows.
-_STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 7 * 86_400)
 
 
 @dataclass(frozen=True)
@@ -56,28 +58,26 @@ class Bars:
         return max((bar.count for bar in self.bars), default=0)
 
     @property
-    def span(self) -> str:
+    def step(self) -> str:
         """What one bar stands for, in words."""
-        minutes = self.seconds // 60
-        if minutes < 60:
-            return counted(minutes, "minute")
-        return counted(minutes // 60, "hour") if minutes < 1440 else counted(minutes // 1440, "day")
+        return step_told(self.seconds)
 
 
 async def show(request: Request, visitor: Visitor) -> Response:
-    """Shows what was done in a federation, by whom, and what was refused, with reasons."""
+    """Shows what was done in a federation in a time, by whom, and what was refused, and why."""
     caller = await visitor.caller(request)
     store, name, span = visitor.service.store, caller.federation.name, TimeRange.of(request)
     seen, before = await store.latest(name), _before(request)
-    records = await store.audit(name, RECORDS, before=before)
+    records = await store.audit(name, RECORDS, before=before, since=span.begin, until=span.until)
     return page(
         request,
         visitor,
         "audit.html",
         federation=name,
+        in_rounds=caller.federation.agenda is not None,
         seen=seen if span.is_moving and before is None else None,
-        bars=await _bars(visitor, name, span),
-        refusals=await store.acts(name, "refused", REFUSALS),
+        bars=await _bars(request.app.state.act_counts, store, name, span),
+        refusals=await store.acts(name, "refused", span.begin, span.until, REFUSALS),
         records=[(record, detail_told(record)) for record in reversed(records)],
         older=records[0].number if len(records) == RECORDS else None,
         before=before,
@@ -88,19 +88,17 @@ async def show(request: Request, visitor: Visitor) -> Response:
     )
 
 
-async def _bars(visitor: Visitor, federation: str, span: TimeRange) -> Bars:
+async def _bars(counts: ActCounts, store: Store, federation: str, span: TimeRange) -> Bars | None:
+    """One bar for each step of a range; None where that is too long to be counted."""
     lasts = span.end - span.begin
-    seconds = next((one for one in _STEPS if lasts / one <= MOST_BARS), _STEPS[-1])
-    first, last = math.floor(span.begin / seconds), math.ceil(span.end / seconds)
-    times = [float(place * seconds) for place in range(first, last + 1)]
-    counts = await visitor.service.store.act_counts(federation, "published", times)
-    most = max(counts, default=0) or 1
-    return Bars(
-        seconds,
-        tuple(
-            Bar(begin, count, count / most) for begin, count in zip(times[:-1], counts, strict=True)
-        ),
-    )
+    if lasts > LONGEST_COUNTED:
+        return None
+    seconds = step_of(lasts, MOST_BARS)
+    places = range(math.floor(span.begin / seconds), math.ceil(span.end / seconds))
+    found = await counts.of(store, federation, seconds, places)
+    most = max(found, default=0) or 1
+    drawn = zip(places, found, strict=True)
+    return Bars(seconds, tuple(Bar(place * seconds, n, n / most) for place, n in drawn))
 
 
 def detail_told(record: AuditRecord) -> str:
@@ -109,7 +107,7 @@ def detail_told(record: AuditRecord) -> str:
 
 
 def _worth(detail: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What says something: neither nothing, nor that something was not so, nor that none was."""
+    """The details that say something: neither nothing, nor False, nor 0."""
     return [(name, value) for name, value in detail.items() if value]
 
 

@@ -1,5 +1,6 @@
 """The page of a device: its scores and events, what can be said of them, and who it works with."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -8,8 +9,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from elmgrove.federation import FROM, INSTEAD, TO
 from elmgrove.server.auth import Caller
-from elmgrove.server.dashboard.device_told import DeviceTold
+from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
 from elmgrove.server.dashboard.device_words import (
     ShownEvent,
     cooperation_told,
@@ -29,6 +31,8 @@ from elmgrove.server.told import let_wait
 
 #: Events and errands that are shown, the newest.
 MOST_EVENTS_SHOWN, MOST_ERRANDS_SHOWN = 50, 20
+# Errands among which those of the events are looked for: far more than anybody says of 50 events.
+_MOST_ERRANDS = 2000
 #: What is asked once more before it is done.
 REVOKE, LEAVE = CONFIRMED = "revoke", "leave"
 
@@ -61,30 +65,32 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     store, federation = caller.service.store, caller.federation.name
     told = await store.told(federation, name)
     minutes = await store.minutes(federation, name, span.begin, span.end)
-    errands = await store.errands(federation, name, MOST_ERRANDS_SHOWN)
-    occurrences = await store.occurrences(federation, name, span.begin, span.end, MOST_EVENTS_SHOWN)
+    errands = await store.errands(federation, name, _MOST_ERRANDS)
+    found = (span.begin, span.until, MOST_EVENTS_SHOWN)
+    occurrences = await store.occurrences(federation, name, *found)
     shown = None if told is None else DeviceTold.of(told.summary)
     events = shown_events(occurrences, errands, None if shown is None else shown.last_row)
-    course = ScoreCourse.of(minutes, span.begin, span.end)
+    # Of weeks they are many: in a thread, so that others are answered meanwhile.
+    course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
     summary: Mapping[str, Any] = {} if told is None else told.summary
     return {
         "told": shown,
         "cooperation": summary.get("cooperation"),
         "cooperated": cooperation_told(summary.get("cooperation")),
         "course": course,
-        "lines": ScoreCourse.of(minutes, span.begin, span.end, MOST_LINES),
+        "clock_said": clock_said(await store.newest_hours(federation, name, 2), told),
+        "lines": course.at_most(MOST_LINES),
         "chart": _chart(course, events, span),
         "events": events,
-        "errands": [(row, errand_told(row)) for row in errands],
+        "errands": [(row, errand_told(row)) for row in errands[:MOST_ERRANDS_SHOWN]],
     }
 
 
 def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
     """What the chart draws, for its script."""
-    shaded = [
-        [one.occurrence.begin, one.occurrence.ended or span.end, one.occurrence.number]
-        for one in events
-    ]
+    times = ((one.occurrence.begin, one.occurrence.ended or span.end) for one in events)
+    # What is ahead of the clock is at the right edge.
+    shaded = [[min(begin, span.end), min(end, span.end)] for begin, end in times]
     return {**dict(course.columns()), "from": span.begin, "to": span.end, "events": shaded}
 
 
@@ -109,10 +115,10 @@ async def take(request: Request, visitor: Visitor, form: Form) -> Response:
 async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
     """Lets the device be asked; what is wrong with it is told."""
     words: dict[str, Any] = {
-        name: _seconds(name, form[name]) for name in ("from", "to") if form.get(name)
+        name: _seconds(name, form[name]) for name in (FROM, TO) if form.get(name)
     }
-    if form.get("instead"):
-        words["instead"] = True
+    if form.get(INSTEAD):
+        words[INSTEAD] = True
     await let_wait(caller, device, action, words)
 
 

@@ -1,6 +1,7 @@
 """What a device last told of itself, as far as it is what its page can show: nobody checked all."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,16 @@ from elmgrove.errors import BadInput
 from elmgrove.reading import stated_time
 from elmgrove.server.dashboard.device_words import ALARM_WORDS, up_to
 from elmgrove.server.dashboard.rendering import counted, number
+from elmgrove.server.store import ToldRow
 
 #: Letters of a text that are shown, and columns of a row.
 _LONGEST, _MOST_COLUMNS = 1000, 40
 # The year 10,000, in seconds since 1970.
 _END_OF_TIME = 253_402_300_800.0
+# Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
+_CHANCE = 300.0
+# Zones differ by half hours, and by no more than this.
+_HALF_HOUR, _MOST_BEHIND = 1800.0, 12 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,40 @@ class DeviceTold:
     def span(self) -> dict[str, float] | None:
         """The words that name all rows that it told of; None if their times are not known."""
         return None if self.last_row is None else up_to(self.last_row)
+
+
+def clock_said(hours: Sequence[tuple[float, float, float]], told: ToldRow | None) -> str:
+    """Says that rows are ahead of the clock or behind it as a zone is, and what to do; or nothing.
+
+    ``hours`` are the newest, each with the times of its first and last row, and when the first was
+    told. Nothing but a clock puts rows ahead. Behind they may be for many reasons: a zone is likely
+    where two hours are so by the same half hours.
+    """
+    if told is None or not hours:
+        return ""
+    ahead = max(hours[0][0] - hours[0][2], hours[0][1] - told.received)
+    if ahead > _CHANCE:
+        return _zone_asked(_zone(ahead) or ahead)
+    zones = [_zone(first - received) for first, _, received in hours]
+    every = _number(_mapping(told.summary.get("status")).get("sync_seconds"))
+    is_prompt = every is not None and every <= _CHANCE
+    zone = zones[0] if is_prompt and len(zones) > 1 and zones[0] == zones[1] else None
+    return _zone_asked(zone) if zone and zone >= -_MOST_BEHIND else ""
+
+
+def _zone(ahead: float) -> float | None:
+    """The zone by which rows are ahead, if what they are late beside that can be chance."""
+    zone = math.ceil((ahead - _CHANCE / 10) / _HALF_HOUR) * _HALF_HOUR
+    return zone if zone - ahead <= _CHANCE else None
+
+
+def _zone_asked(ahead: float) -> str:
+    lasts = f"{abs(ahead) / 60:.0f} min" if abs(ahead) < 3600 else f"{number(abs(ahead) / 3600)} h"
+    return (
+        f"Its rows are {lasts} {'ahead of' if ahead > 0 else 'behind'} the clock here: are their "
+        "times local? Times without a zone are read as UTC: write them in UTC, or with their zone "
+        "(2026-11-17T08:00:00+02:00)."
+    )
 
 
 def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -2,16 +2,22 @@
 
 import asyncio
 import math
+import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
+from elmgrove.errors import SingularSystem
 from elmgrove.federation import Contribution, Judgement, judge
 from elmgrove.server.auth import Caller
 from elmgrove.server.damage import Reader
 
 #: Devices that are compared, those that contributed last; and the bytes of what they contributed.
 MOST_COMPARED, MOST_BYTES_COMPARED = 40, 64 * 2**20
-#: Comparisons that are remembered.
+#: Seconds for which a comparison is shown again, whatever was contributed meanwhile.
+SECONDS_SHOWN_AGAIN = 10.0
+# Comparisons that are remembered.
 _RECENT = 16
 # From how many times worse than its own rows on a cell has the next colour.
 _STEPS = (1.5, 3.0, 10.0, 30.0, 100.0)
@@ -34,11 +40,16 @@ class ExplainedCell:
 
 @dataclass(frozen=True)
 class Explained:
-    """The devices that were compared, of how many there are, and a line for the model of each."""
+    """The devices that were compared, of how many there are, and a line for the model of each.
+
+    ``left_out`` are those with too few rows for a model, ``made`` is when it was found out.
+    """
 
     names: tuple[str, ...]
     lines: tuple[tuple[ExplainedCell, ...], ...]
     all_devices: int
+    left_out: tuple[str, ...] = ()
+    made: float = 0.0
 
     @property
     def foreign(self) -> list[str]:
@@ -54,28 +65,53 @@ class Explained:
 class Comparisons:
     """Compares the devices of federations; what was found stays true until somebody contributes.
 
-    One comparison is made at a time, in a thread: it can take a second of a core.
+    A comparison is made in a thread, and one at a time of each federation: it can take a second of
+    a core. Where many devices are at work each moment brings something new: for some seconds what
+    was found is shown again all the same.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, float, int], Explained] = OrderedDict()
-        self._lock = asyncio.Lock()
+        # With the revision of which it was found.
+        self._known: OrderedDict[tuple[str, float], tuple[int, Explained]] = OrderedDict()
+        self._locks = WeakValueDictionary[tuple[str, float], asyncio.Lock]()
 
     async def of(self, caller: Caller) -> Explained:
         """Compares the devices of a caller's federation that contributed last."""
-        async with self._lock:
-            federation, store = caller.federation, caller.service.store
-            revision = await store.revision(federation.name)
-            key = (federation.name, federation.created, revision)
-            if key not in self._known:
-                held, all_devices = await _newest(caller)
-                ridge = caller.charter.ridge
-                judgement = await asyncio.to_thread(judge, held, ridge)
-                self._known[key] = explained(judgement, all_devices)
+        key = (caller.federation.name, caller.federation.created)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            revision = await caller.service.store.revision(caller.federation.name)
+            known = self._known.get(key)
+            if known is None or (
+                known[0] != revision and time.time() - known[1].made > SECONDS_SHOWN_AGAIN
+            ):
+                known = self._known[key] = revision, await _compared(caller)
                 while len(self._known) > _RECENT:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
-            return self._known[key]
+            return known[1]
+
+
+async def _compared(caller: Caller) -> Explained:
+    made, (held, all_devices) = time.time(), await _newest(caller)
+    judgement = await asyncio.to_thread(judged, held, caller.charter.ridge)
+    left_out = tuple(one.origin for one in held if one.origin not in judgement.names)
+    return replace(explained(judgement, all_devices), left_out=left_out, made=made)
+
+
+def judged(held: Sequence[Contribution], ridge: float) -> Judgement:
+    """Judges all models on all evidences, but for those of which there is no model."""
+    try:
+        return judge(held, ridge)
+    except SingularSystem:
+        return judge([one for one in held if _has_model(one, ridge)], ridge)
+
+
+def _has_model(one: Contribution, ridge: float) -> bool:
+    try:
+        judge([one], ridge)
+    except SingularSystem:
+        return False
+    return True
 
 
 def explained(judgement: Judgement, all_devices: int) -> Explained:

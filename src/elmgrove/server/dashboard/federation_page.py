@@ -1,22 +1,25 @@
 """The page of a federation: who explains whom, its groups, its settings, and how devices join."""
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.device_words import ALARM_WORDS
-from elmgrove.server.dashboard.explaining import Comparisons, Explained
 from elmgrove.server.dashboard.forms import Form
-from elmgrove.server.dashboard.shell import page
+from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
-from elmgrove.server.registry import hand_over
-from elmgrove.server.secrets import hashed, new_secret
+from elmgrove.server.registry import renewed_token
+from elmgrove.server.store import NoSuchFederation, StoreUnavailable
+
+log = logging.getLogger("elmgrove.server")
+T = TypeVar("T")
 
 #: How wide the picture is, in its own units.
 WIDTH = 960.0
@@ -89,7 +92,20 @@ async def show(request: Request, visitor: Visitor) -> Response:
     """Shows what a federation is like: its devices beside each other, and what they agreed on."""
     caller = await visitor.caller(request)
     caller.require_no_rounds()
-    return await _shown(request, visitor, caller)
+    groups, no_groups = await _tried(_groups(caller))
+    compared, no_comparison = await _tried(request.app.state.comparisons.of(caller))
+    return page(
+        request,
+        visitor,
+        "federation.html",
+        federation=caller.federation.name,
+        compared=compared,
+        no_comparison=no_comparison,
+        picture=groups,
+        no_groups=no_groups,
+        width=WIDTH,
+        settings=_settings(caller),
+    )
 
 
 async def take(request: Request, visitor: Visitor, form: Form) -> Response:
@@ -98,48 +114,30 @@ async def take(request: Request, visitor: Visitor, form: Form) -> Response:
     caller.require_no_rounds()
     if form.get("do") != "token":
         raise Problem("malformed", "do: this page makes a token, and nothing else")
-    token = new_secret("join")
-    await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
-    hand_over(request, token)
-    return await _shown(request, visitor, caller, token)
+    name, exchange = caller.federation.name, exchange_of(request, caller.federation.name)
+    # Nothing else is on this page: what could fail would take the token with it.
+    token = await renewed_token(request, caller)
+    return page(request, visitor, "token.html", federation=name, token=token, exchange=exchange)
 
 
-async def _shown(request: Request, visitor: Visitor, caller: Caller, token: str = "") -> Response:
-    name = caller.federation.name
-    groups, no_groups = await _groups(caller)
-    compared, no_comparison = await _compared(request.app.state.comparisons, caller)
-    return page(
-        request,
-        visitor,
-        "federation.html",
-        federation=name,
-        compared=compared,
-        no_comparison=no_comparison,
-        picture=groups,
-        no_groups=no_groups,
-        width=WIDTH,
-        settings=_settings(caller),
-        token=token,
-        exchange=f"{request.url.scheme}://{request.url.netloc}/{name}",
-    )
-
-
-async def _compared(comparisons: Comparisons, caller: Caller) -> tuple[Explained | None, str]:
+async def _tried(found: Awaitable[T]) -> tuple[T | None, str]:
+    """What was found, or a sentence that says why not: the rest of the page does not need it."""
     try:
-        return await comparisons.of(caller), ""
+        return await found, ""
     except Problem as problem:
         return None, str(problem)
+    except (NoSuchFederation, StoreUnavailable):
+        raise
+    except Exception:  # one device's sums, whatever is wrong with them, must not hide all others
+        log.exception("a part of a federation's page could not be made")
+        return None, "This could not be computed; the server's log says why."
 
 
-async def _groups(caller: Caller) -> tuple[GroupPicture | None, str]:
-    """The groups as they stand, None while they are made; why there are none where that is so."""
-    service = caller.service
-    try:
-        others = service.live_others.of(caller.federation, caller.charter)
-        grouped = await others.grouped(PATIENCE)
-    except Problem as problem:
-        return None, str(problem)
-    return None if grouped is None else GroupPicture.of(grouped), ""
+async def _groups(caller: Caller) -> GroupPicture | None:
+    """The groups as they stand; None while they are made."""
+    others = caller.service.live_others.of(caller.federation, caller.charter)
+    grouped = await others.grouped(PATIENCE)
+    return None if grouped is None else GroupPicture.of(grouped)
 
 
 def _settings(caller: Caller) -> list[tuple[str, str, Any]]:

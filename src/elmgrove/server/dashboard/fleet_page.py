@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
-from elmgrove.server.dashboard.shell import page
+from elmgrove.server.dashboard.rounds_page import show_rounds
+from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
-from elmgrove.server.store import FLEET_STATES, SORTS, FleetPage, FleetRow, Occurrence
+from elmgrove.server.store import FLEET_STATES, FleetPage, FleetRow, Occurrence, require_known
 
 #: Devices on a page, and events that are drawn on it.
 AT_ONCE, MOST_EVENTS = 100, 100
@@ -79,10 +80,7 @@ class FleetQuestion:
         state, number = asked.get("state") or None, asked.get("page") or "1"
         sort, descending = asked.get("sort") or "state", asked.get("order") == "down"
         search = asked.get("search", "").strip()
-        if state is not None and state not in FLEET_STATES:
-            raise Problem("malformed", f"state: {state!r:.40} is not {', '.join(FLEET_STATES)}")
-        if sort not in SORTS:
-            raise Problem("malformed", f"sort: {sort!r:.40} is not {', '.join(SORTS)}")
+        require_known(state, sort)
         if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= _LAST_PAGE:
             raise Problem("malformed", f"page: {number!r:.40} is not a number from 1 on")
         if len(search) > LONGEST_SEARCH or "\0" in search:
@@ -96,10 +94,10 @@ class FleetQuestion:
             "state": self.state,
             "sort": None if self.sort == "state" else self.sort,
             "order": "down" if self.descending else None,
-            **(self.span.query if self.span.stated != ("now-24h", "now") else {}),
+            **self.span.query,
             **other,
         }
-        return query(**said) or "?"
+        return query(**said)
 
 
 @dataclass(frozen=True)
@@ -147,6 +145,8 @@ async def show(request: Request, visitor: Visitor) -> Response:
     """Shows the devices of a federation: how each is doing, and its events of a time."""
     caller = await visitor.caller(request)
     store, federation = visitor.service.store, caller.federation
+    if federation.agenda is not None:
+        return await show_rounds(request, visitor, caller)
     question, seen = FleetQuestion.of(request), await store.latest(federation.name)
     found = await store.fleet(
         federation.name,
@@ -159,7 +159,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         now=time.time(),
     )
     names, span = [row.name for row in found.rows], question.span
-    events = await store.event_times(federation.name, names, span.begin, span.end, MOST_EVENTS)
+    events = await store.event_times(federation.name, names, span.begin, span.until, MOST_EVENTS)
     drawn = strips(events, span)
     groups = visitor.service.live_others.groups_of(federation, names)
     root = f"/ui/{part_of_url(federation.name)}/"
@@ -186,7 +186,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         ranges=RANGES,
         last=-(-found.total // AT_ONCE),
         first_shown=(question.number - 1) * AT_ONCE + 1,
-        address=f"{request.url.scheme}://{request.url.netloc}/{federation.name}",
+        exchange=exchange_of(request, federation.name),
     )
 
 

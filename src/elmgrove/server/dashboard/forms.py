@@ -14,8 +14,8 @@ Form = Mapping[str, str]
 
 #: Bytes and fields of a form, at most.
 LONGEST_FORM, MOST_FIELDS = 2**14, 64
-#: The field, or htmx's header, that holds what only a page of this visit knows.
-CSRF, CSRF_HEADER = "csrf", "X-Elmgrove-Csrf"
+#: The field that holds what only a page of this visit knows.
+CSRF = "csrf"
 _URLENCODED = "application/x-www-form-urlencoded"
 
 
@@ -36,10 +36,9 @@ async def form_of(request: Request) -> Form:
     return dict(fields)
 
 
-def require_csrf(request: Request, form: Form, expected: str) -> None:
+def require_csrf(form: Form, expected: str) -> None:
     """Refuses a form that does not hold what its page was given."""
-    stated = form.get(CSRF) or request.headers.get(CSRF_HEADER, "")
-    if not hmac.compare_digest(stated.encode(), expected.encode()):
+    if not hmac.compare_digest(form.get(CSRF, "").encode(), expected.encode()):
         raise Problem(
             "forbidden",
             "this form was not sent by a page of this visit, or by one from before you logged in "

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.server.dashboard.shell import page
+from elmgrove.server.dashboard.rounds_page import round_told
+from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.store import Tally
 
@@ -20,15 +21,11 @@ class Listed:
     @property
     def round(self) -> str:
         """Where a federation in rounds stands, in words."""
-        number, last = self.tally.rounds or (0, 0)
-        if not number:
-            return f"waits for the first of {last}"
-        return f"{number} of {last}" if number <= last else f"all {last} are over"
+        return round_told(*(self.tally.rounds or (0, 0)))
 
 
 async def show(request: Request, visitor: Visitor) -> Response:
     """Lists all federations, and how much is held of each."""
     tallies = await visitor.service.store.tallies()
     listed = [Listed(name, tallies[name]) for name in sorted(tallies) if name]
-    address = f"{request.url.scheme}://{request.url.netloc}"
-    return page(request, visitor, "home.html", federations=listed, address=address)
+    return page(request, visitor, "home.html", federations=listed, address=exchange_of(request))

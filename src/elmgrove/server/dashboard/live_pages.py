@@ -16,6 +16,8 @@ from elmgrove.server.store import NoSuchFederation, StoreUnavailable
 HEARTBEAT = 20.0
 #: Streams of one visit at once: a browser has one for each window that is in front.
 MOST_BY_VISIT = 8
+# nginx would hold back what is told until a buffer is full.
+_UNHELD = {"X-Accel-Buffering": "no"}
 
 
 class Streams:
@@ -38,7 +40,7 @@ class Streams:
         # After a break a browser says what it saw last.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
         told = self._told(visitor, caller, seen[:64])
-        return StreamingResponse(told, media_type="text/event-stream")
+        return StreamingResponse(told, headers=_UNHELD, media_type="text/event-stream")
 
     async def _told(self, visitor: Visitor, caller: Caller, seen: str) -> AsyncIterator[str]:
         self._open[visitor.id_hash] += 1

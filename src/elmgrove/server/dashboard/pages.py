@@ -20,7 +20,8 @@ from elmgrove.server.dashboard import (
 )
 from elmgrove.server.dashboard.assets import assets
 from elmgrove.server.dashboard.forms import Form, form_of, require_csrf
-from elmgrove.server.dashboard.rendering import HEADERS, query, rendered
+from elmgrove.server.dashboard.rendering import HEADERS, asked_for, path_of, query, rendered
+from elmgrove.server.dashboard.time_range import with_range
 from elmgrove.server.dashboard.visitors import Visitor, visitor_of
 from elmgrove.server.problems import KINDS, Problem
 
@@ -29,11 +30,16 @@ Take = Callable[[Request, Visitor, Form], Awaitable[Response]]
 
 
 class Page(NamedTuple):
-    """A page: what shows it, and what takes the forms that are sent to its address."""
+    """A page: what shows it, and what takes the forms that are sent to its address.
+
+    The address of one that ``is_ranged`` says which time it shows: without, it leads to one that
+    does.
+    """
 
     path: str
     show: Show
     take: Take | None = None
+    is_ranged: bool = False
 
 
 async def _live(request: Request, visitor: Visitor) -> Response:
@@ -43,11 +49,11 @@ async def _live(request: Request, visitor: Visitor) -> Response:
 
 PAGES = (
     Page("/ui/", home.show),
-    Page("/ui/{federation}/", fleet_page.show),
+    Page("/ui/{federation}/", fleet_page.show, is_ranged=True),
     Page("/ui/{federation}/live", _live),
     Page("/ui/{federation}/federation", federation_page.show, federation_page.take),
-    Page("/ui/{federation}/audit", audit_page.show),
-    Page("/ui/{federation}/devices/{device:path}", device_page.show, device_page.take),
+    Page("/ui/{federation}/audit", audit_page.show, is_ranged=True),
+    Page("/ui/{federation}/devices/{device:path}", device_page.show, device_page.take, True),
 )
 
 
@@ -77,6 +83,8 @@ async def _handled(page: Page, request: Request) -> Response:
         form = await _form(request, visitor)
         require_role(request, visitor.administrator)
         answer = await page.take(request, visitor, form)
+    elif page.is_ranged and (said := with_range(request)) is not None:
+        answer = RedirectResponse(path_of(request) + said, 303)
     else:
         answer = await page.show(request, visitor)
     for name, value in HEADERS.items():
@@ -86,7 +94,7 @@ async def _handled(page: Page, request: Request) -> Response:
 
 async def _form(request: Request, visitor: Visitor) -> Form:
     form = await form_of(request)
-    require_csrf(request, form, visitor.csrf)
+    require_csrf(form, visitor.csrf)
     return form
 
 
@@ -106,19 +114,17 @@ async def to_login(request: Request, error: Exception) -> Response:
     """Leads those who have not logged in to where they can, and from there to what they wanted."""
     if request.headers.get("hx-request") == "true":
         shown = urlsplit(request.headers.get("hx-current-url", ""))
-        where = _login(shown.path, shown.query)
+        where = _login(f"{shown.path}?{shown.query}" if shown.query else shown.path)
         return Response(status_code=401, headers={**HEADERS, "HX-Redirect": where})
-    url = request.url
     if request.method == "POST":
-        return RedirectResponse(_login("", ""), 303, HEADERS)
+        return RedirectResponse(_login(""), 303, HEADERS)
     if request.headers.get("sec-fetch-site") == "cross-site":
-        here = f"{url.path}?{url.query}" if url.query else url.path
-        return rendered("continue.html", here=here)
-    return RedirectResponse(_login(url.path, url.query), 303, HEADERS)
+        return rendered("continue.html", here=asked_for(request))
+    return RedirectResponse(_login(asked_for(request)), 303, HEADERS)
 
 
-def _login(path: str, asked: str) -> str:
-    return "/ui/login" + query(next=f"{path}?{asked}" if asked else path)
+def _login(following: str) -> str:
+    return "/ui/login" + query(next=following)
 
 
 def problem_page(problem: Problem) -> Response:

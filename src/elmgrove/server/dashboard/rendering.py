@@ -68,6 +68,12 @@ def path_of(request: Request) -> str:
     return asked.partition(b"?")[0].decode("latin-1")
 
 
+def asked_for(request: Request) -> str:
+    """Gives the path and the query of a request as they were asked for."""
+    path, asked = path_of(request), request.url.query
+    return f"{path}?{asked}" if asked else path
+
+
 def part_of_url(name: str) -> str:
     """Writes a name as one part of a path: a slash in it is no slash there."""
     return quote(name, safe="")

@@ -1,18 +1,17 @@
 """The course of a device's scores: its minutes, put together to as many points as can be seen."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from elmgrove.server.dashboard.time_range import step_of, step_told
 
 #: Points of a chart, and lines of the table that says the same, at most.
 MOST_POINTS, MOST_LINES = 1200, 48
-# Minutes that are put together to one point: times that a clock shows.
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440)
 
 
-@dataclass(frozen=True)
-class CoursePoint:
+class CoursePoint(NamedTuple):
     """Some minutes that were put together, from ``begin`` (seconds since 1970) on.
 
     ``typical`` is the mean of the minutes' median scores, weighed by their rows; ``highest`` is the
@@ -22,7 +21,6 @@ class CoursePoint:
     begin: float
     rows: int
     strange: int
-    anomalous: int
     threshold: float | None
     typical: float
     highest: float
@@ -30,10 +28,11 @@ class CoursePoint:
 
 @dataclass(frozen=True)
 class ScoreCourse:
-    """Points at equal steps of so many minutes; None where the device told nothing."""
+    """Points at equal steps of so many seconds; None where the device told nothing."""
 
     step: int
     begin: float
+    end: float
     points: tuple[CoursePoint | None, ...]
 
     @classmethod
@@ -41,16 +40,30 @@ class ScoreCourse:
         cls, minutes: Sequence[Sequence[Any]], begin: float, end: float, most: int = MOST_POINTS
     ) -> "ScoreCourse":
         """Puts minutes (their fields, oldest first) together to at most so many points."""
-        step = next((one for one in _STEPS if (end - begin) / 60 / one <= most - 2), _STEPS[-1])
-        first, last = int(begin // 60 // step), int(math.ceil(end / 60) - 1) // step
-        gathered: dict[int, list[Sequence[Any]]] = {}
-        for minute in minutes:
-            gathered.setdefault(minute[0] // step, []).append(minute)
         points = (
-            _point(place * step * 60.0, gathered[place]) if place in gathered else None
-            for place in range(first, last + 1)
+            CoursePoint(minute * 60.0, rows, strange, threshold, median, most_of_all)
+            for minute, rows, strange, _, threshold, median, _, _, most_of_all in minutes
         )
-        return cls(step, first * step * 60.0, tuple(points))
+        return cls._gathered(points, begin, end, most)
+
+    def at_most(self, most: int) -> "ScoreCourse":
+        """Puts its points together to fewer: its step is a part of theirs, if they are few."""
+        return self._gathered(self.known, self.begin, self.end, most)
+
+    @classmethod
+    def _gathered(
+        cls, points: Iterable[CoursePoint], begin: float, end: float, most: int
+    ) -> "ScoreCourse":
+        step = step_of(end - begin, most - 2)
+        first, last = int(begin // step), math.ceil(end / step)
+        gathered: dict[int, list[CoursePoint]] = {}
+        for point in points:
+            gathered.setdefault(int(point.begin // step), []).append(point)
+        together = (
+            _point(float(place * step), gathered[place]) if place in gathered else None
+            for place in range(first, last)
+        )
+        return cls(step, float(first * step), end, tuple(together))
 
     @property
     def known(self) -> list[CoursePoint]:
@@ -60,32 +73,24 @@ class ScoreCourse:
     @property
     def span(self) -> str:
         """What one point stands for, in words."""
-        if self.step == 1:
-            return "minute"
-        if self.step < 60:
-            return f"{self.step} minutes"
-        hours = self.step // 60
-        if hours == 1:
-            return "hour"
-        return f"{hours} hours" if hours < 24 else ("day" if hours == 24 else f"{hours // 24} days")
+        return step_told(self.step)
 
     def columns(self) -> Iterator[tuple[str, list[float | None]]]:
         """Gives what a chart draws: times in seconds, and a line for each kind of score."""
-        yield "times", [self.begin + place * self.step * 60.0 for place in range(len(self.points))]
+        yield "times", [self.begin + place * self.step for place in range(len(self.points))]
         for name in ("typical", "highest", "threshold"):
             yield name, [None if point is None else getattr(point, name) for point in self.points]
 
 
-def _point(begin: float, minutes: Sequence[Sequence[Any]]) -> CoursePoint:
-    rows = sum(one[1] for one in minutes)
+def _point(begin: float, parts: Sequence[CoursePoint]) -> CoursePoint:
+    rows = sum(one.rows for one in parts)
     # Each by its share: scores may be as large as numbers can be.
-    typical = sum(one[1] / rows * one[5] for one in minutes) if rows else None
+    typical = sum(one.rows / rows * one.typical for one in parts) if rows else None
     return CoursePoint(
         begin,
         rows,
-        sum(one[2] for one in minutes),
-        sum(one[3] for one in minutes),
-        minutes[-1][4],
-        max(one[5] for one in minutes) if typical is None else typical,
-        max(one[8] for one in minutes),
+        sum(one.strange for one in parts),
+        parts[-1].threshold,
+        max(one.typical for one in parts) if typical is None else typical,
+        max(one.highest for one in parts),
     )

@@ -6,11 +6,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.server.dashboard.rendering import part_of_url, path_of, query, rendered
+from elmgrove.server.dashboard.rendering import asked_for, part_of_url, query, rendered
+from elmgrove.server.dashboard.time_range import stated_range
 from elmgrove.server.dashboard.visitors import Visitor
 
 #: The pages of a federation, by title: what follows its name in the path.
 TABS = {"Fleet": "", "Federation": "federation", "Audit": "audit"}
+#: Those of a federation in rounds.
+TABS_IN_ROUNDS = {"Rounds": "", "Audit": "audit"}
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Tab:
 class PagePlace:
     """Where a page is: of which federation, beside which others, and by what it is live.
 
-    ``carried`` is the time range of its address, which links to other pages carry on.
+    ``carried`` is the time range of its address, or the usual one, which links to other pages
+    carry on.
     """
 
     federation: str = ""
@@ -41,6 +45,7 @@ def page(
     template: str,
     *,
     federation: str = "",
+    in_rounds: bool = False,
     seen: str | None = None,
     **values: Any,
 ) -> Response:
@@ -50,13 +55,16 @@ def page(
     of it that says so is loaded again when something changed.
     """
     root = f"/ui/{part_of_url(federation)}/"
-    carried = query(**{name: request.query_params.get(name) for name in ("from", "to")})
+    carried = query(**stated_range(request))
     tabs = (
         Tab(title, root + path + carried, request.url.path == root + path)
-        for title, path in TABS.items()
+        for title, path in (TABS_IN_ROUNDS if in_rounds else TABS).items()
     )
     live = "" if seen is None else f"{root}live{query(seen=seen)}"
     place = PagePlace(federation, tuple(tabs), live, carried)
-    path = path_of(request)
-    here = f"{path}?{request.url.query}" if request.url.query else path
-    return rendered(template, visitor=visitor, place=place, here=here, **values)
+    return rendered(template, visitor=visitor, place=place, here=asked_for(request), **values)
+
+
+def exchange_of(request: Request, federation: str = "") -> str:
+    """Gives the address of this server, or of a federation there, as commands take it."""
+    return f"{request.url.scheme}://{request.url.netloc}{f'/{federation}' if federation else ''}"

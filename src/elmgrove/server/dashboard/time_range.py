@@ -7,7 +7,7 @@ from datetime import datetime
 
 from starlette.requests import Request
 
-from elmgrove.server.dashboard.rendering import iso
+from elmgrove.server.dashboard.rendering import counted, iso, query
 from elmgrove.server.problems import Problem
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -16,6 +16,11 @@ _BACK = re.compile(r"now(?:-(\d{1,4})([mhd]))?")
 RANGES = {"1 h": "now-1h", "24 h": "now-24h", "7 d": "now-7d"}
 #: Seconds of a range, at least and at most.
 SHORTEST_RANGE, LONGEST_RANGE = 60.0, 400 * 86_400.0
+_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
+#: Seconds that a bar or a point stands for: times that a clock shows.
+STEPS = tuple(60 * one for one in _MINUTES)
+# What an address says that states no range.
+_DEFAULT = {"from": "now-24h", "to": "now"}
 # Beyond the year 9900 there is no calendar for what is around it; before 1970 nothing is told.
 _LATEST = 250e9
 
@@ -33,14 +38,22 @@ class TimeRange:
     stated: tuple[str, str]
 
     @classmethod
-    def of(cls, request: Request, default: str = "now-24h") -> "TimeRange":
+    def of(cls, request: Request) -> "TimeRange":
         """Reads ``from`` and ``to`` of a page's address; refuses what is no time, or no range."""
-        now, asked = time.time(), request.query_params
-        stated = asked.get("from") or default, asked.get("to") or "now"
+        now, asked = time.time(), stated_range(request)
+        stated = asked["from"], asked["to"]
         begin, end = _time("from", stated[0], now), _time("to", stated[1], now)
         if not SHORTEST_RANGE <= end - begin <= LONGEST_RANGE:
             raise Problem("malformed", "from and to: they must be a minute to 400 days apart")
         return cls(begin, end, stated)
+
+    @property
+    def until(self) -> float:
+        """The time before which is all that it shows: a range that ends now leaves out nothing.
+
+        Rows may be ahead of the clock here, by hours where they tell a local time as UTC.
+        """
+        return _LATEST if self.is_moving else self.end
 
     @property
     def query(self) -> dict[str, str]:
@@ -49,13 +62,42 @@ class TimeRange:
 
     @property
     def fixed(self) -> dict[str, str]:
-        """The range as it is now, for ever."""
+        """The range in times that stay, for an address that shows the same for ever."""
         return {"from": iso(self.begin), "to": iso(self.end)}
 
     @property
     def is_moving(self) -> bool:
         """Says whether it ends now, whenever that is: only such a page changes by itself."""
         return self.stated[1] == "now"
+
+
+def stated_range(request: Request) -> dict[str, str]:
+    """Gives ``from`` and ``to`` of an address, for links to other pages; by default a day."""
+    return {name: request.query_params.get(name) or _DEFAULT[name] for name in _DEFAULT}
+
+
+def with_range(request: Request) -> str | None:
+    """Gives the query that says the range which an address leaves out; None if it says all."""
+    asked = dict(request.query_params)
+    if all(asked.get(name) for name in _DEFAULT):
+        return None
+    return query(**asked | stated_range(request))
+
+
+def step_of(lasts: float, most: int) -> int:
+    """Chooses the seconds of one step, so that a time is at most so many of them."""
+    return next((one for one in STEPS if lasts / one <= most), STEPS[-1])
+
+
+def step_told(seconds: int) -> str:
+    """Says what one step stands for, as in "for each".
+
+    >>> step_told(60), step_told(900), step_told(3600), step_told(172_800)
+    ('minute', '15 minutes', 'hour', '2 days')
+    """
+    units = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+    size, name = next((size, name) for size, name in units if seconds >= size)
+    return name if seconds == size else counted(seconds // size, name)
 
 
 def _time(name: str, text: str, now: float) -> float:

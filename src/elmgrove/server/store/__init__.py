@@ -21,6 +21,7 @@ from elmgrove.server.store.glance import (
     UNTOLD,
     FleetPage,
     FleetRow,
+    require_known,
 )
 from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
@@ -82,5 +83,6 @@ __all__ = [
     "device_with",
     "federation_of",
     "open_store",
+    "require_known",
     "restore",
 ]

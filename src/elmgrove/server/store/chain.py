@@ -1,11 +1,11 @@
 """Chains in the store: what was done, written down in the transaction that does it."""
 
 import json
+import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import wraps
-from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from elmgrove.errors import ElmgroveError
@@ -29,6 +29,7 @@ SERVER = "server"
 AT_ONCE = 10_000
 
 _RECORD = "SELECT federation, number, at, actor, act, detail, hash FROM audit WHERE federation = $1"
+_ACT = "act = $2 AND at >= $3 AND at < $4"
 
 
 @dataclass(frozen=True)
@@ -146,11 +147,13 @@ class Chains:
         after: int | None = None,
         before: int | None = None,
         since: float | None = None,
+        until: float | None = None,
         device: str | None = None,
     ) -> Operation[list[AuditRecord]]:
         """Reads the newest records of a chain, or the first after a number; the oldest is first.
 
-        Those ``before`` a number, ``since`` a time, and of what a device did or was done to it.
+        Those ``before`` a number, ``since`` a time and ``until`` (before) another, and of what a
+        device did or was done to it. MUST be quick with many records of other times.
         """
         where, arguments = _RECORD, list[Any]((federation,))
 
@@ -164,33 +167,35 @@ class Chains:
             condition("number > {}", after)
         if before is not None:
             condition("number < {}", before)
-        if since is not None:
-            condition("at >= {}", since)
+        if since is not None or until is not None:
+            begin, end = since or 0.0, math.inf if until is None else until
+            found = yield from _numbers(federation, begin, end)
+            condition("number >= {} AND number <= {} AND at >= {} AND at < {}", *found, begin, end)
         if device is not None:
             # Inside a text of the JSON, these quotation marks would be escaped.
             named = _written({"device": device})[1:-1]
             condition("(actor = {} OR replace(detail, {}, '') <> detail)", by_device(device), named)
         order = "DESC" if after is None else "ASC"
         statement: Statement = (f"{where} ORDER BY number {order} LIMIT {limit:d}", *arguments)
-        found = [_record(*row) for row in (yield statement)]
-        return found[::-1] if after is None else found
+        records = [_record(*row) for row in (yield statement)]
+        return records[::-1] if after is None else records
 
     @reads
-    def acts(self, federation: str, act: str, limit: int) -> Operation[list[AuditRecord]]:
-        """Reads the newest records of one act, newest first. MUST be quick with many others."""
-        where = f"{_RECORD} AND act = $2 ORDER BY at DESC, number DESC LIMIT {limit:d}"
-        return [_record(*row) for row in (yield (where, federation, act))]
+    def acts(
+        self, federation: str, act: str, begin: float, end: float, limit: int
+    ) -> Operation[list[AuditRecord]]:
+        """Reads the newest records of one act in a time, newest first.
+
+        MUST be quick with many others.
+        """
+        where = f"{_RECORD} AND {_ACT} ORDER BY at DESC, number DESC LIMIT {limit:d}"
+        return [_record(*row) for row in (yield (where, federation, act, begin, end))]
 
     @reads
-    def act_counts(self, federation: str, act: str, times: Sequence[float]) -> Operation[list[int]]:
-        """Counts the records of one act from each of these times, in order, up to the next."""
-        counting = """SELECT count(*) FROM audit
-            WHERE federation = $1 AND act = $2 AND at >= $3 AND at < $4"""
-        counts = list[int]()
-        # One by one: data bases do not agree on how to cut a time into pieces.
-        for begin, end in pairwise(times):
-            counts.append(int((yield (counting, federation, act, begin, end))[0][0]))
-        return counts
+    def act_count(self, federation: str, act: str, begin: float, end: float) -> Operation[int]:
+        """Counts the records of one act in a time, which takes 0.1 s for a million of them."""
+        counting = f"SELECT count(*) FROM audit WHERE federation = $1 AND {_ACT}"
+        return int((yield (counting, federation, act, begin, end))[0][0])
 
     @writes
     def prune(self, federation: str, until: float, *, actor: str = SERVER) -> Operation[int]:
@@ -254,6 +259,24 @@ def by_administrator(name: str) -> str:
 def _first(federation: str, condition: str = "", *values: Any) -> Operation[AuditRecord | None]:
     rows = yield (f"{_RECORD}{condition} ORDER BY number LIMIT 1", federation, *values)
     return _record(*rows[0]) if rows else None
+
+
+def _numbers(federation: str, begin: float, end: float) -> Operation[tuple[int, int]]:
+    """The numbers of the first and last record of a time; of none, those of no record.
+
+    There is an index of each act by time, and few acts: from one to the next.
+    """
+    first, last = 1, 0
+    acts = yield ("SELECT min(act) FROM audit WHERE federation = $1", federation)
+    while (act := acts[0][0]) is not None:
+        where = f"SELECT number FROM audit WHERE federation = $1 AND {_ACT} ORDER BY at"
+        for order in ("", " DESC"):
+            rows = yield (f"{where}{order}, number{order} LIMIT 1", federation, act, begin, end)
+            for (number,) in rows:
+                first, last = min(first if last else number, number), max(last, number)
+        more = "SELECT min(act) FROM audit WHERE federation = $1 AND act > $2"
+        acts = yield (more, federation, act)
+    return first, last
 
 
 def _last(federation: str) -> Operation[AuditRecord | None]:

@@ -204,3 +204,16 @@ def require_version(version: int) -> None:
             f"reads versions {min(_UPGRADES)} to {VERSION}: use the release that wrote it, or a "
             "newer one"
         )
+
+
+def upsert(into: str, rows: Sequence[Sequence[Any]], conflict: str) -> Statement:
+    """Inserts rows at once, or does what is said where one is there."""
+    width = len(rows[0])
+    lines = ", ".join(f"({places(1 + width * n, width)})" for n in range(len(rows)))
+    values = [value for row in rows for value in row]
+    return (f"INSERT INTO {into} VALUES {lines} ON CONFLICT {conflict}", *values)
+
+
+def places(first: int, count: int) -> str:
+    """Writes as many places for arguments as there are, from a number on."""
+    return ", ".join(f"${number}" for number in range(first, first + count))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from elmgrove.detector import CHANGING, LEARNING, WATCHING
+from elmgrove.errors import BadInput
 from elmgrove.server.store.chain import reads
 from elmgrove.server.store.database import Operation, Statement
 from elmgrove.server.store.enrolment import require_federation
@@ -47,6 +48,14 @@ SORTS = {
     "drift": "t.drift",
     "rows": "e.count",
 }
+
+
+def require_known(state: str | None, sort: str) -> None:
+    """Raises ``BadInput`` for a state or an order that devices can't be asked for by."""
+    if state is not None and state not in FLEET_STATES:
+        raise BadInput(f"state: {state!r:.40} is not {', '.join(FLEET_STATES)}")
+    if sort not in SORTS:
+        raise BadInput(f"sort: {sort!r:.40} is not {', '.join(SORTS)}")
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,18 @@
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.federation import MOST_OUTCOMES, Errand, Minute, Summary, seconds_of
+from elmgrove.federation import MOST_OUTCOMES, Errand, Minute, Summary
 from elmgrove.server.store.chain import OWN_CHAIN, reads, writes
-from elmgrove.server.store.database import Operation, Statement
+from elmgrove.server.store.database import Operation, places, upsert
 from elmgrove.server.store.enrolment import changed, require_federation
-from elmgrove.server.store.errands_kept import ErrandsKept, end_errand, open_errands
-from elmgrove.server.store.records import Occurrence, ToldRow
+from elmgrove.server.store.errands_kept import end_errand, open_errands
+from elmgrove.server.store.occurrences_kept import OF_DEVICE, OccurrencesKept, add_events
+from elmgrove.server.store.records import ToldRow
 
-#: The most that is kept of a device: hours (100 days) and events.
+#: Hours that are kept of a device, at most: 100 days.
 MOST_HOURS = 2400
-MOST_OCCURRENCES = 5000
-#: Letters of all events that are kept of a device, as JSON.
-MOST_LETTERS = 5 * 2**20
 #: Hours of one summary, the newest; a device that syncs has one or two.
 MOST_HOURS_AT_ONCE = 168
 #: What is deleted for its age in one transaction, so that others need not wait long for it.
@@ -25,10 +22,8 @@ FORGOTTEN_AT_ONCE = 1000
 # A device is late that was not heard of for so many times its own interval, and some seconds.
 _LATE, _GRACE = 3.0, 30.0
 
-_DEVICE = "federation = $1 AND device = $2"
 
-
-class Summaries(ErrandsKept):
+class Summaries(OccurrencesKept):
     """The store's operations on what devices tell of themselves.
 
     See ``Store``, which adds the others, for what holds for all methods.
@@ -48,7 +43,7 @@ class Summaries(ErrandsKept):
         yield from require_federation(federation)
         yield from _tell(federation, summary, received)
         yield from _add_minutes(federation, summary, received)
-        yield from _add_events(federation, summary, received)
+        yield from add_events(federation, summary, received)
         errands = yield from open_errands(federation, summary.device)
         done = {outcome.errand: outcome for outcome in summary.outcomes}
         for errand in errands:
@@ -75,9 +70,13 @@ class Summaries(ErrandsKept):
     ) -> list[list[Any]]:
         """Gives the minutes of a time as their fields, the oldest first."""
         found = await self._hours(federation, device, int(begin // 3600), int(end // 3600))
-        # Of weeks they are many: read in a thread, so that others are answered meanwhile.
-        read = await asyncio.to_thread(lambda: [json.loads(text) for text in found])
-        return [one for hour in read for one in hour if begin <= one[0] * 60 < end]
+
+        def read() -> list[list[Any]]:
+            hours = (json.loads(text) for text in found)
+            return [one for hour in hours for one in hour if begin <= one[0] * 60 < end]
+
+        # Of weeks they are many: in a thread, so that others are answered meanwhile.
+        return await asyncio.to_thread(read)
 
     @reads
     def _hours(self, federation: str, device: str, first: int, last: int) -> Operation[list[str]]:
@@ -92,49 +91,18 @@ class Summaries(ErrandsKept):
         return [row[0] for row in rows]
 
     @reads
-    def occurrences(
-        self, federation: str, device: str, begin: float, end: float, limit: int
-    ) -> Operation[list[Occurrence]]:
-        """Lists the newest events of a device that touch a time, newest first.
-
-        An open one touches all that came after its begin.
-        """
+    def newest_hours(
+        self, federation: str, device: str, limit: int
+    ) -> Operation[list[tuple[float, float, float]]]:
+        """Gives the newest hours: the begin of first and last minute, and when the first came."""
         rows = yield (
-            # Not by the index of all devices' events.
-            f"""SELECT device, number, begin, ended, peak, event FROM occurrence
-            WHERE {_DEVICE} AND begin < $3 AND (ended IS NULL OR ended >= $4)
-            ORDER BY -begin, number DESC LIMIT {limit:d}""",
+            f"""SELECT minutes, received FROM hour WHERE {OF_DEVICE}
+            ORDER BY hour DESC LIMIT {limit:d}""",
             federation,
             device,
-            end,
-            begin,
         )
-        return [_occurrence(*row) for row in rows]
-
-    @reads
-    def event_times(
-        self, federation: str, devices: Sequence[str], begin: float, end: float, each: int
-    ) -> Operation[list[Occurrence]]:
-        """Lists when the newest events of each device were that touch a time, newest first.
-
-        What they say is left out. However many one device tells, it MUST NOT hide another's; its
-        own open ones go before those that ended.
-        """
-        if not devices:
-            return []
-        rows = yield (
-            f"""SELECT device, number, begin, ended, peak, '{{}}' FROM (
-            SELECT device, number, begin, ended, peak, ROW_NUMBER() OVER (PARTITION BY device
-            ORDER BY CASE WHEN ended IS NULL THEN 0 ELSE 1 END, begin DESC, number DESC) AS place
-            FROM occurrence WHERE federation = $1 AND begin < $2
-            AND (ended IS NULL OR ended >= $3) AND device IN ({_places(4, len(devices))})) newest
-            WHERE place <= {each:d} ORDER BY begin DESC, device, number DESC""",
-            federation,
-            end,
-            begin,
-            *devices,
-        )
-        return [_occurrence(*row) for row in rows]
+        hours = [(json.loads(minutes), received) for minutes, received in rows]
+        return [(hour[0][0] * 60.0, hour[-1][0] * 60.0, received) for hour, received in hours]
 
     async def forget(self, minutes_until: float, events_until: float, now: float) -> int:
         """Deletes minutes and events that came before these times, some at once; says how many.
@@ -181,73 +149,20 @@ def _add_minutes(federation: str, summary: Summary, received: float) -> Operatio
     if not newest:
         return
     device = (federation, summary.device)
-    where = f"{_DEVICE} AND hour IN ({_places(3, len(newest))})"
+    where = f"{OF_DEVICE} AND hour IN ({places(3, len(newest))})"
     for hour, held in (yield (f"SELECT hour, minutes FROM hour WHERE {where}", *device, *newest)):
         hours[hour] = {one[0]: one for one in json.loads(held)} | hours[hour]
     rows = [(*device, hour, received, _written(hours[hour])) for hour in newest]
-    yield _upsert(
+    yield upsert(
         "hour (federation, device, hour, received, minutes)",
         rows,
         "(federation, device, hour) DO UPDATE SET minutes = excluded.minutes",
     )
     yield (
-        f"""DELETE FROM hour WHERE {_DEVICE} AND hour < (SELECT hour FROM hour WHERE {_DEVICE}
+        f"""DELETE FROM hour WHERE {OF_DEVICE} AND hour < (SELECT hour FROM hour WHERE {OF_DEVICE}
         ORDER BY hour DESC LIMIT 1 OFFSET {MOST_HOURS - 1})""",
         *device,
     )
-
-
-def _add_events(federation: str, summary: Summary, received: float) -> Operation[None]:
-    device = (federation, summary.device)
-    if summary.events:
-        rows = [(*device, *_columns(event, summary.time), received) for event in summary.events]
-        yield _upsert(
-            "occurrence (federation, device, number, mark, begin, ended, peak, event, received)",
-            rows,
-            """(federation, device, number, mark) DO UPDATE SET ended = excluded.ended,
-            peak = excluded.peak, event = excluded.event WHERE occurrence.event <> excluded.event
-            OR (occurrence.ended IS NULL) <> (excluded.ended IS NULL)""",
-        )
-    lasting = sorted(_lasting(summary))
-    among = f" AND number NOT IN ({_places(4, len(lasting))})" if lasting else ""
-    ending = f"UPDATE occurrence SET ended = $3 WHERE {_DEVICE} AND ended IS NULL{among}"
-    yield (ending, *device, summary.time, *lasting)
-    if summary.events:
-        yield (
-            f"""DELETE FROM occurrence WHERE {_DEVICE} AND (number, mark) IN (
-            SELECT number, mark FROM (SELECT number, mark, ROW_NUMBER() OVER newest AS place,
-            SUM(LENGTH(event)) OVER newest AS letters FROM occurrence WHERE {_DEVICE}
-            WINDOW newest AS (ORDER BY begin DESC, number DESC, mark)) kept
-            WHERE place > {MOST_OCCURRENCES} OR letters > {MOST_LETTERS})""",
-            *device,
-        )
-
-
-def _columns(event: dict[str, Any], now: float) -> tuple[Any, ...]:
-    """An event's columns; one whose rows have no time is of the time when it is told."""
-    begin, end = seconds_of(event["begin"]), event["end"]
-    ended = None if end is None else seconds_of(end)
-    return (
-        event["number"],
-        str(event["begin"]),
-        now if begin is None else begin,
-        now if end is not None and ended is None else ended,
-        event["peak"],
-        json.dumps(event, ensure_ascii=False),
-    )
-
-
-def _lasting(summary: Summary) -> set[int]:
-    """The numbers of events that have not ended, by all that the device says."""
-    found = {event["number"] for event in summary.events if event["end"] is None}
-    number = (summary.status["event"] or {}).get("number")
-    return found | ({number} if type(number) is int else set())
-
-
-def _occurrence(
-    device: str, number: int, begin: float, ended: float | None, peak: float, event: str
-) -> Occurrence:
-    return Occurrence(device, number, begin, ended, peak, json.loads(event))
 
 
 def _forget(minutes_until: float, events_until: float, now: float) -> Operation[int]:
@@ -269,18 +184,6 @@ def _forget(minutes_until: float, events_until: float, now: float) -> Operation[
         WHERE t.federation = summary.federation AND t.device = summary.device)""",
     )
     return total
-
-
-def _upsert(into: str, rows: Sequence[Sequence[Any]], conflict: str) -> Statement:
-    """Inserts rows at once, or does what is said where one is there."""
-    width = len(rows[0])
-    places = ", ".join(f"({_places(1 + width * n, width)})" for n in range(len(rows)))
-    values = [value for row in rows for value in row]
-    return (f"INSERT INTO {into} VALUES {places} ON CONFLICT {conflict}", *values)
-
-
-def _places(first: int, count: int) -> str:
-    return ", ".join(f"${number}" for number in range(first, first + count))
 
 
 def _rounded(minute: Minute) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from elmgrove.server.store.administrators import Administrators, visits_ended
+from elmgrove.server.store.administrators import Administrators
 from elmgrove.server.store.chain import OWN_CHAIN, by_administrator, reads, record
 from elmgrove.server.store.database import Operation
 
@@ -42,10 +42,6 @@ class Visits(Administrators):
     async def close_visit(self, id_hash: str) -> None:
         """Ends a visit; nothing if it is over."""
         await self.write(OWN_CHAIN, _close(id_hash))
-
-    async def close_visits_of(self, administrator: str) -> None:
-        """Ends all visits of an administrator, who has to log in again."""
-        await self.write(OWN_CHAIN, visits_ended(administrator))
 
 
 def _open(made: VisitRow) -> Operation[None]:

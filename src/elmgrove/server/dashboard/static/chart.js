@@ -90,6 +90,8 @@
     const columns = [data.times, ...["highest", "typical", "threshold"].map((name) => joined(positive(data[name], least)))];
     if (chart) chart.destroy();
     chart = new uPlot(options(data), columns, holder);
+    // To a screen reader the picture is its label, and the table below says the same.
+    chart.root.setAttribute("aria-hidden", "true");
   }
 
   draw();
