@@ -30,10 +30,9 @@ from elmgrove.device.start import (
     member_like,
     require_width,
 )
-from elmgrove.device.topics import is_at_broker
 from elmgrove.device.work import SOURCE, Work
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Tls, keyfile, open_exchange
+from elmgrove.exchange import Exchange, Tls, is_at_broker, keyfile, open_exchange
 from elmgrove.federation import Member
 
 log = logging.getLogger("elmgrove.device")

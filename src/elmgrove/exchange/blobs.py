@@ -46,7 +46,7 @@ class Kept:
             self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:
-        """Keeps nothing of all that."""
+        """Drops all entries that were kept."""
         self._entries.clear()
         self._size = 0
 
@@ -109,7 +109,7 @@ class Blobs:
         return [entry for entry in found.values() if entry is not None]
 
     def forget(self) -> None:
-        """Lets all be read again."""
+        """Drops the entries of others that were kept, so that each is read again when needed."""
         self._kept.clear()
 
     def rotate_key(self) -> bool:

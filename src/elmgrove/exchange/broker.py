@@ -289,7 +289,8 @@ class Broker:
         message = self._receipts.taken(came, number)
         if message is None:
             return
-        heard = [*self._subscriptions.hearing(message.topic)]
+        # Once each: several topics of one who hears may match.
+        heard = dict.fromkeys(self._subscriptions.hearing(message.topic))
         for hears in heard or [self.acknowledge]:
             try:
                 hears(message)

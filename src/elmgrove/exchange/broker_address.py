@@ -12,6 +12,12 @@ _LIKE = "mqtt://host/topic, or mqtts://user@host:8883/topic with TLS"
 LONGEST_TOPIC = 65_535
 
 
+def is_at_broker(url: str) -> bool:
+    """Says whether a URL leads to a broker."""
+    scheme, found, _ = url.partition("://")
+    return bool(found) and scheme in _PORTS
+
+
 class Receipt(NamedTuple):
     """By which link a message came, its number there, and whether it may have come before."""
 
