@@ -21,7 +21,6 @@ from elmgrove.exchange.receipts import Receipts
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.subscriptions import Hears, Subscriptions
 from elmgrove.exchange.trust import context_of
-from elmgrove.federation import Refused
 
 if TYPE_CHECKING:
     from elmgrove.exchange.link import Link
@@ -261,12 +260,10 @@ class Broker:
             link.subscribe(again)
 
     def _lose(self, error: ElmgroveError) -> None:
-        """Keeps what was asked for the next link, unless there was none or it is to blame."""
+        """Keeps what was asked for the next link, unless there was none or a job is to blame."""
         with self._lock:
             was_linked, self.linked = self.linked, False
             self.trouble = None if was_linked else error
-        if isinstance(error, Refused):
-            self._jobs.refuse(error)
         self._jobs.put_back(error)
         if not was_linked:
             self._jobs.give_up(error, lambda job: not job.patient)
