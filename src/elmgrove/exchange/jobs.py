@@ -134,8 +134,9 @@ class Jobs:
             given_up = [job for job in asked if refused or job.is_guilty]
             self._waiting.extendleft(job for job in reversed(asked) if job not in given_up)
         for job in given_up:
-            why = f"{error}, {job.lost} times while this was sent; is it more than the broker takes?"
-            job.settle(error if refused else Unreachable(why))
+            why = f"{error}, {job.lost} times while this was sent"
+            blamed = Unreachable(f"{why}; is it more than the broker takes?")
+            job.settle(error if refused else blamed)
 
     def give_up(self, error: ElmgroveError, which: Callable[[Job], bool]) -> None:
         """Says of some jobs that wait, or were asked, that nothing came of them."""
