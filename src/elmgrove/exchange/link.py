@@ -26,8 +26,9 @@ CONNECT_SECONDS = 10.0
 KEEP_ALIVE = 20
 # Seconds for which a broker keeps what it owes to one who was away.
 _SESSION_SECONDS = 24 * 3600
-# Messages that wait for their acknowledgement at a time, at most.
-_IN_FLIGHT = 20
+# Messages that wait for their acknowledgement at a time, at most, and with those that nobody waits
+# for any more: paho keeps them as long as the link lasts.
+_IN_FLIGHT, _UNACKNOWLEDGED = 20, 40
 # Messages that a broker gives out before it hears that others were dealt with.
 _OWED = 100
 
@@ -181,8 +182,10 @@ class Link:
     def publish(self, message: Message) -> int:
         """Sends a message, and gives the number of which ``told`` will hear.
 
-        ``Refused`` for what this broker can't take.
+        ``Refused`` for what this broker can't take, ``Unreachable`` if it acknowledges nothing.
         """
+        if len(self._topics) >= _UNACKNOWLEDGED:
+            raise self._words.unreachable("it acknowledges nothing of what it is sent")
         if message.size > self.longest:
             raise Refused(
                 f"{self._address.place} takes messages of {self.longest:,} bytes, and this one has "
