@@ -1,6 +1,7 @@
 """Agents and a real server: what is told arrives, and what is asked there is done and answered."""
 
 import time
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation import Charter, Member
+from elmgrove.exchange import MqttExchange
+from elmgrove.federation import CONTRIBUTIONS, Charter, Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import Start, address, append_rows, write_rows
 from support.at_work import at_work, joined
+from support.mosquitto import running_broker
 from support.serving import ADMIN, Federation, Server, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -130,6 +133,25 @@ def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
 def cooperation(federation: Federation) -> Any:
     found = shown(federation)
     return found["told"]["cooperation"] if found else None
+
+
+def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
+    pumps: Federation, mosquitto: None, tmp_path: Path
+) -> None:
+    """Also one whose contribution fits into a message, so that the server holds none of it."""
+    shared = replace(pumps.charter, terms=Terms(shows=CONTRIBUTIONS))
+    with running_broker(tmp_path) as place:
+        MqttExchange.create(place.url("federation"), shared)
+        at_both = {"exchange": place.url("federation"), "blobs": address(pumps)}
+        with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05, **at_both)):
+            wait_until(lambda: counted(pumps) == 30)
+            errand = ask(pumps)
+            wait_until(lambda: outcome(pumps, errand)["done"] is not None)
+        with MqttExchange(place.url("federation"), "other") as others:
+            assert [one.origin for one in others.listings()] == ["pump"]
+    assert f"{STRANGE} rows were learned as a new normal" in outcome(pumps, errand)["said"][0]
+    assert shown(pumps)["told"]["status"]["state"] == "watching"
+    assert pumps.entries() == {}
 
 
 def test_the_command_itself_tells_and_does(pumps: Federation, device: Start) -> None:

@@ -1,23 +1,29 @@
 """A broker that goes away and comes back, while an agent reads from it and speaks to it."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from elmgrove.detector import SPIKE
 from elmgrove.device.outbox import MOST_VERDICTS
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.mosquitto import Mosquitto, running_broker
-from support.paho_client import messages, somebody_at
+from support.paho_client import Somebody, messages, somebody_at
 from support.pump import NAMES, pump
 from support.serving import wait_until
 
 #: How often the broker ends while rows come; .ci/run asks for more.
 RESTARTS = int(os.environ.get("ELMGROVE_TEST_BROKER_RESTARTS", "4"))
+#: Rows after which it watches.
+LEARNED = 300
 QUICK = {"start_rows": 50, "confidence": 0, "window": 1}
 BEGIN = 1714564800
+TOO_HOT = np.array([0.0, 40.0, 0.0, 0.0])
 
 
 @pytest.fixture(name="place")
@@ -26,30 +32,64 @@ def place_fixture(mosquitto: None, tmp_path: Path) -> Iterator[Mosquitto]:
         yield place
 
 
-def test_the_broker_may_end_again_and_again_and_each_row_is_judged_once(
+def test_the_broker_may_end_again_and_again_and_nothing_is_lost(
     place: Mosquitto, device: Start, tmp_path: Path
 ) -> None:
-    agent = device("pump", source=place.url("plant/pump"), mqtt=place.url("told"), **QUICK)
+    """Each row is judged once, and all that the agent says of it is heard, in its order."""
+    agent = device(
+        "pump",
+        source=place.url("plant/pump"),
+        mqtt=place.url("told"),
+        log_format="json",
+        **QUICK | {"alarm_cooldown": 5},
+    )
     agent.logs("subscribed to")
-    rows = pump(30 * (RESTARTS + 1), 1)
-    for begin in range(0, len(rows), 30):
-        with somebody_at(place) as plant:
-            some = messages("plant/pump", NAMES, rows[begin : begin + 30], BEGIN + begin)
-            plant.say_all(some)
-        # Right after: some of them are on their way to the agent, and others wait.
-        if begin + 30 < len(rows):
+    # After the rows by which it learns, an event with each restart.
+    rows = pump(LEARNED + 30 * RESTARTS, 1)
+    rows[[at for at in range(LEARNED, len(rows)) if at % 30 < 4]] += TOO_HOT
+    with somebody_at(place, "told/pump/#", client_id="listener") as listener:
+        for end in range(LEARNED, len(rows) + 1, 30):
+            begin = end - 30 if end > LEARNED else 0
+            with somebody_at(place) as plant:
+                plant.say_all(messages("plant/pump", NAMES, rows[begin:end], BEGIN + begin))
+            if end == len(rows):
+                break
+            # Right after: some of them are on their way to the agent, and others wait. Or when the
+            # agent is there again: some of what it says is on its way.
+            before = greetings(listener)
             place.stop()
             place.start()
+            if end % 60:
+                wait_until(lambda before=before: greetings(listener) > before)  # type: ignore[misc]
+        agent.until(lambda: len({*times(verdicts(tmp_path / "pump.jsonl"))}) == len(rows))
+        wait_until(lambda: len({*times(listener.objects("told/pump/verdict"))}) == len(rows))
+        agent.until(lambda: listener.objects("told/pump/status")[-1]["agent"] == "online")
+        assert agent.stop() == 0
+        wait_until(lambda: listener.objects("told/pump/status")[-1]["agent"] == "offline")
+    judged = times(verdicts(tmp_path / "pump.jsonl"))
+    assert len(judged) == len(rows)
+    # What was under way when the broker ended may have come twice.
+    assert list(dict.fromkeys(times(listener.objects("told/pump/verdict")))) == judged
+    logged = [one for one in map(json.loads, agent.log.splitlines()) if is_news(one)]
+    assert len(logged) >= RESTARTS
+    heard = [one["text"] for one in listener.objects("told/pump/event")]
+    assert list(dict.fromkeys(heard)) == [one["message"] for one in logged]
 
-    def judged() -> list[str]:
-        return [one["time"] for one in verdicts(tmp_path / "pump.jsonl")]
 
-    agent.until(lambda: len({*judged()}) == len(rows))
-    with somebody_at(place, "told/pump/status") as plant:
-        wait_until(lambda: bool(plant.objects("told/pump/status")))
-        agent.until(lambda: plant.objects("told/pump/status")[-1]["agent"] == "online")
-    assert agent.stop() == 0
-    assert len(judged()) == len(rows)
+def is_news(line: dict[str, Any]) -> bool:
+    """Whether a line of the log is about an event or a drift that is told."""
+    fields = line.get("fields", {})
+    return "news" in fields or fields.get("drift", {"kind": SPIKE})["kind"] != SPIKE
+
+
+def greetings(listener: Somebody) -> int:
+    """How often the agent has said that it is there: with each link once, at least."""
+    return sum(one["agent"] == "online" for one in listener.objects("told/pump/status"))
+
+
+def times(judged: list[dict[str, Any]]) -> list[str]:
+    """When the rows were that these verdicts are of."""
+    return [one["time"] for one in judged]
 
 
 def test_rows_do_not_wait_for_a_broker_and_what_matters_is_told_when_it_is_back(
@@ -59,7 +99,7 @@ def test_rows_do_not_wait_for_a_broker_and_what_matters_is_told_when_it_is_back(
     agent = device("fan", mqtt=place.url("told"), follow=True, **QUICK)
     agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 300)
     place.stop()
-    append_rows(path, pump(50, 3) + np.array([0.0, 40.0, 0.0, 0.0]))
+    append_rows(path, pump(50, 3) + TOO_HOT)
     append_rows(path, pump(MOST_VERDICTS + 200, 4))
     agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 550 + MOST_VERDICTS)
     agent.logs("what there is to say waits in memory")

@@ -13,7 +13,8 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.federation import CONTRIBUTIONS, Charter, Errand, Member, Terms
+from elmgrove.exchange import FolderExchange
+from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Errand, Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import append_rows, write_rows
 from support.at_work import at_work
@@ -155,6 +156,21 @@ class Deaf:
             return self.honest(asked)
         self.asked.append(asked)
         return self.answer
+
+
+def test_where_nobody_looks_no_summary_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def useless(*_: object) -> float:
+        raise AssertionError("this is for nobody")
+
+    monkeypatch.setattr("elmgrove.device.summary.own_score", useless)
+    monkeypatch.setattr("elmgrove.device.summary.status_of", useless)
+    other = CHARTER.start("other")
+    other.detector.learn_many(rows(5, ROWS))
+    FolderExchange.create(Path("folder"), CHARTER)
+    FolderExchange(Path("folder")).publish(Contribution("other", 1, (other.detector.evidence,)))
+    with at_work(**settings("unused", exchange="folder", token="", sync_seconds=0.05)):
+        wait_until(lambda: len(load(Path("fan.elm"), Member.from_bytes).ledger) == 1)
+    assert "minutes" not in load(Path("fan.elm"), Member.from_bytes).notes
 
 
 @pytest.mark.parametrize(("status", "problem"), [(404, "not-found"), (405, "method-not-allowed")])

@@ -194,6 +194,16 @@ def test_columns_that_are_named_are_waited_for(opening: Opening, plant: Somebody
     assert pattern.rows(1) == [[3.0, 4.0]]
 
 
+def test_a_message_is_one_row_however_many_topics_it_is_under(
+    opening: Opening, plant: Somebody
+) -> None:
+    source = opening("once", pattern="pump/# pump/temp pump/+ pump/#")
+    for number in range(3):
+        plant.say("once/pump/temp", {"temp": number})
+    assert source.rows(3) == [[0.0], [1.0], [2.0]]
+    assert source.rest() is None
+
+
 def test_a_row_comes_every_few_seconds(opening: Opening, plant: Somebody) -> None:
     layout = Layout(columns=("temp", "flow"), missing="hold")
     source = opening("every/+", layout, seconds=0.5)
@@ -344,6 +354,9 @@ def test_a_bookmark_among_messages_is_none_in_a_file(tmp_path: Path) -> None:
         ("plant/pump1/motor/temp", "", ("plant/pump1/motor/temp",), "temp"),
         ("plant", "pump1/# hall/+", ("plant/pump1/#", "plant/hall/+"), "pump1/motor/temp"),
         ("", "plant/#", ("plant/#",), "plant/pump1/motor/temp"),
+        ("plant", "+ # a $SYS/#", ("plant/#",), "pump1/motor/temp"),
+        ("", "+/# # $SYS/# a/b", ("#", "$SYS/#"), "plant/pump1/motor/temp"),
+        ("", "a/# a b/+ b/+/c", ("a/#", "b/+", "b/+/c"), "plant/pump1/motor/temp"),
         ("#", "", ("#",), "plant/pump1/motor/temp"),
         ("plant//+", "", ("plant//+",), "plant/pump1/motor/temp"),
     ],
@@ -354,6 +367,12 @@ def test_a_column_is_called_by_what_its_topic_has_of_its_own(
     topics = RowTopics.of(f"mqtt://host/{topic}", pattern)
     assert topics.filters == filters
     assert topics.name_of("plant/pump1/motor/temp") == name
+
+
+@pytest.mark.parametrize("pattern", ["a/+/c a/b/+", "+/b a/#", "x a/+/# +/b", "+/a/# b/+"])
+def test_topics_that_overlap_in_part_are_refused(pattern: str) -> None:
+    with pytest.raises(BadInput, match=r"under .* and under .*, and would be two rows"):
+        RowTopics.of("mqtt://host/plant", pattern)
 
 
 def test_a_source_names_its_topics() -> None:

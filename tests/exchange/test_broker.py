@@ -277,6 +277,18 @@ def test_what_came_meanwhile_is_kept_for_one_that_comes_back(place: Mosquitto) -
 # Those who hear
 
 
+def test_what_a_broker_gives_out_is_heard_once_though_several_topics_match(
+    place: Mosquitto,
+) -> None:
+    with opened(place) as one:
+        found = heard(one, "a/#", "a/+")
+        for payload in (b"x", b"y"):
+            one.publish("a/1", payload)
+        wait_until(lambda: [message.payload for message in found].count(b"y") >= 2)
+    # This broker gives a message out for each of them.
+    assert [message.payload for message in found] == [b"x", b"x", b"y", b"y"]
+
+
 def test_one_that_fails_to_hear_ends_nothing(
     place: Mosquitto, caplog: pytest.LogCaptureFixture
 ) -> None:

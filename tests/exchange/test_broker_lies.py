@@ -124,6 +124,16 @@ def test_a_message_that_is_larger_than_asked_for_does_not_come(
         assert one.links == 1
 
 
+def test_what_a_broker_never_acknowledges_does_not_pile_up(soon: None) -> None:
+    with false_broker(said(LET_IN)) as port, opened(port) as one:
+
+        def ends() -> bool:
+            one.send("a", bytes(1000), timeout=0.1)
+            return one.links > 1
+
+        wait_until(ends)
+
+
 def test_nonsense_ends_neither_the_thread_nor_the_program(soon: None) -> None:
     """Some of it begins like what a broker says."""
     rng, links = random.Random(1), list[int]()

@@ -5,14 +5,17 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from elmgrove.device.sources.row_topics import Subscription
 from elmgrove.device.topics import RowTopics
 from elmgrove.exchange import Broker, BrokerAddress, Message, Unauthorized
-from elmgrove.exchange.receipts import MOST_WAITING
+from elmgrove.exchange.broker_address import Receipt
+from elmgrove.exchange.receipts import MOST_BYTES, MOST_WAITING, Receipts
 from support.false_broker import LET_IN, false_broker
 from support.mosquitto import Mosquitto, running_broker
 from support.ports import reserved_port
@@ -106,15 +109,19 @@ def test_what_a_broker_has_forgotten_is_still_to_be_dealt_with(
         assert one.owes(heard[0])
 
 
-def test_a_broker_that_gives_out_more_than_it_was_asked_for_waits_and_nothing_is_lost() -> None:
+@pytest.mark.parametrize("size", [10_000, 100_000], ids=["many", "large"])
+def test_a_broker_that_gives_out_more_than_it_was_asked_for_waits_and_nothing_is_lost(
+    size: int,
+) -> None:
     """As mosquitto does after a restart: all that it kept comes at once, whatever was asked."""
-    many, sent = 3 * MOST_WAITING, list[int]()
+    room = min(MOST_WAITING, MOST_BYTES // size)
+    many, sent = 5 * room, list[int]()
 
     def flood(line: socket.socket) -> None:
         line.sendall(LET_IN)
         line.recv(1 << 16)
         line.sendall(bytes([0x90, 4, 0, 1, 0, 1]))
-        body = bytes(20_000)
+        body = bytes(size)
         for number in range(1, many + 1):
             line.sendall(packet(b"\x00\x03a/1" + number.to_bytes(2) + b"\x00" + body))
             sent.append(number)
@@ -125,9 +132,9 @@ def test_a_broker_that_gives_out_more_than_it_was_asked_for_waits_and_nothing_is
         address = BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a")
         one = Broker(address, "fan-1", clean=False, receipts=True)
         with closing(Subscription(one, RowTopics(("a/1",), ""))) as rows:
-            wait_until(lambda: len(sent) >= MOST_WAITING)
+            wait_until(lambda: len(sent) >= room)
             time.sleep(0.3)
-            # What was not read is still on its way: in memory are no more than were to wait.
+            # What was not read is still on its way: in memory is no more than was to wait.
             assert len(sent) < many
             for number in range(1, many + 1):
                 message = rows.next(60)
@@ -137,12 +144,67 @@ def test_a_broker_that_gives_out_more_than_it_was_asked_for_waits_and_nothing_is
                 rows.acknowledge(message)
 
 
-def packet(rest: bytes) -> bytes:
-    """A message with QoS 1."""
+def test_what_waits_for_who_is_slow_has_a_bound_in_bytes_and_the_newest_get_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With QoS 0 no broker waits."""
+    body = b"\x00\x03a/1\x00" + bytes(100_000)
+    room, ended = MOST_BYTES // 100_000, Event()
+
+    def flood(line: socket.socket) -> None:
+        line.sendall(LET_IN)
+        line.recv(1 << 16)
+        line.sendall(bytes([0x90, 4, 0, 1, 0, 1]))
+        for _ in range(3 * room):
+            line.sendall(packet(body, first=b"\x30"))
+        line.sendall(packet(b"\x00\x03a/1\x00\x01\x00last"))
+        ended.set()
+        line.recv(1 << 16)
+
+    with false_broker(flood) as port:
+        address = BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a")
+        one = Broker(address, "fan-1", clean=False, receipts=True)
+        with closing(Subscription(one, RowTopics(("a/1",), ""))) as rows:
+            assert ended.wait(60)
+            found = list[Message | None]()
+            while not found or found[-1] is None or found[-1].payload != b"last":
+                found.append(rows.next(60))
+    # Those on their way when it was looked at may have found room.
+    assert room <= len(found) < 2 * room
+    assert "messages come faster than rows are judged" in caplog.text
+
+
+def test_what_comes_again_counts_until_it_is_let_go_and_is_dealt_with_once() -> None:
+    receipts = Receipts()
+    large, other = (
+        Message("a", bytes(MOST_BYTES), receipt=Receipt(0, number, True)) for number in (1, 2)
+    )
+    receipts.begin(1, resumed=False)
+    lost, late = receipts.taken(large, 1), receipts.taken(other, 1)
+    assert lost is not None
+    assert late is not None
+    assert receipts.owes(late)
+    receipts.begin(2, resumed=True)
+    again = receipts.taken(other, 2)
+    assert again is not None
+    # It was at work when it came again.
+    receipts.add(late)
+    assert not receipts.owes(again)
+    assert [receipts.full, receipts.owes(lost), receipts.full] == [True, False, False]
+    # What a broker has forgotten does not come again, by whatever link.
+    kept = receipts.taken(replace(large, receipt=Receipt(0, 3, False)), 2)
+    receipts.begin(3, resumed=False)
+    receipts.begin(4, resumed=True)
+    assert kept is not None
+    assert receipts.owes(kept)
+
+
+def packet(rest: bytes, first: bytes = b"\x32") -> bytes:
+    """A message, unless stated with QoS 1."""
     length, size = b"", len(rest)
     while size >> 7:
         length, size = length + bytes([size & 127 | 128]), size >> 7
-    return b"\x32" + length + bytes([size]) + rest
+    return first + length + bytes([size]) + rest
 
 
 def test_topics_are_followed_as_soon_as_there_is_a_broker(

@@ -111,6 +111,7 @@ def test_a_device_can_say_how_it_is_doing_and_is_asked_nothing_where_nobody_look
     exchange: Way,
 ) -> None:
     told = summary("fan-1")
+    assert exchange("fan-1").somebody_looks == isinstance(exchange("fan-1"), HttpExchange)
     assert exchange("fan-1").report(told) == ()
     assert exchange("fan-1").report(told) == (), "the same twice is once"
 

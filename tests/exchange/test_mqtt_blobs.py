@@ -82,6 +82,20 @@ def test_what_grows_moves_to_the_server_and_back(
         assert other.fetch(["fan-1"]) == [said("fan-1", 5, epoch=epoch)]
 
 
+def test_what_a_broker_does_not_take_is_on_the_server_as_well(
+    mosquitto: None, tmp_path: Path, blobs: dict[str, str]
+) -> None:
+    size = len(said("fan-1").to_bytes())
+    with running_broker(tmp_path, f"max_packet_size {size}") as broker, ExitStack() as opened:
+        MqttExchange.create(broker.url(TOPIC), CHARTER)
+        place = Place(broker, opened)
+        with pytest.raises(Refused, match=r"127\.0\.0\.1:\d+ retains no more than .*; set blobs"):
+            place.open("fan-1").publish(said("fan-1"))
+        place.open("fan-1", **blobs).publish(said("fan-1"))
+        assert announced(place, "fan-1").url == blobs["blobs"]
+        assert place.open("fan-2", **blobs).fetch(["fan-1"]) == [said("fan-1")]
+
+
 def test_without_a_server_it_is_refused_or_left_out(
     place: Place, blobs: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -51,10 +51,15 @@ class Mosquitto:
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Ends it: so that it can save, or by SIGKILL so that it can't."""
-        assert self.process is not None
-        self.process.send_signal(how)
-        self.process.wait(60)
-        self.process = None
+        process, self.process = self.process, None
+        assert process is not None
+
+        def ended() -> bool:
+            # More than once: a broker that has just begun misses the signal.
+            process.send_signal(how)
+            return process.poll() is not None
+
+        wait_until(ended)
 
     def _answers(self) -> bool:
         assert self.process is not None

@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 from paho.mqtt.client import CallbackAPIVersion, Client, MQTTMessage, MQTTv5
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from support.mosquitto import Mosquitto
 from support.serving import wait_until
+
+# Paho's has no types.
+_Properties: Any = Properties
 
 
 class Somebody:
@@ -73,9 +78,14 @@ def somebody_at(
     ca: str = "",
     certificate: str | None = None,
     private_key: str | None = None,
+    client_id: str = "",
 ) -> Iterator[Somebody]:
-    """Connects somebody who listens to some topics; what was retained comes first."""
-    client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
+    """Connects somebody who listens to some topics; what was retained comes first.
+
+    For one with a ``client_id`` the broker keeps what comes while the two are apart.
+    """
+    client = Client(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTv5)
+    client.reconnect_delay_set(0.05, 0.5)
     client.max_inflight_messages_set(100)
     somebody = Somebody(client)
     client.on_message, client.on_subscribe = somebody.hear, somebody.listened
@@ -83,7 +93,10 @@ def somebody_at(
         client.username_pw_set(user, password)
     if ca:
         client.tls_set(ca, certificate, private_key)
-    client.connect("127.0.0.1", place.port)
+    lasting = _Properties(PacketTypes.CONNECT)
+    lasting.SessionExpiryInterval = 3600 if client_id else 0
+    clean = not client_id
+    client.connect("127.0.0.1", place.port, clean_start=clean, properties=lasting)
     client.loop_start()
     try:
         wait_until(client.is_connected)

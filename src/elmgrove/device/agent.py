@@ -30,10 +30,9 @@ from elmgrove.device.start import (
     member_like,
     require_width,
 )
-from elmgrove.device.topics import is_at_broker
 from elmgrove.device.work import SOURCE, Work
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Tls, keyfile, open_exchange
+from elmgrove.exchange import Exchange, Tls, is_at_broker, keyfile, open_exchange
 from elmgrove.federation import Member
 
 log = logging.getLogger("elmgrove.device")
@@ -44,9 +43,9 @@ class Agent:
 
     A new device takes its layer and scaling from its federation, from a file, or from its first
     rows. From then on each row is ``Work``. What was learned is saved every so many rows together
-    with the place in the source: after a crash the agent goes on right there. From standard
-    input, which can't be read again, the rows since the last save are lost. A disk that takes
-    nothing does not end it.
+    with the place in the source: after a crash the agent goes on right there. From standard input,
+    which can't be read again, and from a broker, which keeps no row that was judged, the rows since
+    the last save are lost. A disk that takes nothing does not end it.
     """
 
     def __init__(self, settings: Settings) -> None:

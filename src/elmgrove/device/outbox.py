@@ -1,7 +1,9 @@
 """What an agent has to say to a broker, in memory until the broker has it."""
 
 import logging
+import math
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmgrove.device.access import Away
 from elmgrove.errors import ElmgroveError
+from elmgrove.exchange import Unreachable
 
 if TYPE_CHECKING:
     from elmgrove.exchange import Broker
@@ -19,6 +22,8 @@ log = logging.getLogger("elmgrove.device")
 MOST_VERDICTS, MOST_EVENTS, MOST_ANSWERS = 1000, 1000, 100
 #: Messages that the broker is given at a time.
 AT_ONCE = 20
+#: Seconds between two times that the log says how many were dropped.
+BETWEEN_DROPPED = 60.0
 # Seconds between two looks at whether there is another link, and those that a message may wait: as
 # long as the agent lives, since there is room for so few.
 _LOOK, _FOR_EVER = 0.5, 1e9
@@ -38,7 +43,9 @@ class Outbox:
     While the broker is away messages wait: the newest verdicts, events and answers, none of which
     takes the place of another kind, and of what is retained (``state``) the last of each topic.
     That is given to the broker again with every new link, since the will may have taken its place,
-    or the broker may have forgotten it. What is refused is told once for each topic, and dropped.
+    or the broker may have forgotten it. A message that was under way when a link was lost is given
+    to the next one, and those after it wait. What is refused, or ends each link, is told once for
+    each topic, and dropped.
     """
 
     def __init__(self, broker: "Broker") -> None:
@@ -47,7 +54,11 @@ class Outbox:
         self._verdicts, self._events, self._answers = (deque[Letter]() for _ in range(3))
         self._states = dict[str, Letter]()
         self._stated = dict[str, Letter]()
-        self._under_way = self._dropped = self._links = 0
+        self._under_way = list[Letter]()
+        # When all that holds is to be said again.
+        self._again = math.inf
+        self._dropped = self._dropped_told = self._links = 0
+        self._told_at = -math.inf
         self._away = Away(broker, "what there is to say waits in memory")
         self._refused: set[str] = set()
         self._closing = False
@@ -72,11 +83,13 @@ class Outbox:
             self._states[topic] = self._stated[topic] = Letter(topic, payload, retain=True)
             self._changed.notify()
 
-    def state_again(self) -> None:
-        """Says again all that holds."""
+    def state_again(self, seconds: float) -> None:
+        """Gives the broker all that is retained once more, in so many seconds.
+
+        Asked again before that, it is still done once.
+        """
         with self._changed:
-            self._states |= self._stated
-            self._changed.notify()
+            self._again = min(self._again, time.monotonic() + seconds)
 
     def close(self, patience: float) -> None:
         """Gives the broker what waits, as much as it takes in so many seconds."""
@@ -86,7 +99,8 @@ class Outbox:
         self._thread.join(patience)
         with self._changed:
             waiting = (self._events, self._answers, self._states, self._verdicts)
-            left = sum(map(len, waiting)) + self._under_way
+            left = sum(map(len, waiting)) + len(self._under_way)
+            self._tell_dropped()
         if left:
             log.warning("%s: %d messages were not delivered", self._broker.address.place, left)
 
@@ -112,28 +126,35 @@ class Outbox:
         with self._changed:
             while True:
                 self._look()
-                if self._under_way < AT_ONCE and (letter := self._first()) is not None:
-                    self._under_way += 1
+                if len(self._under_way) < AT_ONCE and (letter := self._first()) is not None:
+                    self._under_way.append(letter)
                     return letter
                 if self._closing and not self._under_way:
                     return None
                 self._changed.wait(_LOOK)
 
     def _look(self) -> None:
-        """Looks whether there is a new link, or none."""
+        """Looks whether there is a new link, or none, and what there is to say because of it."""
         self._away.look()
-        if self._broker.links == self._links:
+        now, links = time.monotonic(), self._broker.links
+        if (links != self._links and self._links) or now >= self._again:
+            # What is under way is said by the new link anyway.
+            again = (one for one in self._stated.values() if one not in self._under_way)
+            self._states |= {one.topic: one for one in again}
+            self._again = math.inf
+        self._links = links
+        if now - self._told_at >= BETWEEN_DROPPED:
+            self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        if self._dropped == self._dropped_told:
             return
-        if self._links:
-            self._states |= self._stated
-        self._links = self._broker.links
-        if self._dropped:
-            log.warning(
-                "%s was away: the oldest %d messages for it were dropped",
-                self._broker.address.place,
-                self._dropped,
-            )
-            self._dropped = 0
+        self._told_at, self._dropped_told = time.monotonic(), self._dropped
+        log.warning(
+            "%s is away or too slow: the oldest messages for it were dropped, %d so far",
+            self._broker.address.place,
+            self._dropped,
+        )
 
     def _first(self) -> Letter | None:
         for waiting in (self._events, self._answers):
@@ -149,12 +170,15 @@ class Outbox:
 
     def _settle(self, letter: Letter, error: Any) -> None:
         with self._changed:
-            self._under_way -= 1
+            self._under_way.remove(letter)
             new = error is not None and letter.topic not in self._refused and not self._closing
             if new:
                 self._refused.add(letter.topic)
             elif error is None:
                 self._refused.discard(letter.topic)
+            if isinstance(error, Unreachable) and self._stated.get(letter.topic) == letter:
+                # It ends each link, and the next one would be no better for it.
+                del self._stated[letter.topic]
             self._changed.notify()
         if new:
             log.warning("not published: %s", error)

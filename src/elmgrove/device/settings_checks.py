@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elmgrove.device.topics import RowTopics, is_at_broker
+from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
-from elmgrove.exchange import BrokerAddress
+from elmgrove.exchange import BrokerAddress, is_at_broker
 
 _NOT_NEGATIVE = (
     *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),

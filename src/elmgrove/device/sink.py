@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Self
@@ -114,9 +113,7 @@ class Sink:
 
         def hear(message: Message) -> None:
             if message.payload.strip() == BORN:
-                again = threading.Timer(random.uniform(0.0, SPREAD), self._outbox.state_again)
-                again.daemon = True
-                again.start()
+                self._outbox.state_again(random.uniform(0.0, SPREAD))
 
         self._broker.follow([birth_topic(prefix)], hear)
 

@@ -1,6 +1,8 @@
 """The topics of a device on a broker: its rows, what it tells there, and where it is asked."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations, zip_longest
 
 from elmgrove.errors import BadInput
 from elmgrove.exchange import BrokerAddress
@@ -14,14 +16,11 @@ ONLINE, OFFLINE = "online", "offline"
 WAITING = "waiting"
 
 
-def is_at_broker(url: str) -> bool:
-    """Says whether a URL leads to a broker."""
-    return url.startswith(("mqtt://", "mqtts://"))
-
-
 @dataclass(frozen=True)
 class RowTopics:
     """Which topics hold rows: some ``filters``, and what is before a column's name in them all.
+
+    No message is under two of them: a broker would give it out for each, and it would be two rows.
 
     >>> RowTopics.of("mqtt://host/plant/pump1/#").name_of("plant/pump1/motor/temp")
     'motor/temp'
@@ -34,11 +33,14 @@ class RowTopics:
 
     @classmethod
     def of(cls, source: str, pattern: str = "") -> "RowTopics":
-        """Reads a broker's URL whose topic holds the rows, or has those of the pattern below it."""
+        """Reads a broker's URL whose topic holds the rows, or has those of the pattern below it.
+
+        What another topic of the pattern covers is left out; ``BadInput`` for two that overlap.
+        """
         topic = BrokerAddress.parsed(source).topic
         if pattern:
             below = [f"{source.rstrip('/')}/{one}" for one in pattern.split()]
-            return cls(tuple(BrokerAddress.parsed(one).topic for one in below), topic)
+            return cls(_apart(BrokerAddress.parsed(one).topic for one in below), topic)
         if not topic:
             raise BadInput("source: name the topics of the rows, as mqtt://host/plant/pump1/#")
         levels = topic.split("/")
@@ -72,3 +74,48 @@ class DeviceTopics:
         own = address_of(device)
         names = ("verdict", "event", "status", "do", "done")
         return cls(device, *(address.under(own, name) for name in names))
+
+
+def _apart(filters: Iterable[str]) -> tuple[str, ...]:
+    """Leaves out what another one covers; ``BadInput`` for two that overlap otherwise."""
+    levels = {one: one.split("/") for one in filters}
+    covered = {
+        one for one in levels for two in levels if one != two and _covers(levels[two], levels[one])
+    }
+    left = [one for one in levels if one not in covered]
+    for one, two in combinations(left, 2):
+        if _overlap(levels[one], levels[two]):
+            raise BadInput(
+                f"pattern: a message may be under {one} and under {two}, and would be two rows; "
+                "name topics that do not overlap, or one that covers both"
+            )
+    return tuple(left)
+
+
+def _covers(one: list[str], two: list[str]) -> bool:
+    """Says whether all topics of the second are also topics of the first."""
+    if _is_special(one) != _is_special(two):
+        return False
+    for here, there in zip_longest(one, two):
+        if here == "#":
+            return True
+        if there in (None, "#") or here not in ("+", there):
+            return False
+    return True
+
+
+def _overlap(one: list[str], two: list[str]) -> bool:
+    """Says whether a topic of the first may be one of the second."""
+    if _is_special(one) != _is_special(two):
+        return False
+    for here, there in zip_longest(one, two):
+        if "#" in (here, there):
+            return True
+        if here != there and (None in (here, there) or "+" not in (here, there)):
+            return False
+    return True
+
+
+def _is_special(levels: list[str]) -> bool:
+    """Says whether these are the broker's own topics, which + and # do not stand for."""
+    return levels[0].startswith("$")

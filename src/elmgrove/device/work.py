@@ -70,7 +70,8 @@ class Work:
         self._reaction = Reaction(settings.on_change, member)
         self._errands = Errands(member, self._saved, self._note, willing=settings.errands)
         told = AgentSummaries(settings, member, self._errands, self._note)
-        self._summaries = told if exchange is not None and settings.summaries else None
+        looked_at = exchange is not None and exchange.somebody_looks
+        self._summaries = told if looked_at and settings.summaries else None
         syncing = syncing_of(settings, member, exchange, self._save_to_send, self._summaries)
         self._sync = (
             None

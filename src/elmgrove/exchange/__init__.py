@@ -13,7 +13,7 @@ from elmgrove.exchange.base import (
     Unauthorized,
     Unreachable,
 )
-from elmgrove.exchange.broker_address import BrokerAddress, Message
+from elmgrove.exchange.broker_address import BrokerAddress, Message, is_at_broker
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
@@ -54,6 +54,7 @@ __all__ = [
     "Unreachable",
     "client",
     "connect",
+    "is_at_broker",
     "keyfile",
     "open_exchange",
     "plain",

@@ -17,6 +17,11 @@ class BareExchange(ABC):
     standing = False
 
     @property
+    def somebody_looks(self) -> bool:
+        """Says False: there is no page that shows devices."""
+        return False
+
+    @property
     @abstractmethod
     def charter(self) -> Charter:
         """The federation's charter."""

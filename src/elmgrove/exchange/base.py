@@ -87,6 +87,11 @@ class Exchange(Protocol):
     standing: bool
 
     @property
+    def somebody_looks(self) -> bool:
+        """Whether somebody may look how devices are doing: if not, nobody needs a summary."""
+        ...
+
+    @property
     def charter(self) -> Charter:
         """What the devices of this federation have in common; asked for once."""
         ...

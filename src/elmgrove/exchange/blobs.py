@@ -10,11 +10,12 @@ from elmgrove.exchange.announcements import Announcement
 from elmgrove.exchange.base import SLOWEST, Exchange
 from elmgrove.exchange.board import Board
 from elmgrove.exchange.broker import SECONDS, Broker
+from elmgrove.exchange.broker_address import Message
 from elmgrove.exchange.responses import plain
 from elmgrove.federation import Contribution, Departure, Entry, Refused, address_of
 
 log = logging.getLogger("elmgrove.exchange")
-#: The bytes of an entry that a broker retains, at most.
+#: The bytes of an entry that a broker retains, at most; it may say that it takes fewer.
 MOST_RETAINED = 1 << 20
 # Entries that are read at a time, and their bytes.
 _AT_ONCE, _BYTES_AT_ONCE = 20, 8 << 20
@@ -46,7 +47,7 @@ class Kept:
             self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:
-        """Keeps nothing of all that."""
+        """Drops all entries that were kept."""
         self._entries.clear()
         self._size = 0
 
@@ -76,12 +77,14 @@ class Blobs:
 
     def announcement(self, entry: Entry, blob: bytes) -> Announcement:
         """Says where an entry belongs; ``Refused`` if it is too large, and there is no server."""
-        is_large = isinstance(entry, Contribution) and len(blob) > MOST_RETAINED
+        around = Message(self._topic(entry.origin), b"").size
+        most = min(MOST_RETAINED, self._broker.longest - around)
+        is_large = isinstance(entry, Contribution) and len(blob) > most
         if is_large and self._server is None:
             raise Refused(
-                f"this contribution has {len(blob):,} bytes, and a broker retains no more than "
-                f"{MOST_RETAINED:,}; set blobs to a federation on an Elmgrove server, or use fewer "
-                "units"
+                f"this contribution has {len(blob):,} bytes, and {self._broker.address.place} "
+                f"retains no more than {most:,}; set blobs to a federation on an Elmgrove server, "
+                "or use fewer units"
             )
         return Announcement.of(entry, blob, self._url if is_large else "")
 
@@ -109,7 +112,7 @@ class Blobs:
         return [entry for entry in found.values() if entry is not None]
 
     def forget(self) -> None:
-        """Lets all be read again."""
+        """Drops the entries of others that were kept, so that each is read again when needed."""
         self._kept.clear()
 
     def rotate_key(self) -> bool:

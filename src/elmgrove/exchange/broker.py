@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import TLS, Tls, Unreachable
-from elmgrove.exchange.broker_address import BrokerAddress, Message
+from elmgrove.exchange.broker_address import LONGEST_MESSAGE, BrokerAddress, Message
 from elmgrove.exchange.jobs import Job, Jobs, log_refusal
 from elmgrove.exchange.receipts import Receipts
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.subscriptions import Hears, Subscriptions
 from elmgrove.exchange.trust import context_of
-from elmgrove.federation import Refused
 
 if TYPE_CHECKING:
     from elmgrove.exchange.link import Link
@@ -85,6 +84,8 @@ class Broker:
         self.links = 0
         #: Whether there is a link now; whether by it the broker goes on with what it owed before.
         self.linked = self.resumed = False
+        #: The bytes of a message that the broker takes, as far as it said so.
+        self.longest = LONGEST_MESSAGE
         #: When bytes came the last time.
         self.moved = 0.0
         #: Why the broker could not be reached; None if it can, or nothing was asked yet.
@@ -144,9 +145,11 @@ class Broker:
             self._awake()
 
     def owes(self, message: Message) -> bool:
-        """Says whether to deal with a message: not if it comes once more, by the next link."""
-        lost = message.receipt is not None and message.receipt.link < self.links
-        return not (lost and self.resumed)
+        """Says whether to deal with a message: not if it comes again, or did and was dealt with."""
+        owed = self._receipts.owes(message)
+        if not owed:
+            self._awake()
+        return owed
 
     def unsubscribe(self, topics: Sequence[str], *, timeout: float = SECONDS) -> None:
         """Asks for no more messages of these topics."""
@@ -256,17 +259,17 @@ class Broker:
             if self.links == number:
                 return
             self.linked, self.resumed, self.trouble = True, link.resumed, None
+            self.longest = link.longest
+            self._receipts.begin(number, resumed=link.resumed)
             self.links = number
         if again := self._subscriptions.again():
             link.subscribe(again)
 
     def _lose(self, error: ElmgroveError) -> None:
-        """Keeps what was asked for the next link, unless there was none or it is to blame."""
+        """Keeps what was asked for the next link, unless there was none or a job is to blame."""
         with self._lock:
             was_linked, self.linked = self.linked, False
             self.trouble = None if was_linked else error
-        if isinstance(error, Refused):
-            self._jobs.refuse(error)
         self._jobs.put_back(error)
         if not was_linked:
             self._jobs.give_up(error, lambda job: not job.patient)
@@ -289,8 +292,7 @@ class Broker:
         message = self._receipts.taken(came, number)
         if message is None:
             return
-        heard = [*self._subscriptions.hearing(message.topic)]
-        for hears in heard or [self.acknowledge]:
+        for hears in self._subscriptions.hearing(message.topic) or [self.acknowledge]:
             try:
                 hears(message)
             except Exception:  # a message may be anything, and ends nothing

@@ -10,6 +10,16 @@ _PORTS = {"mqtt": 1883, "mqtts": 8883}
 _LIKE = "mqtt://host/topic, or mqtts://user@host:8883/topic with TLS"
 #: The bytes of a topic, at most: the protocol's own limit.
 LONGEST_TOPIC = 65_535
+#: The bytes of a message that a broker takes which says nothing else, by the protocol as well.
+LONGEST_MESSAGE = 1 << 28
+# The bytes of a message beside topic and payload, at most.
+_OVERHEAD = 32
+
+
+def is_at_broker(url: str) -> bool:
+    """Says whether a URL leads to a broker."""
+    scheme, found, _ = url.partition("://")
+    return bool(found) and scheme in _PORTS
 
 
 class Receipt(NamedTuple):
@@ -31,6 +41,11 @@ class Message:
     payload: bytes
     retained: bool = False
     receipt: Receipt | None = field(default=None, compare=False)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it has on its way, at most."""
+        return len(self.payload) + len(self.topic.encode()) + _OVERHEAD
 
 
 @dataclass(frozen=True)

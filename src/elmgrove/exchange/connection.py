@@ -5,6 +5,7 @@ from typing import Any
 
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import TLS, Exchange, Tls
+from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation import Cost, Member, Rule
@@ -91,7 +92,7 @@ def open_exchange(
     ``user`` and ``password`` are those at a broker, where the URL's user comes first.
     """
     key_of: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile, "tls": tls}
-    if url.startswith(("mqtt://", "mqtts://")):
+    if is_at_broker(url):
         # Paho is an extra, which most devices do without.
         from elmgrove.exchange.mqtt import MqttExchange
 

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Unreachable
 from elmgrove.exchange.broker_address import Message, require_topic
+from elmgrove.federation import Refused
 
 if TYPE_CHECKING:
     from elmgrove.exchange.link import Link
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("elmgrove.exchange")
 #: Jobs that may wait at a time.
 MOST_JOBS = 1000
-#: Links that may be lost while a job is under way.
-MOST_LOST = 3
+#: Links that may be lost while a job is under way alone: so many for one that somebody waits for,
+#: and of a patient one so many as no line loses that is merely bad.
+MOST_LOST, MOST_LOST_PATIENTLY = 3, 30
 # Seconds between two looks for those that came too late.
 _LOOKED = 0.25
 
@@ -30,13 +33,15 @@ _LOOKED = 0.25
 class Job:
     """Something to ask by a link, which gives it a number, and what will know of its outcome.
 
-    One that is ``patient`` waits for a broker that can't be reached, until its time is over;
-    ``lost`` are the links that were lost while it was under way.
+    One that is ``patient`` waits for a broker that can't be reached, until its time is over. One
+    that was under way when a link was lost is ``suspected`` to be why: a message may be more than
+    the broker takes. ``lost`` are the links that were lost while it alone was under way.
     """
 
     ask: "Callable[[Link], int]"
     seconds: float
     patient: bool = False
+    suspected: bool = False
     lost: int = 0
     future: "Future[None]" = field(default_factory=Future)
 
@@ -50,6 +55,11 @@ class Job:
         """Makes the job of publishing a message."""
         message = Message(require_topic(topic), payload, retain)
         return cls(lambda link: link.publish(message), seconds, patient=patient)
+
+    @property
+    def is_guilty(self) -> bool:
+        """Whether it was alone under way so often when a link was lost that it must be why."""
+        return self.lost >= (MOST_LOST_PATIENTLY if self.patient else MOST_LOST)
 
     @property
     def left(self) -> float:
@@ -68,7 +78,8 @@ class Job:
 class Jobs:
     """Keeps jobs in their order: those that wait, and those that were asked by a link.
 
-    Any thread may use it. ``place`` is where the broker is, for errors.
+    One that is suspected is asked alone, so that no other is given up because of it. Any thread may
+    use it. ``place`` is where the broker is, for errors.
     """
 
     def __init__(self, place: str) -> None:
@@ -109,29 +120,23 @@ class Jobs:
         elif error is not None:
             log.warning("%s", error)
 
-    def refuse(self, error: ElmgroveError) -> None:
-        """Says of what was asked that the broker ended the link because of it."""
-        with self._lock:
-            asked, self._asked = self._asked, {}
-        for job in asked.values():
-            job.settle(error)
-
     def put_back(self, error: ElmgroveError) -> None:
         """Lets those wait again that were asked by a link that was lost.
 
-        What was under way each time that some links were lost may be why, and is given up.
+        One that was alone is given up if the broker says that this was why, or if it was so often.
         """
         with self._lock:
-            asked, self._asked = self._asked, {}
-            for job in asked.values():
-                job.lost += 1
-            self._waiting.extendleft(
-                job for job in reversed(asked.values()) if job.lost < MOST_LOST
-            )
-        for job in asked.values():
-            if job.lost >= MOST_LOST:
-                why = f"{error}, {job.lost} times while this was sent"
-                job.settle(Unreachable(f"{why}; is it more than the broker takes?"))
+            asked, self._asked = [*self._asked.values()], {}
+            for job in asked:
+                job.suspected = True
+                job.lost += len(asked) == 1
+            refused = isinstance(error, Refused) and len(asked) == 1
+            given_up = [job for job in asked if refused or job.is_guilty]
+            self._waiting.extendleft(job for job in reversed(asked) if job not in given_up)
+        for job in given_up:
+            why = f"{error}, {job.lost} times while this was sent"
+            blamed = Unreachable(f"{why}; is it more than the broker takes?")
+            job.settle(error if refused else blamed)
 
     def give_up(self, error: ElmgroveError, which: Callable[[Job], bool]) -> None:
         """Says of some jobs that wait, or were asked, that nothing came of them."""
@@ -153,11 +158,12 @@ class Jobs:
 
     def _next(self, most: int) -> Job | None:
         with self._lock:
-            while self._waiting and len(self._asked) < most:
-                job = self._waiting.popleft()
-                if not job.future.done():
-                    return job
-        return None
+            while self._waiting and self._waiting[0].future.done():
+                self._waiting.popleft()
+            some = [*self._asked.values(), *islice(self._waiting, 1)]
+            alone = any(job.suspected for job in some)
+            has_room = len(self._asked) < (1 if alone else most)
+            return self._waiting.popleft() if self._waiting and has_room else None
 
 
 def log_refusal(done: "Future[None]") -> None:

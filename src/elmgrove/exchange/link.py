@@ -15,7 +15,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import SLOWEST, Tls, Unauthorized
-from elmgrove.exchange.broker_address import BrokerAddress, Message, Receipt
+from elmgrove.exchange.broker_address import LONGEST_MESSAGE, BrokerAddress, Message, Receipt
 from elmgrove.exchange.reasons import TOO_LARGE, Reasons, said
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.trust import context_of
@@ -26,12 +26,11 @@ CONNECT_SECONDS = 10.0
 KEEP_ALIVE = 20
 # Seconds for which a broker keeps what it owes to one who was away.
 _SESSION_SECONDS = 24 * 3600
-# Messages that wait for their acknowledgement at a time, at most.
-_IN_FLIGHT = 20
+# Messages that wait for their acknowledgement at a time, at most, and with those that nobody waits
+# for any more: paho keeps them as long as the link lasts.
+_IN_FLIGHT, _UNACKNOWLEDGED = 20, 40
 # Messages that a broker gives out before it hears that others were dealt with.
 _OWED = 100
-# The bytes of a message beside topic and payload, at most.
-_OVERHEAD = 32
 
 # Linux has it.
 _QUICK = getattr(socket, "TCP_QUICKACK", None)
@@ -121,7 +120,7 @@ class Link:
         #: Whether the broker goes on with what it owed by a link before.
         self.resumed = False
         self.in_flight = _IN_FLIGHT
-        self.longest = 1 << 28
+        self.longest = LONGEST_MESSAGE
         #: Whether it has done something of what was asked: then it is a broker that works.
         self.acknowledged = False
         self._retains = True
@@ -183,13 +182,14 @@ class Link:
     def publish(self, message: Message) -> int:
         """Sends a message, and gives the number of which ``told`` will hear.
 
-        ``Refused`` for what this broker can't take.
+        ``Refused`` for what this broker can't take, ``Unreachable`` if it acknowledges nothing.
         """
-        size = len(message.payload) + len(message.topic.encode()) + _OVERHEAD
-        if size > self.longest:
+        if len(self._topics) >= _UNACKNOWLEDGED:
+            raise self._words.unreachable("it acknowledges nothing of what it is sent")
+        if message.size > self.longest:
             raise Refused(
                 f"{self._address.place} takes messages of {self.longest:,} bytes, and this one has "
-                f"{size:,}: {message.topic}; let it take larger ones (max_packet_size)"
+                f"{message.size:,}: {message.topic}; let it take larger ones (max_packet_size)"
             )
         if message.retained and not self._retains:
             raise Refused(f"{self._address.place} retains nothing; let it (retain_available)")

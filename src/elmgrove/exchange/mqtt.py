@@ -21,7 +21,9 @@ from elmgrove.federation import (
     Charter,
     Cost,
     Entry,
+    Errand,
     Refused,
+    Summary,
     address_of,
     content_limit,
     follows,
@@ -39,9 +41,10 @@ class MqttExchange(BareExchange):
     ``…/charter`` is the charter, ``…/entries/S/NAME`` what a device announces, where S is the shard
     of the name, and ``…/blobs/NAME`` its entry. An entry that is too large for a message goes to a
     federation on a server, ``blobs``, which the device joins as any other (``token``, ``key``,
-    ``keyfile``); others ask their own server for it, never one that somebody else names. Who may
-    write which topic is the broker's business. What is read is believed as far as its device
-    announced it, in its own name, and it fits the charter; the rest is left out, with a warning.
+    ``keyfile``); others ask their own server for it, never one that somebody else names. That
+    server is told how the device is doing, too. Who may write which topic is the broker's business.
+    What is read is believed as far as its device announced it, in its own name, and it fits the
+    charter; the rest is left out, with a warning.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class MqttExchange(BareExchange):
         require_address(device)
         address = _address(url, user)
         server = _server(blobs, device, token=token, key=key, keyfile=keyfile, tls=tls)
-        self._address = address
+        self._address, self._server = address, server
         self._broker = Broker(address, password=password, tls=tls, most=MOST_RETAINED + _AROUND)
         self._board = Board(self._broker, quote(address.user or device, safe=""))
         self._blobs = Blobs(self._broker, self._board, server, blobs)
@@ -127,6 +130,15 @@ class MqttExchange(BareExchange):
         """Reads the entries of these devices that are there."""
         wanted = [one for name, one in sorted(self._look().items()) if name in origins]
         return self._blobs.read(wanted, self.charter.require)
+
+    @property
+    def somebody_looks(self) -> bool:
+        """Whether there is a server for blobs: its dashboard shows the device."""
+        return self._server is not None
+
+    def report(self, summary: Summary) -> tuple[Errand, ...]:
+        """Tells the server for blobs how a device is doing, if there is one; see ``Exchange``."""
+        return () if self._server is None else self._server.report(summary)
 
     def rotate_key(self) -> bool:
         """Changes the device's key on the server for blobs; False where there is none."""

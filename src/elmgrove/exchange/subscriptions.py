@@ -1,7 +1,7 @@
 """Subscriptions: which topics are asked of a broker, and who hears their messages."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,10 +54,9 @@ class Subscriptions:
             lasting = [topic for one in self._all if one.lasts for topic in one.topics]
             return [topic for topic in lasting if topic in self._acknowledged]
 
-    def hearing(self, topic: str) -> Iterator[Hears]:
-        """Gives those who hear a message under this topic."""
-        found: Iterator[Hears] = self._hearing.iter_match(topic)
-        return found
+    def hearing(self, topic: str) -> list[Hears]:
+        """Gives those who hear a message under this topic, each once though several match."""
+        return [*dict.fromkeys(self._hearing.iter_match(topic))]
 
     def _change(self, topics: Collection[str], *added: Subscribed) -> None:
         hearing = matcher.MQTTMatcher()

@@ -72,9 +72,10 @@ class Messages(Source):
     row decides which of the two rows are, and the others are left alone from then on. A message
     that the broker had retained is old, and no row.
 
-    A message is acknowledged once its row was dealt with, so that the broker keeps it until then;
-    those that come while the agent is away wait there. Whatever a message is, it is at worst a bad
-    row.
+    A message is acknowledged once its row was judged, so that the broker keeps it until then; those
+    that come while the agent is away wait there. That is before what was learned of it is saved: a
+    broker owes few messages at a time, and would give out no more until the next save. So a crash
+    loses what was learned since the last one. Whatever a message is, it is at worst a bad row.
     """
 
     def __init__(

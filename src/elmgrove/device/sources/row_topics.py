@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("elmgrove.device")
 
-#: Messages that the broker does not keep and that wait for the agent; of more, the newest get lost.
-CAPACITY = 1000
+#: Messages that the broker does not keep and that wait for the agent, and the bytes of all that do;
+#: of more, the newest get lost.
+CAPACITY, MOST_BYTES = 1000, 16 << 20
 
 
 class Subscription:
@@ -34,6 +35,8 @@ class Subscription:
         self._waiting = queue.Queue[Message]()
         self._away = Away(broker, "rows are waited for")
         self._links = 0
+        # Bytes that came, and of these what the agent's thread took: each is one thread's.
+        self._bytes = self._bytes_taken = 0
         self._lost = self._lost_told = 0
         self._broken = False
         #: The topics, for people.
@@ -51,6 +54,7 @@ class Subscription:
             message = self._waiting.get(timeout=seconds)
         except queue.Empty:
             return None
+        self._bytes_taken += message.size
         return message if self._broker.owes(message) else None
 
     @property
@@ -71,10 +75,13 @@ class Subscription:
         if message.retained or (self._own and message.topic.startswith(self._own)):
             self._broker.acknowledge(message)
             return
-        # What the broker keeps until it is acknowledged always has room: it gives out so many.
-        if message.receipt is None and self._waiting.qsize() >= CAPACITY:
+        waiting = self._bytes - self._bytes_taken
+        is_full = self._waiting.qsize() >= CAPACITY or waiting >= MOST_BYTES
+        # For what is owed until it is acknowledged there is room: no more is read than there is.
+        if message.receipt is None and is_full:
             self._lost += 1
         else:
+            self._bytes += message.size
             self._waiting.put(message)
 
     def _tell(self, done: "Future[None]") -> None:
