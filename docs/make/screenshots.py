@@ -48,7 +48,7 @@ def take(page: "Page", address: str, token: str, folder: Path) -> None:
     page.get_by_role("button", name="Log in").first.click()
     page.wait_for_url(address)
     page.goto(f"{address}{PAGES['device'][0]}")
-    page.get_by_role("button", name="That was fine").wait_for(timeout=_WORN)
+    page.get_by_text(re.compile(r"^Event \d+, since")).wait_for(timeout=_WORN)
     for name, (where, height) in PAGES.items():
         page.set_viewport_size({"width": _WIDTH, "height": height})
         page.goto(f"{address}{where}")
@@ -66,9 +66,11 @@ def main(folder: Path = HERE) -> None:
         demo(Path(scratch)) as (address, token),
         sync_playwright() as playwright,
     ):
-        how = {"executable_path": "/usr/bin/chromium", "args": ["--no-sandbox"]}
-        with playwright.chromium.launch(**how) as browser:
-            take(browser.new_page(), address, token, folder)
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        take(browser.new_page(), address, token, folder)
+        browser.close()
 
 
 if __name__ == "__main__":
