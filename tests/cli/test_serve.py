@@ -88,6 +88,7 @@ def test_a_port_that_is_taken_is_told(start: Start) -> None:
         running = start("serve", "--port", taken.getsockname()[1])
         assert running.end() != 0
     assert "address already in use" in running.log.lower()
+    assert "Serving" not in running.log
     assert "Traceback" not in running.log
 
 

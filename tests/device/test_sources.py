@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import random
 import subprocess
@@ -319,6 +320,30 @@ def test_a_bookmark_into_a_file_that_was_replaced_starts_over_with_a_warning(
     found = now(iter(opened(path, follow=follow, bookmark=bookmark)))
     assert rows(found) == rows(list(opened(path)))
     assert warned(caplog) == [f"{path} was replaced: reading it from the start"]
+
+
+def test_another_file_than_before_is_no_file_that_was_replaced(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.write_text("a,b\n1,2\n3,4\n")
+    bookmark = saved(list(opened(path))[1].bookmark)
+    other = path.with_name("other.csv")
+    other.write_text("a,b\n5,6\n")
+    with caplog.at_level(logging.INFO):
+        assert rows(list(opened(other, bookmark=bookmark))) == [[5.0, 6.0]]
+    said = [(one.levelname, one.getMessage()) for one in caplog.records]
+    assert said == [("INFO", f"{other}: another file than before ({path.name})")]
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    items = iter(opened(path, follow=True))
+    with caplog.at_level(logging.INFO):
+        assert [next(items) for _ in range(3)] == [None] * 3
+    assert caplog.messages == [f"{path} is not there: waiting for it"]
+    path.write_text("a,b\n1,2\n")
+    assert rows(now(items)) == [[1.0, 2.0]]
 
 
 def test_a_bookmark_is_for_the_first_file_alone(

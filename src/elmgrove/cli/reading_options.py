@@ -32,10 +32,11 @@ def file_or_input(text: str) -> Path:
     """Takes an argument that is a file, or ``-`` for standard input."""
     if Path(text).is_dir():
         raise typer.BadParameter(f"{text!r} is a folder, not a file.")
-    return _rows_at(text)
+    return file_or_folder(text)
 
 
-def _rows_at(text: str) -> Path:
+def file_or_folder(text: str) -> Path:
+    """Takes an argument that is a file, a folder, or ``-`` for standard input."""
     # Typer's own check of a path takes no dash, whatever it is told.
     if text != STANDARD_INPUT and not Path(text).exists():
         raise typer.BadParameter(f"file {text!r} does not exist.")
@@ -47,7 +48,7 @@ Data = Annotated[
     typer.Argument(
         help="Rows: CSV, JSON lines or line protocol (packed with gzip or not), .npy or Parquet; - "
         "for standard input; a folder whose files hold columns, joined by time.",
-        parser=_rows_at,
+        parser=file_or_folder,
         metavar="DATA",
     ),
 ]

@@ -108,9 +108,12 @@ def serve(
         admin_token = server.load_admin_token(admin_token_file)
         say(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
-    say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
-    if not no_dashboard:
-        say(f"The dashboard is at {scheme}://{_reached(host)}:{port}/ui/.")
+
+    def begin() -> None:
+        say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+        if not no_dashboard:
+            say(f"The dashboard is at {scheme}://{_reached(host)}:{port}/ui/.")
+
     server.listen(
         where,
         admin_token,
@@ -138,6 +141,7 @@ def serve(
         dashboard=not no_dashboard,
         log_level=log_level,
         own_log=log_format == TEXT,
+        beginning=begin,
     )
 
 

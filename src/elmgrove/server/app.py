@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -164,11 +164,13 @@ def listen(
     dashboard: bool = True,
     log_level: str = "info",
     own_log: bool = True,
+    beginning: Callable[[], None] = lambda: None,
 ) -> None:
     """Serves until SIGINT or SIGTERM; requests that have begun are answered first.
 
     With ``client_ca`` only those are heard that present a certificate which it signed. Without an
-    ``own_log`` its lines go where those of the program go that calls this.
+    ``own_log`` its lines go where those of the program go that calls this. ``beginning`` is called
+    when the port is its own and it can answer.
     """
     require_certificate_with_key(certificate, private_key, client_ca)
     app = make_app(
@@ -200,7 +202,7 @@ def listen(
         timeout_graceful_shutdown=10,
         server_header=False,
     )
-    server = Server(config, limits, partial(release, app))
+    server = Server(config, limits, partial(release, app), beginning)
     app.state.metrics.connections.set_function(lambda: server.connections)
     with suppress(KeyboardInterrupt):  # which has ended it in good order
         server.run()

@@ -29,14 +29,19 @@ AT_ONCE = 16
 class Server(uvicorn.Server):
     """uvicorn's server, with limits and deadlines for connections.
 
-    ``ending`` is called when it begins to end: what waits is to be answered then.
+    ``beginning`` is called when its port is its own and it can answer, ``ending`` when it begins
+    to end: what waits is to be answered then.
     """
 
     def __init__(
-        self, config: uvicorn.Config, limits: Limits, ending: Callable[[], None] = lambda: None
+        self,
+        config: uvicorn.Config,
+        limits: Limits,
+        ending: Callable[[], None] = lambda: None,
+        beginning: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
-        self._ending = ending
+        self._beginning, self._ending = beginning, ending
         self._limits = limits
         self._connections = Connections(limits, _room_for(limits))
         self._listening: dict[socket.socket, asyncio.Task[None]] = {}
@@ -62,6 +67,7 @@ class Server(uvicorn.Server):
             for one in bound:
                 one.close()
             raise
+        self._beginning()
         self._spawn(self._connections.keep_deadlines()).add_done_callback(self._ended)
         for one in bound:
             one.listen(BACKLOG)

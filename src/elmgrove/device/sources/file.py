@@ -1,5 +1,6 @@
 """Rows from one file, as it is now or as it grows, and from standard input."""
 
+import logging
 import os
 import queue
 import sys
@@ -15,6 +16,8 @@ from elmgrove.device.sources.timing import Timing
 from elmgrove.device.trouble import Trouble
 from elmgrove.errors import BadInput
 from elmgrove.reading import Layout
+
+log = logging.getLogger("elmgrove.device")
 
 #: Bytes of standard input that are read at once, and how many such chunks may wait.
 _CHUNK, _CHUNKS_AHEAD = 1 << 16, 4
@@ -55,11 +58,14 @@ class FollowedFile(File):
         trouble = Trouble(
             str(self._path), "can't be read", "that is tried again", "can be read again"
         )
+        waits = False
         while True:
             try:
                 yield from self._read(trouble)
             except FileNotFoundError:
-                pass
+                if not waits:
+                    log.info("%s is not there: waiting for it", self._path)
+                waits = True
             except OSError as error:
                 # It is read on from the last row, once that is possible.
                 trouble.begin(error)

@@ -191,7 +191,11 @@ class BookmarkedFile(Text):
             self.began = self._offset = bookmark["offset"]
             self._number = bookmark["line"]
         else:
-            log.warning("%s was replaced: reading it from the start", self._path)
+            before = bookmark["file"]
+            if before == self._path.name:
+                log.warning("%s was replaced: reading it from the start", self._path)
+            else:
+                log.info("%s: another file than before (%s)", self._path, before)
             self._file.seek(0)
             self._restart()
 
