@@ -43,7 +43,9 @@ class FleetFiles:
         table = read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
         if like is not None and table.left_out:
             first = f"The first: {table.skipped[0]}"
-            notes.print(f"{path}: left out {table.left_out} bad rows. {first}")
+            notes.print(
+                f"{path}: left out {table.left_out} bad row{'s' * (table.left_out > 1)}. {first}"
+            )
         return table
 
     @property

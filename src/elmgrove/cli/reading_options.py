@@ -204,7 +204,7 @@ def read(data: Path, like: Basis | Table | None, layout: Layout, skip_bad: bool 
         notes.print(f"{note[0].upper()}{note[1:]}.")
     if table.left_out:
         first = f"The first: {table.skipped[0]}"
-        notes.print(f"Left out {table.left_out} bad rows. {first}")
+        notes.print(f"Left out {table.left_out} bad row{'s' * (table.left_out > 1)}. {first}")
     return table
 
 

@@ -87,8 +87,17 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
     if is_decimal_comma(cell):
         return BadInput(f"{said} (decimal commas: --decimal ,)")
     if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
-        return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like %d.%m.%Y %H:%M:%S)")
+        return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like {format_like(cell)})")
     if of_words is not None:
         ways = f"--categories {of_words} reads it as words, --drop {of_words} leaves it out"
         return BadInput(f"{said} ({ways})")
     return BadInput(said)
+
+
+def format_like(cell: object) -> str:
+    """Gives a format of times as an example, with seconds if a cell has them.
+
+    >>> format_like("24.10.2026 20:00")
+    '%d.%m.%Y %H:%M'
+    """
+    return "%d.%m.%Y %H:%M" + ":%S" * (str(cell).count(":") > 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.errors import BadInput, require_time
-from elmgrove.reading.cells import number
+from elmgrove.reading.cells import format_like, number
 
 #: Numbers between these are times of 1990 to 2100, in seconds since 1970.
 _EARLIEST, _LATEST = 631152000.0, 4102444800.0
@@ -60,7 +60,9 @@ class Clock:
             return self(cell)
         except (ValueError, OverflowError) as error:
             if self.form is None:
-                way_out = "--time COLUMN=FORMAT says how times are written, like %d.%m.%Y %H:%M:%S"
+                way_out = (
+                    f"--time COLUMN=FORMAT says how they are written, like {format_like(cell)}"
+                )
             else:
                 way_out = f"--time states {self.form!r}"
             raise BadInput(f"{where}, {column}: {cell!r:.60} is no time; {way_out}") from error
