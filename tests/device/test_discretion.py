@@ -29,8 +29,8 @@ START = 1_700_006_400.0
 
 
 def fewest(sensors: int) -> int:
-    """So many readings of a row may be told."""
-    return min(3, (sensors - 1) // 2)
+    """So many readings of a row may be told: with what was expected, and the peak, too few."""
+    return next(most for most in (3, 2, 1, 0) if most == 0 or 2 * most + 1 < sensors)
 
 
 def basis(*features: str, **more: Any) -> Basis:
@@ -80,14 +80,13 @@ def test_no_row_of_an_event_is_told_piece_by_piece(
 
 def test_inputs_of_one_column_are_one_sensor() -> None:
     words = {"mode": ["auto", "off", "on"]}
-    features = ("flow", "temp", "mode=auto", "mode=off", "mode=on")
+    features = ("flow", "temp", "bar", "mode=auto", "mode=off", "mode=on")
     causes = tuple(Cause(name, 0.2, 1.0, 0.0) for name in reversed(features))
     worded = Discretion(basis(*features, categories=words), {})
-    assert worded.choose(event(causes)) == ["mode"], "one of three"
+    assert worded.choose(event(causes)) == ["mode"], "one of four"
     spectrum = Spectrum(1000.0, 64, 3)
-    layer = HiddenLayer(9, 2)
-    banded = Discretion(Basis(layer, 9, ("a", "b", "c"), spectrum=spectrum), {})
-    names = Basis(layer, 9, ("a", "b", "c"), spectrum=spectrum).names
+    bands = Basis(HiddenLayer(12, 2), 12, ("a", "b", "c", "d"), spectrum=spectrum)
+    banded, names = Discretion(bands, {}), bands.names
     shown = banded.event(event(tuple(Cause(name, 0.1, 2.0, 0.0) for name in names[4:])))
     assert [one.feature for one in shown.causes if one.seen == 2.0] == list(names[4:6])
 
@@ -101,10 +100,11 @@ def event(causes: tuple[Cause, ...], number: int = 1) -> Any:
 
 
 def test_readings_and_shares_are_rounded_and_few_events_remembered() -> None:
-    discretion = Discretion(basis("flow", "temp", "amp"), {})
+    discretion = Discretion(basis("flow", "temp", "amp", "bar"), {})
     causes = (Cause("flow", 0.98765, 22.3456, 31.9876), Cause("temp", 0.00123, 5.0, 6.0))
     shown = discretion.event(event(causes))
-    assert shown.causes[0] == Cause("flow", 0.99, 22.3, 32.0)
+    assert shown.causes[0] == Cause("flow", 1.0, 22.3, 32.0)
+    assert shown.peak == float(f"{shown.peak:.3g}")
     assert shown.causes[1][:2] == ("temp", 0.0)
     assert str(shown).endswith("; flow 22.3 (not 32), temp")
     for number in range(100):

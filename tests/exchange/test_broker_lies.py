@@ -124,6 +124,25 @@ def test_a_message_that_is_larger_than_asked_for_does_not_come(
         assert one.links == 1
 
 
+def test_what_comes_with_more_than_anybody_asked_for_ends_the_link(soon: None) -> None:
+    """With QoS 2: the client would keep each until the broker releases it."""
+    links, came = list[int](), list[Message]()
+
+    def answer(line: socket.socket) -> None:
+        links.append(1)
+        line.sendall(LET_IN)
+        for number in range(1, 1000):
+            body = b"\0\1a" + number.to_bytes(2, "big") + b"\0" + bytes(100_000)
+            line.sendall(bytes([0x34, 0xA6, 0x8D, 0x06]) + body)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with false_broker(answer) as port, opened(port) as one:
+        one.follow(["a"], came.append)
+        wait_until(lambda: len(links) >= 5)
+    assert came == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "50 MB"
+
+
 def test_what_a_broker_never_acknowledges_does_not_pile_up(soon: None) -> None:
     with false_broker(said(LET_IN)) as port, opened(port) as one:
 

@@ -59,6 +59,16 @@ def test_who_has_not_logged_in_is_led_to_the_login_and_from_there_back(server: S
         assert nobody.get(login).headers["location"] == "/ui/fans/?search=a%26b", "is in already"
 
 
+def test_what_is_no_address_is_no_failure(server: Server) -> None:
+    with guest(server) as nobody:
+        live = {"HX-Request": "true", "HX-Current-URL": "http://["}
+        assert nobody.get("/ui/", **live).status_code == 401
+        for origin in ("http://[", "http://", "null"):
+            assert nobody.post("/ui/login", {"token": "x"}, Origin=origin).status_code == 403
+        nameless = {"Origin": "null", "Host": ""}
+        assert nobody.post("/ui/login", {"token": "x"}, **nameless).status_code == 403
+
+
 @pytest.mark.parametrize(
     "elsewhere",
     ["https://evil.example/", "//evil.example/", "/\\evil.example", "/ui//evil", "javascript:x"],

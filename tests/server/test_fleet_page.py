@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from elmgrove.errors import BadInput
 from elmgrove.server.dashboard.fleet_page import AT_ONCE, MEANINGS, WORDS
-from elmgrove.server.dashboard.rendering import iso
+from elmgrove.server.dashboard.rendering import clock, iso
 from elmgrove.server.store import FLEET_STATES
 from support.guests import Guest, guest, tell
 from support.places import ROOT
 from support.serving import ADMIN, Federation, Server, charter, said
-from support.summaries import event, status, summary
+from support.summaries import event, minute, status, summary
 
 NASTY = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
@@ -73,6 +74,21 @@ def test_each_line_says_how_a_device_is_doing(ada: Guest, mixed: Federation) -> 
     assert "No events" in found["new"]
     assert ">just now</time>" in found["new"]
     assert ">never<" in found["quiet"]
+
+
+def test_no_time_that_a_device_tells_takes_the_page_away(ada: Guest, mixed: Federation) -> None:
+    last, end = 4_223_371_678, iso(253402300799.0)
+    for events in ((event(7),), ()):
+        told = summary("calm", time.time(), minutes=(minute(last),), events=events)
+        tell(mixed, told)
+    tell(mixed, summary("new", time.time(), events=(event(8, end), event(9, end, end=end))))
+    assert "calm" in lines(fleet(ada, mixed))
+    for name in ("calm", "new"):
+        assert ada.get(f"/ui/{mixed.charter.name}/devices/{name}").status_code == 200
+    with pytest.raises(BadInput):
+        summary(minutes=(minute(last + 1),))
+    # What an earlier version kept is shown, too.
+    assert (clock(253402300800.0), clock(-1e300)) == ("9999-12-31 23:59", "1-01-01 00:00")
 
 
 def test_a_line_leads_to_its_device_with_the_range_of_time(ada: Guest, mixed: Federation) -> None:

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -151,6 +152,29 @@ def test_a_visit_has_so_many_at_once_and_those_that_ended_do_not_count(
             return answer.status_code == 200
 
     wait_until(is_let_in)
+
+
+def test_those_that_come_at_once_are_no_more(ada: Guest, fans: Federation) -> None:
+    with ExitStack() as opened, ThreadPoolExecutor(20) as crowd:
+
+        def come(_: int) -> int:
+            live = ada.http.stream("GET", f"/ui/{fans.charter.name}/live")
+            return opened.enter_context(live).status_code
+
+        codes = list(crowd.map(come, range(20)))
+    assert (codes.count(200), codes.count(429)) == (MOST_BY_VISIT, 20 - MOST_BY_VISIT)
+
+
+def test_a_visitor_has_so_many_however_often_they_logged_in(
+    server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_pages, "MOST_BY_VISITOR", 2)
+    url, token = f"/ui/{fans.charter.name}/live", server.administrator("bert", "look")
+    with ExitStack() as opened:
+        guests = [opened.enter_context(guest(server, token)) for _ in range(3)]
+        codes = [opened.enter_context(one.http.stream("GET", url)).status_code for one in guests]
+        assert codes == [200, 200, 429]
+        assert opened.enter_context(guest(server, ADMIN)).get("/ui/").status_code == 200
 
 
 def test_a_server_that_ends_does_not_wait_for_streams(tmp_path: Path) -> None:

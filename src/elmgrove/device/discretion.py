@@ -10,24 +10,26 @@ from elmgrove.federation import MOST_EVENTS
 
 #: Sensors whose readings are told of an event, at most.
 MOST_SENSORS = 3
-# Figures of a reading, of a share of the score (after the point), and of what a drift tells.
-_READING, _SHARE, _DRIFT = 3, 2, 2
+# Figures of a reading and of the peak, of a share of the score (after the point: a share is about
+# the untold sensors, too), and of what a drift tells.
+_READING, _SHARE, _DRIFT = 3, 1, 2
 _OF_SHIFT = ("percent", "size", "varied", "varies", "per_hour", "per_row")
 
 
 class Discretion:
     """Leaves the readings of few sensors in an event: rounded, and never those of a whole row.
 
-    They are fewer than half of the sensors: what was expected of one follows from the others, so
-    each says something of two. They are chosen when the event opens, and are the same as long as it
-    lasts: no row of it is told piece by piece, however its causes change. Of other causes the name
-    and the share are left. ``chosen`` is what a restart must know.
+    What was seen and what was expected of a sensor are two equations about a row, and the peak of
+    its event one more: all that are told are fewer than the sensors. They are chosen when the event
+    opens, and are the same as long as it lasts: no row of it is told piece by piece, however its
+    causes change. Of other causes the name and a coarse share are left. ``chosen`` is what a
+    restart must know.
     """
 
     def __init__(self, basis: Basis, chosen: dict[str, list[str]]) -> None:
         self.chosen = chosen
         self._sensors = _sensors(basis)
-        self._most = min(MOST_SENSORS, (len(set(self._sensors.values())) - 1) // 2)
+        self._most = max(min(MOST_SENSORS, len(set(self._sensors.values())) // 2 - 1), 0)
 
     def choose(self, event: Event) -> list[str]:
         """Finds the sensors whose readings are told: those that explained most the first time."""
@@ -42,7 +44,7 @@ class Discretion:
         """Gives an event as it is told."""
         chosen = self.choose(event)
         causes = (_rounded(one, self._sensor(one) in chosen) for one in event.causes)
-        return replace(event, causes=tuple(causes))
+        return replace(event, causes=tuple(causes), peak=_figures(event.peak, _READING))
 
     def _sensor(self, cause: Cause) -> str:
         # A state may remember an event of other columns.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from paho.mqtt.client import Client, MQTTv5
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -32,6 +32,9 @@ _IN_FLIGHT, _UNACKNOWLEDGED = 20, 40
 # Messages that a broker gives out before it hears that others were dealt with.
 _OWED = 100
 
+# In the first byte of a message: it comes with QoS 2, or with what MQTT does not have.
+_QOS_2 = 0x04
+
 # Linux has it.
 _QUICK = getattr(socket, "TCP_QUICKACK", None)
 # Paho's has no types.
@@ -42,7 +45,7 @@ Told = Callable[[int, ElmgroveError | None], None]
 
 
 class _Client(Client):
-    """Paho's client, which reads no packet that is larger than it was told."""
+    """Paho's client, which takes no packet that is larger than it was told, and none of QoS 2."""
 
     most = 0
     moved = 0.0
@@ -53,6 +56,12 @@ class _Client(Client):
             raise OSError(f"it sends a message of {bufsize:,} bytes, more than {self.most:,}")
         self.moved = time.monotonic()
         return super()._sock_recv(bufsize)
+
+    def _handle_publish(self) -> MQTTErrorCode:
+        # Paho would keep what comes with QoS 2, which nobody asked for, until it is released.
+        if self._in_packet["command"] & _QOS_2:
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        return super()._handle_publish()
 
 
 class _Socket(ssl.SSLSocket):

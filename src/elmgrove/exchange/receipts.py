@@ -85,8 +85,10 @@ class Receipts:
         receipt = message.receipt
         if receipt is None:
             return message
-        message, known = replace(message, receipt=receipt._replace(link=link)), self._knows(message)
+        known, receipt = self._knows(message), receipt._replace(link=link)
+        message = replace(message, receipt=receipt)
         with self._lock:
+            self._close(receipt)  # a broker may use a number twice
             self._open[link, receipt.number] = message.size
             self._size += message.size
             self._dealt_with.pop(receipt.number, None)

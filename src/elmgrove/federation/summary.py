@@ -48,10 +48,10 @@ MOST_BYTES_WAITING = 96 * 1024
 MOST_BYTES_OUTCOMES = 16 * 1024
 _MOST_BYTES_COOPERATION = 16 * 1024
 
-# Numbers of a minute; rows of one; minutes up to the year 9999.
+# Numbers of a minute; rows of one; minutes whose end is in the year 9999, too.
 _NUMBERS = 5 + len(QUANTILES)
 _MOST_ROWS = 10**9
-_LAST_MINUTE = 4_223_371_679
+_LAST_MINUTE = 4_223_371_678
 # Seconds between two syncs: a hundred years.
 _LONGEST = 3.2e9
 _WHEN = ("begin", "end", "peak_at")

@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from starlette.requests import Request
 
@@ -56,6 +56,19 @@ def _require_own_page(request: Request) -> None:
     if site is not None:
         is_own = site == "same-origin"
     else:
-        is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+        own = request.headers.get("host") or None
+        is_own = origin is None or parts_of(origin).netloc == own
     if not is_own:
         raise Problem("forbidden", "another site made your browser send this; nothing was changed")
+
+
+def parts_of(url: str) -> SplitResult:
+    """Splits a URL that a caller wrote; one that is none has no parts.
+
+    >>> parts_of("http://[").netloc
+    ''
+    """
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.visitors import NoVisit, Visitor
@@ -14,18 +16,33 @@ from elmgrove.server.store import NoSuchFederation, StoreUnavailable
 
 #: Seconds between two signs of life: proxies cut what is silent for a minute.
 HEARTBEAT = 20.0
-#: Streams of one visit at once: a browser has one for each window that is in front.
-MOST_BY_VISIT = 8
+#: Streams of one visit at once: a browser has one for each window that is in front. And those of
+#: one administrator, who may have logged in on several machines.
+MOST_BY_VISIT, MOST_BY_VISITOR = 8, 32
 # nginx would hold back what is told until a buffer is full.
 _UNHELD = {"X-Accel-Buffering": "no"}
 
 
+class _Stream(StreamingResponse):
+    """A stream, which says when it is over: also if nobody was there any more to read it."""
+
+    def __init__(self, told: AsyncIterator[str], over: Callable[[], None]) -> None:
+        super().__init__(told, headers=_UNHELD, media_type="text/event-stream")
+        self._over = over
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._over()
+
+
 class Streams:
-    """All streams of a server: few for each visit, and all over at once when the server ends."""
+    """All streams of a server: few for each visitor, and all over at once when the server ends."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open = Counter[str]()
+        self._by_visit, self._by_visitor = Counter[str](), Counter[str]()
         self._ending = asyncio.Event()
 
     def release(self) -> None:
@@ -35,15 +52,24 @@ class Streams:
     async def show(self, request: Request, visitor: Visitor) -> Response:
         """Tells a page whenever a summary, a contribution or an errand of its federation came."""
         caller = await visitor.caller(request)
-        if self._open.total() >= self._most or self._open[visitor.id_hash] >= MOST_BY_VISIT:
+        if (
+            self._by_visit.total() >= self._most
+            or self._by_visit[visitor.id_hash] >= MOST_BY_VISIT
+            or self._by_visitor[visitor.name] >= MOST_BY_VISITOR
+        ):
             raise too_many("as many pages are live as may be at once", HEARTBEAT)
+        self._count(visitor, 1)
         # After a break a browser says what it saw last.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        told = self._told(visitor, caller, seen[:64])
-        return StreamingResponse(told, headers=_UNHELD, media_type="text/event-stream")
+        return _Stream(self._told(visitor, caller, seen[:64]), partial(self._count, visitor, -1))
+
+    def _count(self, visitor: Visitor, change: int) -> None:
+        for counts, who in ((self._by_visit, visitor.id_hash), (self._by_visitor, visitor.name)):
+            counts[who] += change
+            if not counts[who]:
+                del counts[who]
 
     async def _told(self, visitor: Visitor, caller: Caller, seen: str) -> AsyncIterator[str]:
-        self._open[visitor.id_hash] += 1
         news = self._news(caller, seen)
         ending = asyncio.ensure_future(self._ending.wait())
         try:
@@ -65,8 +91,6 @@ class Streams:
         except StoreUnavailable:
             return  # the page asks again by itself
         finally:
-            self._open[visitor.id_hash] -= 1
-            self._open += Counter()
             news.cancel()
             ending.cancel()
             await asyncio.gather(news, ending, return_exceptions=True)

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,7 +18,7 @@ from elmgrove.server.dashboard import (
     login,
 )
 from elmgrove.server.dashboard.assets import assets
-from elmgrove.server.dashboard.forms import Form, form_of, require_csrf
+from elmgrove.server.dashboard.forms import Form, form_of, parts_of, require_csrf
 from elmgrove.server.dashboard.rendering import HEADERS, asked_for, path_of, query, rendered
 from elmgrove.server.dashboard.time_range import with_range
 from elmgrove.server.dashboard.visitors import Visitor, visitor_of
@@ -113,7 +112,7 @@ async def _to_home(request: Request) -> Response:
 async def to_login(request: Request, error: Exception) -> Response:
     """Leads those who have not logged in to where they can, and from there to what they wanted."""
     if request.headers.get("hx-request") == "true":
-        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        shown = parts_of(request.headers.get("hx-current-url", ""))
         where = _login(f"{shown.path}?{shown.query}" if shown.query else shown.path)
         return Response(status_code=401, headers={**HEADERS, "HX-Redirect": where})
     if request.method == "POST":

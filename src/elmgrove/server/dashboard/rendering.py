@@ -101,7 +101,7 @@ def iso(seconds: float) -> str:
     >>> iso(1714573200.9)
     '2024-05-01T14:20:00Z'
     """
-    return datetime.fromtimestamp(math.floor(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _in_calendar(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def clock(seconds: float) -> str:
@@ -110,7 +110,15 @@ def clock(seconds: float) -> str:
     >>> clock(1714573200.9)
     '2024-05-01 14:20'
     """
-    return datetime.fromtimestamp(math.floor(seconds), UTC).strftime("%Y-%m-%d %H:%M")
+    return _in_calendar(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def _in_calendar(seconds: float) -> datetime:
+    """The time, or the first or last that a calendar has: no page fails for one device's clock."""
+    try:
+        return datetime.fromtimestamp(math.floor(seconds), UTC)
+    except (ValueError, OverflowError, OSError):
+        return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def ago(seconds: float, now: float | None = None) -> str:
