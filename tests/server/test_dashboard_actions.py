@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elmgrove.federation import Contribution, Errand
+from elmgrove.federation import Contribution, Errand, Outcome
 from elmgrove.server.dashboard.fleet_page import AT_ONCE
 from elmgrove.server.dashboard.rendering import iso
 from elmgrove.server.dashboard.time_range import RANGES
@@ -75,6 +75,8 @@ class Hand:
 def asked(fans: Federation, name: str, **more: object) -> list[tuple[str, dict[str, object]]]:
     """What a device is asked to do since it told something the last time."""
     found: list[Errand] = tell(fans, told(name, **more))
+    done = tuple(Outcome(one.id, time.time(), False, ("done",)) for one in found)
+    tell(fans, told(name, **more, outcomes=done))
     return [(one.action, one.words) for one in found]
 
 
@@ -122,7 +124,10 @@ def test_each_button_does_what_it_says(server: Server, fans: Federation, windows
     page.get_by_role("link", name="Federation", exact=True).click()
     hand.click("A new token…")
     hand.click("Make a new token", "The new token, shown this once")
-    token = page.locator("pre code").inner_text().split()[-1]
+    command = page.locator("pre code")
+    token = command.inner_text().split()[0].removeprefix("ELMGROVE_DEVICE_TOKEN=")
+    wide = command.evaluate("one => one.parentElement.scrollWidth - one.parentElement.clientWidth")
+    assert wide == 0, "all of it can be seen"
     joined = fans.ask("POST", "/devices", token, json={"name": "by the new token"})
     assert joined.status_code == 201, joined.text
     page.get_by_role("link", name="Audit").click()

@@ -91,4 +91,4 @@ def test_the_pages_fit_a_phone_and_need_no_script(
     page.goto(f"/ui/{fans.charter.name}/federation")
     page.get_by_text("A new token…").click()
     page.get_by_role("button", name="Make a new token").click()
-    page.get_by_text("--token elm-join-").wait_for()
+    page.get_by_text("_TOKEN=elm-join-").wait_for()

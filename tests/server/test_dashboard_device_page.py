@@ -1,5 +1,6 @@
 """The page of a device: what it told in words, what can be said of it, and who may say it."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from elmgrove.detector import Drift, Shift
 from elmgrove.federation import Contribution, Errand, Minute, Outcome
 from elmgrove.server.dashboard.device_words import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
@@ -82,6 +84,26 @@ def test_what_cooperation_changed_is_told(pumps: Federation, ada: Guest) -> None
     assert "Its own rows then scored 1.1 on average, 1.4 before: better explained." in page
     assert "25 % of what decides here comes from others." in page
     assert "fan-2 fan-3" in page
+
+
+def test_rows_that_others_know_are_told_and_drawn(pumps: Federation, ada: Guest) -> None:
+    now = int(time.time() // 60)
+    assert "known to other devices, and" not in shown(pumps, ada)
+    at, scores = (now - 30, now - 29, now - 9), (0.4, 0.9, 1.6, 2.5)
+    told(
+        pumps,
+        minutes=(
+            *(Minute(n, 60, 50, 10, 1.5, scores) for n in at),
+            Minute(now - 20, 60, 5, 5, 1.5, scores),
+        ),
+    )
+    page = shown(pumps, ada, "?from=now-1h&to=now")
+    said = "In this time 120 strange rows were known to other devices, and no alarm."
+    assert page.count(said) == 2
+    html = ada.get(f"{path(pumps)}?from=now-1h&to=now").text
+    chart = json.loads(re.findall(r'id="scores-data">(.*?)</script>', html, re.DOTALL)[0])
+    ends = [[60 * (now - 30), 60 * (now - 28)], [60 * (now - 9), 60 * (now - 8)]]
+    assert chart["excused"] == ends
 
 
 def test_nothing_that_a_device_tells_is_taken_for_html(pumps: Federation, ada: Guest) -> None:
@@ -219,6 +241,30 @@ def test_an_answer_ends_where_the_device_did_not_say_when_its_last_row_was(
     assert [float(end) for end in ends] == [pytest.approx(begin + 20.001)]
 
 
+def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered(
+    pumps: Federation, ada: Guest
+) -> None:
+    now = round(time.time())
+    flow = Shift("flow", 31.2, 25.0, -19.9, 8.0, 0.5, 0.5)
+    drift = Drift("change", now - 1200.0, float(now), 120, 0.96, (flow,))
+    asks = status(state="changing", drift={**drift.fields, "text": str(drift)})
+    before = event(1, iso(now - 5000), end=iso(now - 4000))
+    told(pumps, status=asks, events=(before, event(2, iso(now - 900), end=iso(now - 60))))
+    page, button = shown(pumps, ada), "That is normal too"
+    assert "a new normal or a fault? That is normal too" in page
+    assert "State more is strange than usual" in page
+    assert '<span class="drifts">a new normal?' in ada.get(f"/ui/{pumps.charter.name}/").text
+    for begin, end, is_asked in ((now - 5000, now - 4000, True), (now - 900, now - 60, False)):
+        assert send(pumps, ada, do="reject", **{"from": str(begin), "to": str(end)}) == 303
+        page = shown(pumps, ada)
+        assert (button in page) is is_asked
+        assert ("Answered, waits for the device" in page) is not is_asked
+    [*_, errand] = told(pumps, status=asks)
+    done = Outcome(errand.id, time.time(), False, ("dropped",))
+    told(pumps, status=asks, outcomes=(done,))
+    assert button in shown(pumps, ada), "it asks all the same"
+
+
 def test_a_question_can_be_answered_in_three_ways(pumps: Federation, ada: Guest) -> None:
     told(pumps, status=status(drift={"text": "since 04:29 flow is 26 % higher"}))
     page = shown(pumps, ada)
@@ -259,10 +305,15 @@ def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
     assert pumps.entries()[ME]["left"] is False, "so far it was only asked"
     assert send(pumps, ada, do="leave") == 303
     assert pumps.entries()[ME]["left"] is True
-    assert f"Shut {ME} out?" in shown(pumps, ada, "?do=revoke")
+    back = f"{pumps.server.base} readmit {pumps.charter.name} '{ME}' > device.key"
+    page = shown(pumps, ada, "?do=revoke")
+    assert f"Shut {ME} out?" in page
+    assert back in page
     assert send(pumps, ada, do="revoke") == 303
     assert try_to_tell(pumps, summary(ME, time.time())).status_code == 403
-    assert "Revoked" in shown(pumps, ada)
+    page = shown(pumps, ada)
+    assert "Revoked" in page
+    assert back in page
 
 
 def test_causes_and_cooperation_in_words_where_little_is_known() -> None:
@@ -273,7 +324,7 @@ def test_causes_and_cooperation_in_words_where_little_is_known() -> None:
     near = {"feature": "kelvin", "share": 0.9, "seen": 293.0, "expected": 293.0, "ago": 0}
     assert cause_told(near) == "kelvin was about 293, and a little off what was to be expected"
     nothing = cooperation(before=None, after=None, share=0.0)
-    assert cooperation_told(nothing).endswith("Nothing of what decides here comes from others.")
+    assert cooperation_told(nothing).endswith("It borrows nothing.")
     assert "as before" in cooperation_told(cooperation(before=1.1))
     assert "worse explained" in cooperation_told(cooperation(before=1.0))
 

@@ -94,7 +94,7 @@ def test_one_that_gave_too_few_rows_hides_nobody_and_costs_no_token(
     assert "Model of fan-1 fan-2 fan-1" in page
     assert "Left out, since they gave too few rows for a model of their own: few." in page
     path = f"/ui/{made.charter.name}/federation"
-    assert "--token elm-join-" in ada.post(path, {"csrf": ada.csrf, "do": "token"}).text
+    assert "_TOKEN=elm-join-" in ada.post(path, {"csrf": ada.csrf, "do": "token"}).text
 
 
 def test_what_fails_in_a_comparison_is_a_sentence(
@@ -175,14 +175,42 @@ def test_a_new_token_is_shown_once_and_lets_a_device_join(fans: Federation, ada:
     path = f"/ui/{fans.charter.name}/federation"
     assert "elm-join-" not in ada.get(path).text
     answer = ada.post(path, {"csrf": ada.csrf, "do": "token"})
-    command = unescape(re.findall(r"<code>(elmgrove device run [^<]*)</code>", answer.text)[0])
-    assert f"--exchange {fans.server.base}/{fans.charter.name} --token elm-join-" in command
-    token = command.split()[-1]
+    command = unescape(re.findall(r"<code>([^<]* device run [^<]*)</code>", answer.text)[0])
+    assert command.endswith(f" --verdicts '' --exchange {fans.server.base}/{fans.charter.name}")
+    assert "--ca" not in answer.text, "this server has no certificate"
+    token = command.split()[0].removeprefix("ELMGROVE_DEVICE_TOKEN=")
     assert "elm-join-" not in ada.get(path).text
     old = fans.ask("POST", "/devices", fans.token, json={"name": "fan-8"})
     assert old.status_code == 401
     new = fans.ask("POST", "/devices", token, json={"name": "fan-8"})
     assert new.status_code == 201, new.text
+
+
+def test_where_some_names_may_join_the_page_and_the_refusal_say_which(
+    server: Server, ada: Guest
+) -> None:
+    made = server.found(charter(members=("fan-*", "pump")))
+    path = f"/ui/{made.charter.name}/federation"
+    empty = ada.get(f"/ui/{made.charter.name}/").text
+    token = ada.post(path, {"csrf": ada.csrf, "do": "token"}).text
+    for page in (empty, token):
+        assert "--name fan-NAME --state fan-NAME.elm" in page
+        assert "Names that may join: fan-*, pump." in page
+    found = re.findall(r"elm-join-[\w-]+", token)[0]
+    refused = made.ask("POST", "/devices", found, json={"name": "oven"})
+    assert refused.status_code == 403
+    assert "'oven' is not among the names that may join: fan-*, pump" in refused.text
+
+
+def test_with_tls_the_page_says_what_a_certificate_of_ones_own_needs(
+    server: Server, ada: Guest
+) -> None:
+    path = f"/ui/{server.found(charter()).charter.name}/"
+    visit = f"__Host-elmgrove={ada.http.cookies['elmgrove']}"
+    page = ada.get(path, **{"X-Forwarded-Proto": "https", "Cookie": visit}).text
+    assert "--exchange https://" in page
+    assert "Add <code>--ca server.pem</code> where the certificate is your own." in page
+    assert "--ca" not in ada.get(path).text
 
 
 def test_who_may_look_gets_no_token(server: Server, fans: Federation) -> None:

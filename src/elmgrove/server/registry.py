@@ -109,8 +109,11 @@ async def enrol_device(request: Request) -> Response:
     if not is_secret("key", key):
         raise Problem("malformed", "key: not one of 256 bits, as elm-key-... is")
     require_address(name)
-    if not is_admitted(caller.federation.members, name):
-        raise Problem("forbidden", f"{name!r} is not among the names that may join")
+    members = caller.federation.members
+    if members is not None and not is_admitted(members, name):
+        # It is no secret: who may join may read the charter.
+        may = f"{', '.join(members):.200}"
+        raise Problem("forbidden", f"{name!r} is not among the names that may join: {may}")
     now = time.time()
     device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
     enrol, again = caller.store.enrol, caller.role is Role.MANAGE

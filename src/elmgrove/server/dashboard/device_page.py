@@ -14,15 +14,17 @@ from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
 from elmgrove.server.dashboard.device_words import (
     ShownEvent,
+    answers,
     cooperation_told,
     errand_told,
+    excused_told,
     shown_events,
 )
 from elmgrove.server.dashboard.fleet_page import WORDS
 from elmgrove.server.dashboard.forms import Form
 from elmgrove.server.dashboard.rendering import address, part_of_url, path_of
 from elmgrove.server.dashboard.score_course import MOST_LINES, ScoreCourse
-from elmgrove.server.dashboard.shell import page
+from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
@@ -44,6 +46,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
     seen = await visitor.service.store.latest(caller.federation.name)
     device, span = await _device(request, caller), TimeRange.of(request)
     around: dict[str, Any] = {"federation": caller.federation.name, "device": device, "span": span}
+    around["server"] = exchange_of(request)
     if (asked := request.query_params.get("do")) in CONFIRMED:
         return page(request, visitor, "device_confirm.html", asked=asked, **around)
     return page(
@@ -73,11 +76,14 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     # Of weeks they are many: in a thread, so that others are answered meanwhile.
     course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
     summary: Mapping[str, Any] = {} if told is None else told.summary
+    since = None if shown is None else shown.drift_since
     return {
         "told": shown,
+        "answered": [errand_told(row) for row in errands if answers(row, since)],
         "cooperation": summary.get("cooperation"),
         "cooperated": cooperation_told(summary.get("cooperation")),
         "course": course,
+        "excused": excused_told(course.excused),
         "clock_said": clock_said(await store.newest_hours(federation, name, 2), told),
         "lines": course.at_most(MOST_LINES),
         "chart": _chart(course, events, span),
@@ -91,7 +97,13 @@ def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> di
     times = ((one.occurrence.begin, one.occurrence.ended or span.end) for one in events)
     # What is ahead of the clock is at the right edge.
     shaded = [[min(begin, span.end), min(end, span.end)] for begin, end in times]
-    return {**dict(course.columns()), "from": span.begin, "to": span.end, "events": shaded}
+    return {
+        **dict(course.columns()),
+        "from": span.begin,
+        "to": span.end,
+        "events": shaded,
+        "excused": course.excused_times,
+    }
 
 
 async def take(request: Request, visitor: Visitor, form: Form) -> Response:

@@ -17,6 +17,10 @@ _LONGEST, _MOST_COLUMNS = 1000, 40
 _END_OF_TIME = 253_402_300_800.0
 # Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
 _CHANCE = 300.0
+# What a device's question ends with, in the words of its commands: the page has buttons instead.
+_COMMANDS = " accept or reject"
+# A state that a device tells of, where it would be taken for the page's own word.
+_STATE_WORDS = {"changing": "more is strange than usual"}
 # Zones differ by half hours, and by no more than this.
 _HALF_HOUR, _MOST_BEHIND = 1800.0, 12 * 3600.0
 
@@ -34,12 +38,14 @@ class WaitingRow:
 class DeviceTold:
     """How a device is doing, in texts and numbers; '' and None where it told no such thing.
 
-    ``last_row`` is when the last row was of which it told, by the row's own time.
+    ``drift`` is what it asks about, and ``drift_since`` when that began. ``last_row`` is when the
+    last row was of which it told, by the row's own time.
     """
 
     learned: float | None
     version: str
     drift: str
+    drift_since: float | None
     facts: tuple[tuple[str, str], ...]
     waiting: float | None
     last_row: float | None
@@ -50,13 +56,14 @@ class DeviceTold:
     def of(cls, summary: Mapping[str, Any]) -> "DeviceTold":
         """Reads a summary's status and quarantine."""
         status = _mapping(summary.get("status"))
-        rows = summary.get("quarantine")
+        drift, rows = _mapping(status.get("drift")), summary.get("quarantine")
         known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
         columns = tuple(_mapping(known[-1].get("values")))[:_MOST_COLUMNS] if known else ()
         return cls(
             _number(status.get("learned")),
             _text(status.get("version")),
-            _text(_mapping(status.get("drift")).get("text")),
+            _text(drift.get("text")).removesuffix(_COMMANDS),
+            _time(drift.get("since")),
             tuple(_facts(status)),
             _number(status.get("quarantine")),
             _time(status.get("last_row")),
@@ -106,7 +113,8 @@ def _zone_asked(ahead: float) -> str:
 
 def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the card of a device says: a title and a text each."""
-    state, since = _text(status.get("state")), _text(status.get("since"))
+    stated, since = _text(status.get("state")), _text(status.get("since"))
+    state = _STATE_WORDS.get(stated, stated)
     missing, flagged = _number(status.get("rows_missing")), _mapping(status.get("flagged"))
     threshold = number(_number(status.get("threshold")))
     share, rate = _number(flagged.get("share")), _number(status.get("rate"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.federation import FROM, INSTEAD, TO, seconds_of
-from elmgrove.reading import Clock
+from elmgrove.reading import Clock, stated_time
 from elmgrove.server.dashboard.rendering import clock, counted, number
 from elmgrove.server.store import ErrandRow, Occurrence
 
@@ -128,6 +128,12 @@ def _is_about(row: ErrandRow, event: Occurrence) -> bool:
     return row.errand.words.get(FROM) == event.begin
 
 
+def answers(row: ErrandRow, since: float | None) -> bool:
+    """Says whether an errand waits that is about rows since a change began, if that is known."""
+    end = row.errand.words.get(TO)
+    return row.done is None and (since is None or end is None or stated_time(TO, end) >= since)
+
+
 def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
     """Says in a sentence or two what learning from others changed."""
     if cooperation is None:
@@ -141,8 +147,20 @@ def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
         said += f" Its own rows then scored {number(after)} on average, {change}."
     share = cooperation["share"]
     if share is not None:
-        said += f" {_percent(share)} of what decides here comes from others."
+        said += f" {_borrowed(share)}."
     return said
+
+
+def excused_told(rows: int) -> str:
+    """Says how many strange rows were no alarm, since other devices know their like; or nothing.
+
+    >>> excused_told(106)
+    'In this time 106 strange rows were known to other devices, and no alarm.'
+    """
+    if not rows:
+        return ""
+    were = f"{counted(rows, 'strange row')} {'was' if rows == 1 else 'were'}"
+    return f"In this time {were} known to other devices, and no alarm."
 
 
 def _change(after: float, before: float) -> str:
@@ -152,10 +170,11 @@ def _change(after: float, before: float) -> str:
     return f"{number(before)} before: {better} explained"
 
 
-def _percent(share: float) -> str:
-    return (
-        "Nothing" if share == 0.0 else "Less than 1 %" if share < 0.01 else f"{share * 100:.0f} %"
-    )
+def _borrowed(share: float) -> str:
+    if share == 0.0:
+        return "It borrows nothing"
+    percent = "Less than 1 %" if share < 0.01 else f"{share * 100:.0f} %"
+    return f"{percent} of what decides here comes from others"
 
 
 def errand_told(row: ErrandRow) -> str:

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.device_words import ALARM_WORDS
 from elmgrove.server.dashboard.forms import Form
-from elmgrove.server.dashboard.shell import exchange_of, page
+from elmgrove.server.dashboard.invitation import Invitation
+from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
 from elmgrove.server.registry import renewed_token
@@ -114,10 +115,10 @@ async def take(request: Request, visitor: Visitor, form: Form) -> Response:
     caller.require_no_rounds()
     if form.get("do") != "token":
         raise Problem("malformed", "do: this page makes a token, and nothing else")
-    name, exchange = caller.federation.name, exchange_of(request, caller.federation.name)
+    name, invitation = caller.federation.name, Invitation.of(request, caller.federation)
     # Nothing else is on this page: what could fail would take the token with it.
     token = await renewed_token(request, caller)
-    return page(request, visitor, "token.html", federation=name, token=token, exchange=exchange)
+    return page(request, visitor, "token.html", federation=name, token=token, invitation=invitation)
 
 
 async def _tried(found: Awaitable[T]) -> tuple[T | None, str]:

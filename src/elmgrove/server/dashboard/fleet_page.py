@@ -9,9 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elmgrove.server.dashboard.invitation import Invitation
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
 from elmgrove.server.dashboard.rounds_page import show_rounds
-from elmgrove.server.dashboard.shell import exchange_of, page
+from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
@@ -50,7 +51,7 @@ _COLUMNS = (
     ("event", "Events", False),
     ("seen", "Last seen", False),
     ("learned", "Rows learned", True),
-    ("drift", "Drift", False),
+    ("drift", "Question", False),
 )
 
 
@@ -186,7 +187,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         ranges=RANGES,
         last=-(-found.total // AT_ONCE),
         first_shown=(question.number - 1) * AT_ONCE + 1,
-        exchange=exchange_of(request, federation.name),
+        invitation=Invitation.of(request, federation),
     )
 
 

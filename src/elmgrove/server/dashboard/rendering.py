@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -179,7 +180,7 @@ def _made() -> jinja2.Environment:
     }
     made.globals.update(given)
     filters = {"ago": ago, "clock": clock, "iso": iso, "number": number, "part": part_of_url}
-    made.filters.update(filters)
+    made.filters.update(filters, shell=shlex.quote)
     return made
 
 

@@ -10,14 +10,14 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  // Behind everything else: the times of events, open or over.
-  function shade(events) {
+  // Behind everything else: the times of events, open or over, and those of rows that others know.
+  function shade(times, name) {
     return (u) => {
       const { ctx, bbox } = u;
       ctx.save();
-      ctx.fillStyle = colour("--strange");
+      ctx.fillStyle = colour(name);
       ctx.globalAlpha = 0.16;
-      for (const [begin, end] of events) {
+      for (const [begin, end] of times) {
         const left = Math.max(u.valToPos(begin, "x", true), bbox.left);
         const right = Math.min(u.valToPos(end, "x", true), bbox.left + bbox.width);
         // However short, it can be seen.
@@ -76,7 +76,7 @@
         { label: "typical", stroke: colour("--learning"), width: 0, points: { show: true, size: 3, fill: colour("--learning") } },
         { label: "threshold", stroke: colour("--changing"), width: 1.5, dash: [6, 4], points: { show: false } },
       ],
-      hooks: { drawClear: [shade(data.events)] },
+      hooks: { drawClear: [shade(data.excused, "--learning"), shade(data.events, "--strange")] },
     };
   }
 
