@@ -25,8 +25,8 @@ from benchmarks.exchange.fleet import TOKEN, name_of
 from benchmarks.rows import rows
 from elmgrove.device import Agent, Settings
 
-#: Rows that each agent finds at its start, and seconds between two more.
-WARM_UP, SECONDS_A_ROW = 200, 5.0
+#: Rows that each agent finds at its start, enough to earn its alarms; seconds between two more.
+WARM_UP, SECONDS_A_ROW = 400, 5.0
 #: One agent in so many has an event soon after the start; so many of its rows are strange.
 STRANGE_EACH, STRANGE_ROWS = 25, 15
 _POOL = 2048

@@ -14,7 +14,7 @@ from support.serving import ADMIN, Federation, Server, charter, serving
 from support.summaries import event, status, summary
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 NASTY = "<img src=x onerror=alert(1)>"
 #: How many tables that scroll have a head that lies over their first line.
@@ -77,6 +77,20 @@ def test_one_logs_in_by_token_or_password_and_out_again(server: Server, windows:
     page.get_by_label("Token").fill(ADMIN)
     page.get_by_label("Token").press("Enter")
     page.wait_for_url("**/ui/")
+
+
+def test_a_page_is_live_however_slow_its_scripts_come(
+    server: Server, pumps: Federation, windows: Windows
+) -> None:
+    page = windows.logged_in(server)
+
+    def hold(route: "Route") -> None:
+        time.sleep(0.5)  # long enough for a script that does not wait for this one to begin
+        route.continue_()
+
+    page.route("**/hx-sse*", hold)
+    page.goto(f"/ui/{pumps.charter.name}/devices/pump-1")
+    page.locator("#live.on").wait_for()
 
 
 def test_the_fleet_is_searched_filtered_and_sorted_by_mouse_and_by_keys(

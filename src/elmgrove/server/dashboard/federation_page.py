@@ -32,7 +32,7 @@ _NARROWEST = 76.0
 # The angle by which each dot is further than the one before it fills a circle evenly.
 _GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 #: Seconds that the page waits for the groups; where they take longer, it shows them later.
-PATIENCE = 1.0
+PATIENCE = 0.2
 
 
 @dataclass(frozen=True)
