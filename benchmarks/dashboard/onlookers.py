@@ -13,7 +13,7 @@ from elmgrove.errors import require_extra
 from elmgrove.exchange import open_exchange
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, Page, Request
 
 #: A device that tells something whenever it is to be seen how soon pages show it.
 PROBE = "probe"
@@ -24,24 +24,25 @@ _SHOWN = "([where, text]) => document.querySelector(where)?.textContent.includes
 
 
 class Onlookers:
-    """Windows of one visit: the whole fleet, the probe among the fleet, and the probe's page."""
+    """Windows of one visit: the whole fleet, the probe among the fleet, and the probe's page.
 
-    def __init__(self, context: "BrowserContext", base: str, token: str, folder: Path) -> None:
-        self._context, self._base = context, base
+    Each device that is asked has a visit of its own: a browser has six connections to a server.
+    """
+
+    def __init__(self, browser: "Browser", base: str, token: str, folder: Path) -> None:
+        self._browser, self._base, self._token = browser, base, token
         self.faults = list[str]()
         #: Milliseconds that the live page of the fleet took, each time it was loaded again.
         self.reloads = list[float]()
-        context.set_default_timeout(_PATIENCE)
-        context.on("page", self._listen)
-        self._log_in(token)
+        self._context = self._visit()
         url, keys = f"{base}/{FEDERATION}", folder / "probe.key"
         self._exchange = open_exchange(url, PROBE, token=TOKEN, keyfile=keys)
         self._learned = 100
         self._tell()
-        self._fleet = self._open("")
+        self._fleet = self._open(self._context, "")
         self._fleet.on("requestfinished", self._reloaded)
-        self._line = self._open(f"?search={PROBE}")
-        self._device = self._open(f"devices/{PROBE}?from=now-1h&to=now")
+        self._line = self._open(self._context, f"?search={PROBE}")
+        self._device = self._open(self._context, f"devices/{PROBE}?from=now-1h&to=now")
         self._asked = dict[str, tuple["Page", float]]()
         #: Seconds from a click until the page said that the device had done it.
         self.errands = dict[str, float]()
@@ -57,7 +58,7 @@ class Onlookers:
 
     def ask(self, device: int) -> None:
         """Clicks on an event of a device: that was fine."""
-        page = self._open(f"devices/{name_of(device)}?from=now-1h&to=now")
+        page = self._open(self._visit(), f"devices/{name_of(device)}?from=now-1h&to=now")
         page.get_by_role("button", name="That was fine").first.click()
         page.get_by_text("waits for the device's next sync").first.wait_for()
         page.locator("#live.on").wait_for()
@@ -87,16 +88,21 @@ class Onlookers:
         self._exchange.report(told)
         return self._learned
 
-    def _log_in(self, token: str) -> None:
-        page = self._context.new_page()
+    def _visit(self) -> "BrowserContext":
+        """Logs in, as somebody at another machine would."""
+        context = self._browser.new_context(base_url=self._base)
+        context.set_default_timeout(_PATIENCE)
+        context.on("page", self._listen)
+        page = context.new_page()
         page.goto("/ui/login")
-        page.get_by_label("Token").fill(token)
+        page.get_by_label("Token").fill(self._token)
         page.get_by_role("button", name="Log in").first.click()
         page.wait_for_url("**/ui/")
         page.close()
+        return context
 
-    def _open(self, path: str) -> "Page":
-        page = self._context.new_page()
+    def _open(self, context: "BrowserContext", path: str) -> "Page":
+        page = context.new_page()
         page.goto(f"/ui/{FEDERATION}/{path}")
         page.locator("#live.on").wait_for()
         return page
@@ -121,6 +127,6 @@ def looking_on(base: str, token: str, folder: Path) -> Iterator[Onlookers]:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=_ARGUMENTS)
         try:
-            yield Onlookers(browser.new_context(base_url=base), base, token, folder)
+            yield Onlookers(browser, base, token, folder)
         finally:
             browser.close()

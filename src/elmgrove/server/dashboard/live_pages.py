@@ -16,9 +16,10 @@ from elmgrove.server.store import NoSuchFederation, StoreUnavailable
 
 #: Seconds between two signs of life: proxies cut what is silent for a minute.
 HEARTBEAT = 20.0
-#: Streams of one visit at once: a browser has one for each window that is in front. And those of
-#: one administrator, who may have logged in on several machines.
-MOST_BY_VISIT, MOST_BY_VISITOR = 8, 32
+#: Streams of one visit at once: a browser has one for each window that is in front, and of the six
+#: connections that it has to a server some must be left for pages. And those of one administrator,
+#: who may have logged in on several machines.
+MOST_BY_VISIT, MOST_BY_VISITOR = 4, 32
 # nginx would hold back what is told until a buffer is full.
 _UNHELD = {"X-Accel-Buffering": "no"}
 
