@@ -311,7 +311,7 @@ def test_whatever_anybody_says_the_agent_goes_on(
             plant.say_all([(topic, payload) for payload in said])
         wanted = len(one.told("verdict")) + 60
         plant.say_all(messages(f"plant/{one.name}", NAMES, pump(60, seed)))
-        one.agent.until(lambda wanted=wanted: len(one.told("verdict")) >= wanted)  # type: ignore[misc]
+        one.agent.until(lambda wanted=wanted: len(one.told("verdict")) >= wanted)
     one.agent.until(lambda: (one.status().get("rows") or {"left_out": 0})["left_out"] > 100)
     assert one.agent.stop() == 0
     assert "Traceback" not in one.agent.log

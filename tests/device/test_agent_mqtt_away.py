@@ -60,7 +60,7 @@ def test_the_broker_may_end_again_and_again_and_nothing_is_lost(
             place.stop()
             place.start()
             if end % 60:
-                wait_until(lambda before=before: greetings(listener) > before)  # type: ignore[misc]
+                wait_until(lambda before=before: greetings(listener) > before)
         agent.until(lambda: len({*times(verdicts(tmp_path / "pump.jsonl"))}) == len(rows))
         wait_until(lambda: len({*times(listener.objects("told/pump/verdict"))}) == len(rows))
         agent.until(lambda: listener.objects("told/pump/status")[-1]["agent"] == "online")

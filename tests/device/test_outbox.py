@@ -122,7 +122,7 @@ def test_however_often_home_assistant_begins_no_thread_more_waits(
     with (
         running_broker(tmp_path) as place,
         somebody_at(place, "told/fan/done") as house,
-        Sink(Settings(mqtt=place.url("told"), **usual), "fan", lambda *_: {"said": []}),  # type: ignore[arg-type]
+        Sink(Settings(mqtt=place.url("told"), **usual), "fan", lambda *_: {"said": []}),
     ):
 
         def answers() -> bool:

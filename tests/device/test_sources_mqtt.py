@@ -65,7 +65,7 @@ class Opened:
         return next(self._items)
 
     def end(self) -> None:
-        self._items.close()  # type: ignore[attr-defined]
+        self._items.close()
 
     def close(self) -> None:
         """Ends it, and returns when the broker has noticed."""

@@ -27,7 +27,7 @@ def place(mosquitto: None, tmp_path: Path) -> Iterator[Mosquitto]:
 
 
 def opened(place: Mosquitto, user: str = "", **more: object) -> Broker:
-    return Broker(BrokerAddress.parsed(place.url("a", user)), **more)  # type: ignore[arg-type]
+    return Broker(BrokerAddress.parsed(place.url("a", user)), **more)
 
 
 @contextmanager

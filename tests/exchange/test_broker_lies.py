@@ -25,7 +25,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(port: int, **more: int) -> Broker:
-    return Broker(BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a"), **more)  # type: ignore[arg-type]
+    return Broker(BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a"), **more)
 
 
 def said(*parts: bytes) -> Callable[[socket.socket], None]:
