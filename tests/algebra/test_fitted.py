@@ -39,7 +39,7 @@ def known(seed: int, rows: int, columns: int = 8) -> FittedDistance:
 def test_rows_of_one_law_are_mostly_no_farther_apart_than_by_chance(
     columns: int, rows: int
 ) -> None:
-    pairs = [(known(2 * n, rows, columns), known(2 * n + 1, rows, columns)) for n in range(30)]
+    pairs = [(known(2 * n, rows, columns), known(2 * n + 1, rows, columns)) for n in range(100)]
     beyond = np.array([apart(one, other) for one, other in pairs])
     assert np.mean(beyond <= 0.0) >= 0.75
     assert beyond.max() < ONE_KIND

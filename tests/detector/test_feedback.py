@@ -328,8 +328,8 @@ def test_a_few_accepted_rows_that_raise_the_threshold_are_told() -> None:
     pump = Pump()
     detector = Detector.for_data(pump.rows(600))
     detector.observe_many(pump.rows(4000))
-    before = detector.threshold
     detector.observe_many(pump.rows(60, warmer=40.0))
+    before = detector.threshold
     told = accept(detector)
     assert told.rows > 10
     assert told.state == "watching"

@@ -184,13 +184,17 @@ def test_after_bulk_learning_few_rows_not_seen_before_are_flagged(
 def test_after_a_merge_the_threshold_is_another_and_the_rate_holds_on_the_own_rows(
     rate: float,
 ) -> None:
-    machine, detector, other = Machine(0), made(rate), made(rate)
-    detector.learn_many(machine.rows(600))
-    alone = detector.threshold
-    other.learn_many(Machine(9).rows(600))
-    detector.merge(other.evidence)
-    assert detector.threshold > 1.2 * alone
-    require_rate(detector.score_many(machine.rows(5000)) > detector.threshold, rate)
+    flagged = []
+    # Of one pair the rate is anywhere between 0.3 and 2 times what is stated.
+    for number in range(5):
+        machine, detector, other = Machine(number), made(rate), made(rate)
+        detector.learn_many(machine.rows(600))
+        alone = detector.threshold
+        other.learn_many(Machine(number + 9).rows(600))
+        detector.merge(other.evidence)
+        assert detector.threshold > 1.2 * alone
+        flagged.append(detector.score_many(machine.rows(5000)) > detector.threshold)
+    require_rate(np.concatenate(flagged), rate, window=25_000)
     require_rate(flags(detector, machine.rows(5000)), rate)
 
 

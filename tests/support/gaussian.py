@@ -71,8 +71,8 @@ def dense(
         else:
             unit = [one] * n
         v = (N * variance + np.array(unit)) / N
-        least = one * 3 / 1000 if basis.window == 1 else one * 3 / 100
-        chance = 20 if basis.window == 1 else 30
+        least = one / 1000 if basis.window == 1 else one * 3 / 100
+        chance = one * n / 4 if basis.window == 1 else one * 30
         rho = max(least, chance / (chance + N + N * N / (75 * n)))
         root = _sqrt(N * v)
         # U, V and λ = 1e-10 of what the variances alone would give; nothing is mixed where Ñ = n

@@ -14,9 +14,10 @@ from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
 
 # Of the products of two columns so many rows' worth is taken for chance, and at least this share:
-# of one row, and of rows side by side, which have more products than can all be known well.
-_CHANCE_ROWS, _CHANCE_ROWS_OF_WINDOWS = 20.0, 30.0
-_LEAST_CHANCE, _LEAST_CHANCE_OF_WINDOWS = 0.003, 0.03
+# a quarter row for each column, since the more there are the more of their products are chance.
+_CHANCE_ROWS, _LEAST_CHANCE = 0.25, 0.001
+# Rows side by side have more products than can all be known well: a fixed number, a larger share.
+_CHANCE_ROWS_OF_WINDOWS, _LEAST_CHANCE_OF_WINDOWS = 30.0, 0.03
 # From so many rows an input on it is less and less.
 _MANY_ROWS = 75.0
 # The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
@@ -146,7 +147,7 @@ def _chance(count: float, basis: Basis) -> float:
     """The share of the products of two columns that so many rows may show by chance."""
     one = basis.window == 1
     least = _LEAST_CHANCE if one else _LEAST_CHANCE_OF_WINDOWS
-    chance = _CHANCE_ROWS if one else _CHANCE_ROWS_OF_WINDOWS
+    chance = _CHANCE_ROWS * basis.inputs if one else _CHANCE_ROWS_OF_WINDOWS
     # Nobody has as many rows as have no square, but somebody may say so.
     many = count * (count / (_MANY_ROWS * basis.inputs))
     return max(least, chance / (chance + count + many))
