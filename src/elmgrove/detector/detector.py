@@ -164,18 +164,19 @@ class Detector(Keeping):
     def _observed(self, x: Array, answer: Answer, period: Period) -> Verdict:
         gate, (since, time) = self.gate, period
         decision = gate.decide(answer.score)
+        # What an event is made of is for somebody to say: nothing is learned while one is open.
+        learns = not decision.strange and self.events.running is None
         promoted, anomalous = 0, False
         known: tuple[str, ...] = ()
         if decision.strange:
             known = self.elsewhere.known(x, decision.limit)
             anomalous = not (known and self.excused)
-            if anomalous:
-                gate.count_strange()
             promoted = self._refuse(x, answer.score, decision.limit, period)
         else:
-            self.increments.note(since, time)
-            self.model.keep(answer, x)
-            gate.recent.accept(x, answer.score, (since, time, self.model.learned))
+            if learns:
+                self.increments.note(since, time)
+                self.model.keep(answer, x)
+                gate.recent.accept(x, answer.score, (since, time, self.model.learned))
             if self.quarantine.run or self.quarantine.rejected:
                 self.quarantine.calm(decision.state == CHANGING)
         verdict = Verdict(
@@ -184,7 +185,7 @@ class Detector(Keeping):
             decision.strange,
             known,
             anomalous,
-            not decision.strange,
+            learns,
             False,
             decision.state,
             promoted,
@@ -194,6 +195,8 @@ class Detector(Keeping):
             answer.view,
             self.basis,
             None if math.isnan(time) else time,
+            excess=decision.excess,
+            raised=decision.raised,
         )
         events = self.events
         events.row += 1

@@ -12,9 +12,12 @@ SPIKE = "spike"
 CHANGE = "change"
 #: Rows move away slowly.
 SLOW = "drift"
+#: Far more rows are anomalous than stated, one by one, and the threshold follows.
+SCATTERED = "scattered"
 # Of what is so many deviations from 0, or more, a change is told in per cent.
 _FROM_ZERO = 3.0
 _QUESTION = "a new normal or a fault? accept or reject"
+_FOLLOWS = "the threshold follows, {:.3g} → {:.3g}; if it was a fault, reject"
 _REGIME = "if it is no fault, relearn, or accept it as a new normal"
 
 
@@ -88,7 +91,8 @@ class Drift:
 
     ``since`` and ``until`` are times (seconds since 1970, UTC), or None where none was told;
     ``rows`` counts the rows since then, and ``place`` says in words where that is in a file.
-    ``whole`` says that these are all rows that were looked at.
+    ``whole`` says that these are all rows that were looked at. ``raised`` has the threshold before
+    and after it followed scattered rows.
 
     >>> flow = Shift("flow", 31.2, 25.0, -19.9, 8.0, 0.5, 0.5)
     >>> print(Drift("change", 51600.0, 52800.0, 120, 0.96, (flow,), (Relation("temp", "load"),)))
@@ -105,12 +109,16 @@ strange: a new normal or a fault? accept or reject
     relations: tuple[Relation, ...] = ()
     place: str = ""
     whole: bool = False
+    raised: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         if self.kind == SPIKE:
             many = round(self.strange * self.rows)
             at = "" if self.since is None else f" at {clock(self.since, self.until)}"
             return f"a spike{at}: {many} rows were strange, then normal again"
+        if self.raised is not None:
+            share = f"{100.0 * self.strange:.1f} % of rows are strange, one by one"
+            return f"{self._since} {share}: {_FOLLOWS.format(*self.raised)}"
         what = "; ".join([self._moved, *map(str, self.relations)])
         question = _REGIME if self.whole else _QUESTION
         return f"{what}; {100.0 * self.strange:.0f} % of rows are strange: {question}"
@@ -118,9 +126,7 @@ strange: a new normal or a fault? accept or reject
     @property
     def _moved(self) -> str:
         """What the sensors did, and since when."""
-        when, since = self.since, self.place or f"for {self.rows:,} rows"
-        if when is not None:
-            since = f"since {clock(when, self.until)}"
+        since = self._since
         if self.kind == SLOW and self.sensors:
             first, *others = self.sensors
             also = "".join(f"; {one.moving}: {one.pace}" for one in others)
@@ -131,6 +137,12 @@ strange: a new normal or a fault? accept or reject
         if self.whole:
             return f"a fault, or another regime, from the first row on: {told}"
         return f"{since} {told}"
+
+    @property
+    def _since(self) -> str:
+        if self.since is not None:
+            return f"since {clock(self.since, self.until)}"
+        return self.place or f"for {self.rows:,} rows"
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from elmgrove.algebra import Array, Packed
-from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.drift import SCATTERED, SPIKE, Drift
 from elmgrove.detector.drift_report import described
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.model import Model
@@ -17,9 +18,8 @@ from elmgrove.detector.verdict import Verdict
 # The mean rarity that is allowed: of normal rows it is 1. More than the first is drift, and more
 # than the second a change at one moment, which only the second dates right.
 ALLOWED, SUDDEN = 1.65, 3.0
-# Rows that are rarer by so much in sum are no chance; where counting has shown that more are
-# strange than stated, so much less will do.
-HEIGHT, SURE = 25.0, 12.0
+# Rows that are rarer by so much in sum are no chance.
+HEIGHT = 25.0
 # Of a sudden change the second test has at least such a share of the first one's height.
 SHARE = 0.35
 # Less than this in the mean is normal again, and no chance where it is less by so much in sum.
@@ -51,17 +51,20 @@ class DriftWatch:
     What came since then is compared with what was learned, by sums. A change is told when it has
     lasted: fewer rows, that are followed by normal ones, are a spike. Where the means of blocks
     before and since are a ramp rather than a step, it is a slow drift, which began where the ramp
-    did. Rows that others excuse say nothing, nor do those of a detector that is still learning.
+    did. Where counting has shown that what is normal is ``changing``, that is a change in any case.
+    Rows of a detector that is still learning say nothing.
     """
 
     def __init__(self, gate: Gate, model: Callable[[], Model]) -> None:
         self._gate, self._model = gate, model
         basis = model().basis
-        self._window, self._columns = basis.window, basis.layer.inputs
+        self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
         self._neighbours = Neighbours(self._window)
         self._slow = Suspicion(ALLOWED, self._columns)
         self._sudden = Suspicion(SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
+        # The rows since more are anomalous than stated, if they are.
+        self._excess = Since(self._columns)
         self._history = History(self._columns)
         self._lasting = lasting(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
@@ -89,7 +92,8 @@ class DriftWatch:
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
-        if not (verdict.learned or verdict.anomalous):
+        if len(verdict.row) != self._inputs:
+            # It completes no window.
             return None
         if verdict.state == LEARNING or not self._ready:
             self.restart()
@@ -98,7 +102,7 @@ class DriftWatch:
         rare = rarity(verdict.score, self._gate.recent)
         self._latest.append(rare)
         self._history.add(x, verdict.time)
-        if self._slow.test.height < SURE:
+        if verdict.learned:
             self._neighbours.add(rare)
         length = self._neighbours.length
         # Before the sums begin again.
@@ -106,6 +110,12 @@ class DriftWatch:
         strange, rows, time = before.strange, before.rows, before.time
         low = self._slow.add(x, rare, length, verdict)
         self._sudden.add(x, rare, length, verdict)
+        if verdict.state == CHANGING or verdict.excess:
+            self._excess.add(x, verdict.strange, verdict.time)
+        else:
+            self._excess.begin()
+        if verdict.raised is not None:
+            return self._followed(verdict.raised)
         if self.found:
             self._relief.add(-rare, length)
             if self._relief.height >= _RELIEF and verdict.state != CHANGING:
@@ -119,7 +129,7 @@ class DriftWatch:
 
     def restart(self) -> None:
         """Begins again: what came before is no longer compared with what comes."""
-        for one in (self._slow, self._sudden, self._relief, self._history):
+        for one in (self._slow, self._sudden, self._relief, self._history, self._excess):
             one.begin()
         self.found = False
 
@@ -130,8 +140,18 @@ class DriftWatch:
             return None
         sudden = self._sudden.test.height >= SHARE * self._slow.test.height
         since = (self._sudden if sudden else self._slow).since
+        if since.rows < self._lasting:
+            since = self._excess
         blocks, recent = self._history.blocks, self._gate.recent.rows
         return described(self._model(), recent, since, blocks, sudden, self._now)
+
+    def _followed(self, before: float) -> Drift:
+        """What is told of anomalous rows that came one by one: the threshold has followed them."""
+        since = self._excess
+        share = since.strange / since.rows
+        told = Drift(SCATTERED, since.time, self._now, since.rows, share)
+        self.restart()
+        return replace(told, raised=(before, self._gate.limit()))
 
     @property
     def _ready(self) -> bool:
@@ -139,8 +159,10 @@ class DriftWatch:
 
     def _lasts(self, state: str) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
+        if state == CHANGING:
+            return self._excess.rows >= self._lasting
         test, since = self._slow.test, self._slow.since
-        if test.height < (SURE if state == CHANGING else HEIGHT) or test.rows < self._lasting:
+        if test.height < HEIGHT or test.rows < self._lasting:
             return False
         if since.strange < LEAST_STRANGE * since.rows:
             return False
@@ -153,6 +175,7 @@ class DriftWatch:
         """Packs all that it knows of the rows before."""
         slow, slow_sums = self._slow.pack("slow")
         sudden, sudden_sums = self._sudden.pack("sudden")
+        excess, excess_sums = packed_since(self._excess, "excess")
         fields = {
             "found": self.found,
             "relief": self._relief.fields,
@@ -161,8 +184,10 @@ class DriftWatch:
             "now": self._now,
             **slow,
             **sudden,
+            "excess": excess,
         }
-        return {"drift": fields}, {**slow_sums, **sudden_sums, **self._history.arrays}
+        sums = {**slow_sums, **sudden_sums, **excess_sums}
+        return {"drift": fields}, {**sums, **self._history.arrays}
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from what was packed."""
@@ -173,6 +198,7 @@ class DriftWatch:
         self._latest.extend(map(float, known["latest"]))
         self._slow.restore("slow", known, arrays)
         self._sudden.restore("sudden", known, arrays)
+        restore_since(self._excess, "excess", known["excess"], arrays)
         self._history.restore(arrays)
 
 
@@ -216,17 +242,25 @@ class Suspicion:
 
     def pack(self, name: str) -> Packed:
         """Packs it under a name."""
-        since, sums = self.since.pack()
-        kept = {f"drift_{name}_{key}": value for key, value in sums.items()}
-        return {name: {"test": self.test.fields, "since": since}}, kept
+        since, sums = packed_since(self.since, name)
+        return {name: {"test": self.test.fields, "since": since}}, sums
 
     def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from what was packed under a name."""
         self.test.restore(fields[name]["test"])
-        prefix = f"drift_{name}_"
-        kept = {
-            key.removeprefix(prefix): value
-            for key, value in arrays.items()
-            if key.startswith(prefix)
-        }
-        self.since.restore(fields[name]["since"], kept)
+        restore_since(self.since, name, fields[name]["since"], arrays)
+
+
+def packed_since(since: Since, name: str) -> Packed:
+    """Packs sums under a name."""
+    fields, sums = since.pack()
+    return fields, {f"drift_{name}_{key}": value for key, value in sums.items()}
+
+
+def restore_since(
+    since: Since, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> None:
+    """Goes on from sums that were packed under a name."""
+    prefix = f"drift_{name}_"
+    kept = {key.removeprefix(prefix): one for key, one in arrays.items() if key.startswith(prefix)}
+    since.restore(fields, kept)

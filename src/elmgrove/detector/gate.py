@@ -15,6 +15,10 @@ from elmgrove.errors import BadInput, require_whole
 
 # The threshold may be older than the scores it is computed from by this part of them.
 _SHARE = 128
+# Stands for rows known to be normal, which no threshold was computed from yet.
+_TAUGHT = -1
+# Rows that are anomalous one by one lift the threshold at most so many times.
+_FOLLOW = 4.0
 
 
 class Decision(NamedTuple):
@@ -23,6 +27,10 @@ class Decision(NamedTuple):
     state: str
     limit: float
     strange: bool
+    #: The rows since more are anomalous than stated, and the threshold before if this raised it
+    #: for the first time.
+    excess: int = 0
+    raised: float | None = None
 
 
 class Gate:
@@ -30,7 +38,13 @@ class Gate:
 
     Every row is compared with the threshold that there would be, once ``warmup`` rows are known and
     there are enough scores, and counted; but it is strange only where counting has shown the stated
-    rate (``Progress``).
+    rate (``Progress``), or where rows known to be normal were learned, some fifty at least.
+
+    Where anomalous rows come one by one, more of them than stated, the threshold was too low: it is
+    raised to where the stated share of the rows since then lies above it (at most four times), and
+    stays there until the scores it is computed from are all younger; meanwhile it may be raised
+    further, which is no new question. The threshold that comes from rows known to be normal has a
+    margin, and stays as long.
     """
 
     def __init__(
@@ -40,8 +54,10 @@ class Gate:
         threshold: Threshold | None,
         warmup: int | None,
         rows_known: Callable[[], float],
+        left_out: Callable[[Array], Array],
     ) -> None:
         self._rows_known = rows_known
+        self._left_out = left_out
         self.policy: Threshold = threshold or FalseAlarmRate()
         units = basis.layer.units
         self.warmup = 2 * units if warmup is None else require_whole("warmup", warmup, 0)
@@ -52,6 +68,11 @@ class Gate:
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
+        # The scores above it since there is an excess.
+        self._above: list[float] = []
+        # What the threshold was raised to, up to how many rows accepted that holds, and whether
+        # anomalous rows were the reason.
+        self._raised, self._raised_until, self._followed = 0.0, 0, False
         self._warm = False
 
     # Deciding
@@ -62,8 +83,27 @@ class Gate:
         if self._limit is None or recent.clock >= self._limit_until:
             enough = not recent.missing(self.policy.minimum)
             self._limit = self.policy.limit(recent) if enough else math.inf
+            if self._raised_until == _TAUGHT and (enough or self._few_will_do):
+                self._raised, self._raised_until = self._cautious_limit(), 2 * recent.accepted
+                self._followed = False
+            if recent.accepted < self._raised_until:
+                self._limit = max(self._limit, self._raised) if enough else self._raised
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
+
+    def _cautious_limit(self) -> float:
+        """The threshold by rows known to be normal; few are scored by models without them."""
+        policy, recent = self.policy, self.recent
+        if not isinstance(policy, FalseAlarmRate):
+            return policy.limit(recent)
+        scores = recent.scores
+        if recent.missing(policy.minimum):
+            scores = self._left_out(recent.rows).tolist()
+        return policy.cautious_limit(scores, recent.together)
+
+    @property
+    def _few_will_do(self) -> bool:
+        return min(self.progress.taught, len(self.recent.rows)) >= max(self.policy.fewest, 2)
 
     @property
     def state(self) -> str:
@@ -77,36 +117,49 @@ class Gate:
             return Decision(LEARNING, math.inf, False)
         # Written so that a score that is no number would be strange.
         above = not score <= limit
-        state = self.progress.state
+        progress = self.progress
+        state = progress.state
+        progress.count(above)
         if state == LEARNING:
-            self.progress.count(above)
             return Decision(LEARNING, math.inf, False)
-        if not above:
-            self.progress.count(False)
-        return Decision(state, limit, above)
+        excess, raised = progress.excess_rows, None
+        if above:
+            self._above.append(score)
+            if progress.lasting:
+                raised = self._follow_or_change(limit)
+        elif self._above and not progress.excess:
+            self._above.clear()
+        return Decision(state, limit, above, excess, raised)
 
-    def count_strange(self) -> None:
-        """Counts a strange row that nobody excuses.
-
-        What is normal elsewhere is no sign that this machine changes, and must not use up the one
-        alarm that a change has.
-        """
-        self.progress.count(True)
+    def _follow_or_change(self, limit: float) -> float | None:
+        """Raises the threshold where rows are anomalous one by one; else, they have changed."""
+        progress, above = self.progress, sorted(self._above, reverse=True)
+        self._above.clear()
+        rate = self.policy.rate or 0.0
+        place = min(max(math.floor(rate * progress.excess_rows), 1), len(above)) - 1
+        if not progress.scattered:
+            progress.change()
+            return None
+        self._raised = min(above[place], _FOLLOW * limit)
+        asked = self._followed and self.recent.accepted < self._raised_until
+        self._raised_until, self._followed = 2 * self.recent.accepted, True
+        progress.settle()
+        self.expire()
+        return None if asked else limit
 
     def learned(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
-        """Counts rows that are known to be normal, each scored before it was learned.
+        """Takes in rows that are known to be normal, each scored before it was learned.
 
         Where most of the latest are above the threshold, what is normal was another before: then
         the scores up to now say nothing about it any more.
         """
-        if not self._ready:
-            self.recent.accept_many(rows, scores, stamps)
-            return
-        limit = self.limit()
-        self.progress.count_many(~(scores <= limit), known_normal=True)
-        self.recent.accept_many(rows, scores, stamps)
-        if self.recent.mostly_above(limit, self.policy.rate or 0.0):
-            self.recent.begin()
+        recent = self.recent
+        limit = self.limit() if not recent.missing(self.policy.minimum) else math.inf
+        self.progress.teach(len(rows))
+        self._raised_until = _TAUGHT
+        recent.accept_many(rows, scores, stamps)
+        if recent.mostly_above(limit, self.policy.rate or 0.0):
+            recent.begin()
             self.expire()
 
     @property
@@ -121,7 +174,8 @@ class Gate:
     def _ready(self) -> bool:
         if not self._warm:
             enough = not self.recent.missing(self.policy.minimum)
-            self._warm = enough and self._rows_known() >= self.warmup
+            enough = enough and self._rows_known() >= self.warmup
+            self._warm = enough or self._few_will_do
         return self._warm
 
     # What it decides by
@@ -160,6 +214,7 @@ class Gate:
         """Forgets all scores and what counting has shown: it is learning again."""
         self.recent.begin()
         self.progress.doubt()
+        self._raised_until = 0
         self.expire()
 
     def expire(self) -> None:
@@ -178,18 +233,27 @@ class Gate:
             **self.progress.fields,
             # So that it goes on with the threshold it had.
             "limit": limit,
+            "raised": [self._raised, float(self._raised_until)],
+            "followed": self._followed,
+            "above": self._above,
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from ``fields``, and from the arrays of ``recent``."""
         self.recent.restore(fields, arrays)
         self.progress.restore(fields)
-        limit = fields["limit"]
-        if limit is None:
-            return
-        if len(limit) != 2 or not 0.0 <= limit[0] < math.inf or limit[1] != int(limit[1]):
-            raise BadInput(f"limit is a threshold and a number of rows, not {limit!r:.60}")
-        self._limit, self._limit_until = float(limit[0]), int(limit[1])
+        self._above = [float(score) for score in fields["above"]]
+        self._followed = bool(fields["followed"])
+        self._raised, self._raised_until = _threshold_until("raised", fields["raised"])
+        if fields["limit"] is not None:
+            self._limit, self._limit_until = _threshold_until("limit", fields["limit"])
+
+
+def _threshold_until(name: str, known: Any) -> tuple[float, int]:
+    rows = int(known[1]) if len(known) == 2 else _TAUGHT - 1
+    if not 0.0 <= known[0] < math.inf or known[1] != rows or rows < _TAUGHT:
+        raise BadInput(f"{name} is a threshold and a number of rows, not {known!r:.60}")
+    return float(known[0]), rows
 
 
 def _apart(policy: Threshold, window: int) -> int:

@@ -84,7 +84,14 @@ class Learner(Scorer):
             if patterns is None
             else Mixture(basis, patterns, **settings)
         )
-        self.gate = Gate(basis, self.model.dtype, threshold, warmup, self._rows_known)
+        self.gate = Gate(
+            basis,
+            self.model.dtype,
+            threshold,
+            warmup,
+            self._rows_known,
+            lambda rows: self.model.left_out(rows),
+        )
         #: Strange rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
         #: What was learned, hour by hour, so that an hour can be taken out again.

@@ -21,9 +21,8 @@ CHANGING = "changing"
 _TIMES = 5.0
 # So many strange rows more than the rate explains are no chance.
 _LASTING = 10.0
-# A detector that learned from its stream alone is young until it has judged so many times as many
-# rows as it took to earn its alarms.
-_MATURE = 10
+# Where no more than this share of rows is anomalous, they come one by one.
+_SCATTERED = 0.2
 # What is saved of them.
 _COUNTERS = (
     "state",
@@ -35,9 +34,9 @@ _COUNTERS = (
     "test_bursts",
     "calm",
     "excess",
+    "excess_rows",
+    "excess_flagged",
     "restarts",
-    "total",
-    "shown_after",
     "taught",
 )
 # While nothing is strange, the test looks every so many rows.
@@ -92,12 +91,12 @@ class Progress:
 
     Wald's sequential test decides between the stated rate and five times it. While ``learning``
     it begins again whenever the five times is shown: the machine is still changing. It becomes
-    ``watching`` when the stated rate is, to the ``confidence`` asked for. From then on ten strange
-    rows more than the rate explains are an excess that lasts. It means ``changing``, until the
-    stated rate is shown once more. But in a detector that learned from its stream alone, and has
-    judged less than ten times as many rows as it took to get there, it shows that the rate was not
-    earned yet: an hour does not show the day, and it is ``learning`` again. Strange rows that come
-    together count as few: windows share rows, and causes last.
+    ``watching`` when the stated rate is, to the ``confidence`` asked for, or at once by rows that
+    are known to be normal (``teach``). It never goes back from there because of anomalous rows: ten
+    more of them than the rate explains are an excess that lasts, and mean ``changing`` until the
+    stated rate is shown once more. Rows that are anomalous one by one, few among many, are an
+    ``excess`` of their own kind: the threshold is to follow them (``Gate``). Anomalous rows that
+    come together count as few: windows share rows, and causes last.
     """
 
     rate: float | None
@@ -115,13 +114,13 @@ class Progress:
     calm: int = 0
     #: Strange rows beyond what the rate explains, while watching.
     excess: float = 0.0
+    #: The rows since there was no excess, and those above the threshold among them.
+    excess_rows: int = 0
+    excess_flagged: int = 0
     #: How often the test showed that the machine is still changing.
     restarts: int = 0
-    #: Rows judged in all, and how many it took until the rate was last shown.
-    total: int = 0
-    shown_after: int = 0
-    #: Whether rows that were known to be normal have shown it.
-    taught: bool = False
+    #: Rows learned that were known to be normal.
+    taught: int = 0
 
     def __post_init__(self) -> None:
         self._weigh()
@@ -139,23 +138,47 @@ class Progress:
         self._relief = -self._cost / self._gain
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
 
-    def count(self, strange: bool, known_normal: bool = False) -> None:
-        """Takes in one judged row; an excess of rows known to be normal is what is not learned."""
-        if strange:
-            self._count_strange(known_normal)
-        else:
-            self._count_calm(1, known_normal)
+    def teach(self, rows: int) -> None:
+        """Counts rows that are known to be normal: the rate need not be earned on others."""
+        self.taught += rows
+        if self.state == LEARNING:
+            self._begin(WATCHING)
 
-    def count_many(self, strange: NDArray[np.bool_], known_normal: bool = False) -> None:
-        """Takes in judged rows, as ``count`` takes in one."""
+    def count(self, strange: bool) -> None:
+        """Counts one judged row."""
+        if strange:
+            self._count_strange()
+        else:
+            self._count_calm(1)
+
+    def count_many(self, strange: NDArray[np.bool_]) -> None:
+        """Counts judged rows, as ``count`` counts one."""
         done = 0
         for place in np.flatnonzero(strange).tolist():
-            self._count_calm(place - done, known_normal)
-            self._count_strange(known_normal)
+            self._count_calm(place - done)
+            self._count_strange()
             done = place + 1
-        self._count_calm(len(strange) - done, known_normal)
+        self._count_calm(len(strange) - done)
 
-    def _count_strange(self, known_normal: bool) -> None:
+    @property
+    def lasting(self) -> bool:
+        """Whether more rows are anomalous than chance explains, while watching."""
+        return self.state == WATCHING and self.excess >= _LASTING
+
+    @property
+    def scattered(self) -> bool:
+        """Whether the anomalous rows of an excess came one by one, among many others."""
+        return self.excess_flagged <= _SCATTERED * self.excess_rows
+
+    def change(self) -> None:
+        """Takes an excess that lasts for a change."""
+        self._begin(CHANGING)
+
+    def settle(self) -> None:
+        """Forgets an excess: the threshold has followed it."""
+        self._begin(WATCHING)
+
+    def _count_strange(self) -> None:
         self._advance(1)
         self.flagged += 1
         self.test_flagged += 1
@@ -167,14 +190,13 @@ class Progress:
             # No rate was stated, so nothing is to be shown.
             return
         if self.state != WATCHING:
-            self._test(known_normal)
+            self._test()
             return
         self.excess += 1.0 / self.seen.length
-        if self.excess >= _LASTING:
-            young = not self.taught and self.total < _MATURE * self.shown_after
-            self._begin(self._first if young or known_normal else CHANGING)
+        self.excess_rows += 1
+        self.excess_flagged += 1
 
-    def _count_calm(self, rows: int, known_normal: bool) -> None:
+    def _count_calm(self, rows: int) -> None:
         """Counts rows that are not strange, few by few only where one of them may decide."""
         while rows and self.rate is not None and self.state != WATCHING:
             step = min(_TEST_EVERY - self.test_rows % _TEST_EVERY, rows)
@@ -182,7 +204,7 @@ class Progress:
             self._advance(step)
             self.calm += step
             if self.test_rows % _TEST_EVERY == 0:
-                self._test(known_normal)
+                self._test()
         self._advance(rows)
         self.calm += rows
         if rows and self.excess > 0.0:
@@ -190,12 +212,14 @@ class Progress:
             # Nothing is less than no excess.
             while rows and self.excess > 0.0:
                 self.excess = max(self.excess + relief, 0.0)
+                self.excess_rows += 1
                 rows -= 1
+            if self.excess == 0.0:
+                self.excess_rows = self.excess_flagged = 0
 
     def _advance(self, rows: int) -> None:
         self.rows += rows
         self.test_rows += rows
-        self.total += rows
 
     @property
     def seen(self) -> Flagged:
@@ -237,7 +261,6 @@ class Progress:
 
     def accept(self) -> None:
         """Goes on watching after a change: what was strange is normal now."""
-        self.shown_after = 0
         self._begin(WATCHING)
 
     @property
@@ -245,13 +268,9 @@ class Progress:
         """The log likelihood ratio for five times the rate, as if rows were independent."""
         return self.test_flagged * self._gain - (self.test_rows - self.test_flagged) * self._cost
 
-    def _test(self, known_normal: bool) -> None:
+    def _test(self) -> None:
         ratio = self._evidence / self._tested.length
         if ratio <= -self._bound:
-            self.taught = self.taught or known_normal
-            if self.state == LEARNING:
-                # After a change it has watched for long: what comes then is another change.
-                self.shown_after = self.total
             self._begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1
@@ -264,6 +283,7 @@ class Progress:
         self.state = state
         self.test_rows = self.test_flagged = self.test_bursts = self.calm = 0
         self.excess = 0.0
+        self.excess_rows = self.excess_flagged = 0
 
     # On disk
 

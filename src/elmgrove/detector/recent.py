@@ -40,7 +40,8 @@ class Recent:
         self, capacity: int, width: int, dtype: np.dtype[Any], apart: int = 1, window: int = 1
     ) -> None:
         self.capacity = capacity
-        self._apart, self._burst = apart, max(window // 3, 1)
+        #: The rows that are usually anomalous together: those of the first third of a window.
+        self._apart, self.together = apart, max(window // 3, 1)
         #: When the last row was refused, in rows that came, and the first of those before it.
         self.refused_at = self.burst_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
@@ -105,7 +106,7 @@ class Recent:
         if self.clock - self.refused_at >= self._apart:
             self.burst_at = self.clock
         self.refused_at = self.clock
-        first = self.clock - self.burst_at < self._burst
+        first = self.clock - self.burst_at < self.together
         if first and score <= self._reach(threshold):
             self.strayed += 1
             if self.strayed % self.stride == 0:
@@ -143,6 +144,11 @@ class Recent:
         self._scores = deque(sorted([*self._scores, *taken], key=lambda entry: entry[0]))
         self._strays.clear()
         self.ordered = sorted(score for _, score in self._scores)
+
+    @property
+    def scores(self) -> list[float]:
+        """The scores of accepted rows, oldest first."""
+        return [self._factor * score for _, score in self._scores]
 
     @property
     def rows(self) -> Array:

@@ -1,6 +1,7 @@
 """Where strange begins: from a false-alarm rate, a fixed value, or mean plus deviations."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, get_args
 
@@ -11,6 +12,9 @@ from elmgrove.errors import BadInput
 
 #: The lowest rate of false alarms: one in a year of rows at 30 a second. Nobody waits for less.
 LEAST_RATE = 1e-9
+# Scores without which nothing is said about their tail, where all rows are known to be normal; and
+# the most that it is estimated from.
+_FEWEST, _TAIL = 50, 100
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,44 @@ class FalseAlarmRate:
         return math.ceil(1.0 / self.rate - 1e-9) - 1
 
     @property
+    def fewest(self) -> int:
+        """Rows known to be normal without which there is no threshold."""
+        return min(self.minimum, _FEWEST)
+
+    @property
     def capacity(self) -> int:
         """Scores to keep: enough for the quantile to be steady."""
         return max(4096, 8 * self.minimum)
+
+    def cautious_limit(self, scores: Sequence[float], together: float = 1.0) -> float:
+        """Computes the threshold from all the scores there are, in their order: with a margin.
+
+        Of N scores e = rate·(N + 1) are expected above it. Of as many later ones there are more by
+        chance, by √(e·together) where so many come together; so that many fewer are let through,
+        but half of e at least. And no third of the scores may have more above it than stated: what
+        one third shows and the others do not is still to come again.
+        """
+        expected = self.rate * (len(scores) + 1)
+        limits = [self._limit(scores, max(expected - math.sqrt(expected * together), expected / 2))]
+        size = len(scores) // 3
+        if size >= self.minimum:
+            thirds = (scores[:size], scores[size:-size], scores[-size:])
+            limits += [self._limit(some, self.rate * (len(some) + 1)) for some in thirds]
+        return max(limits)
+
+    def _limit(self, scores: Sequence[float], above: float) -> float:
+        """The score that so many are above; where that is less than one, the tail's estimate.
+
+        By Hill's estimate from the upper quarter, of k scores: x_k·(k / above)^g, where g is the
+        mean of log(x_i / x_k) over i < k.
+        """
+        ordered = sorted(scores)
+        if above >= 1.0 - 1e-9:
+            return ordered[-math.floor(above + 1e-9)]
+        k = min(max(len(ordered) // 4, 1), _TAIL)
+        top = np.maximum(ordered[-k - 1 :], np.finfo(np.float64).tiny)
+        gamma = float(np.log(top[1:] / top[0]).mean()) * (1.0 + 1.0 / math.sqrt(k))
+        return max(float(top[0] * (k / above) ** gamma), ordered[-1])
 
     def explains(self, recent: Recent) -> bool:
         """Says whether chance explains the number of rows that were refused by a little."""
@@ -81,6 +120,7 @@ class FixedThreshold:
     confidence: ClassVar[float] = 0.0
     kind: ClassVar[str] = "fixed"
     minimum: ClassVar[int] = 0
+    fewest: ClassVar[int] = 0
     capacity: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:
@@ -106,6 +146,7 @@ class MeanSigma:
     confidence: ClassVar[float] = 0.0
     kind: ClassVar[str] = "sigma"
     minimum: ClassVar[int] = 30
+    fewest: ClassVar[int] = 30
     capacity: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:

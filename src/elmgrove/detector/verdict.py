@@ -48,6 +48,8 @@ class Verdict:
     others).
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
     ``time`` is when the row was measured, in seconds since 1970 (UTC), if that was told.
+    ``excess`` counts the rows since more are anomalous than the stated rate explains, and
+    ``raised`` is the threshold before, where with this row it began to follow them (``Gate``).
     """
 
     score: float
@@ -66,6 +68,8 @@ class Verdict:
     basis: Basis = field(repr=False, compare=False)
     time: float | None = None
     event: int | None = None
+    excess: int = 0
+    raised: float | None = None
 
     def explain(self, k: int = 3) -> list[Cause]:
         """Finds the k features that explain most of the score; values in the row's own units.
