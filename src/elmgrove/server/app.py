@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.server.audit import keep_pruned
 from elmgrove.server.dashboard import (
     ActCounts,
     Comparisons,
@@ -35,12 +34,12 @@ from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.openapi import openapi_document
 from elmgrove.server.problems import Problem
 from elmgrove.server.refusals import Refusals
+from elmgrove.server.retention import keep_deleting
 from elmgrove.server.routes import OFFERS, Handler
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
 from elmgrove.server.sockets import Server
 from elmgrove.server.store import open_store
-from elmgrove.server.told import keep_forgetting
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
@@ -86,8 +85,7 @@ def make_app(
         app.state.comparisons, app.state.act_counts = Comparisons(), ActCounts()
         live = asyncio.gather(
             *(each.run() for each in service.live),
-            keep_pruned(store, audit_days),
-            keep_forgetting(store, summary_days, event_days),
+            keep_deleting(store, audit_days, summary_days, event_days),
         )
         try:
             # Many requests on one thread each, rather than one on many.

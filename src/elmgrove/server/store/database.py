@@ -41,7 +41,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 5
+VERSION = 6
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -117,6 +117,8 @@ _VISITS = (
 )
 # For what was refused, and for how much was published when, among all that was done.
 _ACTS = "CREATE INDEX IF NOT EXISTS audit_of_act ON audit (federation, act, at)"
+# The time by which ages are counted; one row, once a server has run for an hour.
+_CLOCK = "CREATE TABLE clock (seconds DOUBLE PRECISION NOT NULL)"
 # What makes the tables of a version those of the next.
 _UPGRADES = {
     1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
@@ -130,6 +132,7 @@ _UPGRADES = {
     ),
     3: ("ALTER TABLE federation ADD COLUMN agenda {text}", *_ROUNDS),
     4: (*_SUMMARIES, *_VISITS, _ACTS),
+    5: (_CLOCK,),
 }
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
@@ -164,6 +167,7 @@ TABLES = (
     *_SUMMARIES,
     *_VISITS,
     _ACTS,
+    _CLOCK,
 )
 #: The names of all tables.
 TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])
