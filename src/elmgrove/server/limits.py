@@ -104,7 +104,7 @@ class Seldom:
         self._counts = Counter[str]()
         self._told: dict[str, float] = {}
 
-    def warn(self, what: str, detail: object = "") -> None:
+    def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
         """Counts ``what``, and logs it if that was not done within a minute."""
         self._counts[what] += 1
         now = time.monotonic()
@@ -113,7 +113,7 @@ class Seldom:
             told = f" ({detail})" if str(detail) else ""
             count = self._counts.pop(what)
             line = "%s%s: %d since the last such line"
-            log.warning(line, what, told, count, extra={"count": count})
+            log.log(level, line, what, told, count, extra={"count": count})
 
 
 seldom = Seldom()

@@ -232,11 +232,11 @@ class Chains:
 def _advanced(now: float, most: float) -> Operation[float]:
     rows = yield ("SELECT seconds FROM clock",)
     if rows:
-        reached = min(now, rows[0][0] + most)
+        reached = min(now, float(rows[0][0]) + most)
         yield ("UPDATE clock SET seconds = $1", reached)
     else:
         oldest = (yield ("SELECT min(at) FROM audit",))[0][0]
-        reached = now if oldest is None else min(now, oldest)
+        reached = now if oldest is None else min(now, float(oldest))
         yield ("INSERT INTO clock VALUES ($1)", reached)
     return reached
 
