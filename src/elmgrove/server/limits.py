@@ -189,6 +189,21 @@ class Limiter:
                 self._keys.of(state["made"])
 
 
+class Unforwarded:
+    """An application without proxies: says so where a request claims to come through one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets the other application answer."""
+        if any(name.startswith(b"x-forwarded-") for name, _ in scope.get("headers", ())):
+            address = (scope.get("client") or ("", 0))[0]
+            cure = f"from {address}; if that is your proxy, set FORWARDED_ALLOW_IPS={address}"
+            seldom.warn("Ignored X-Forwarded headers", cure)
+        await self._app(scope, receive, send)
+
+
 def in_chunks(send: Send) -> Send:
     """Hands an answer over chunk by chunk, each when most of the ones before was read.
 
