@@ -175,7 +175,7 @@ def test_a_secret_in_the_list_of_processes_is_told(
     Path("fans.token").write_text(f"{federation.token}\n")
     joining = ("device", "run", "--source", "fan.csv", "--verdicts", "", "--exchange")
     asked = (*joining, address(federation), "--token")
-    told = "--token shows a secret in the list of processes"
+    told = "--token can be read in the list of processes"
     assert elmgrove(*asked, federation.token, "--name", "a", "--state", "a.elm").code == 0
     assert f"{told}: use ELMGROVE_DEVICE_TOKEN or --token @FILE instead" in caplog.text
     caplog.clear()

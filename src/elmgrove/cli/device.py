@@ -68,7 +68,7 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     for name in _SECRETS:
         if _is_in_process_list(context, name):
             log.warning(
-                "--%s shows a secret in the list of processes: use %s%s instead",
+                "--%s can be read in the list of processes: use %s%s instead",
                 name.replace("_", "-"),
                 variable_of(name),
                 " or --token @FILE" if name == "token" else "",

@@ -108,7 +108,7 @@ def serve(
     source = context.get_parameter_source("admin_token")
     if source is not None and source.name == "COMMANDLINE":
         log.warning(
-            "--admin-token shows a secret in the list of processes: use ELMGROVE_ADMIN_TOKEN or "
+            "--admin-token can be read in the list of processes: use ELMGROVE_ADMIN_TOKEN or "
             "--admin-token-file instead"
         )
     if admin_token is None:
