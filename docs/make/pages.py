@@ -14,6 +14,7 @@ BESIDE = {
     "README.md": "readme.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
 }
 _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)]*)?\))")
 _NOTE = (

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.device.agent import Agent
 from elmgrove.device.listening import Listener
+from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Departure, Member
 from elmgrove.storage.disk import load, save
@@ -162,3 +164,44 @@ def test_the_help_of_run_is_in_groups(elmgrove: Elmgrove) -> None:
     for option in ("--rate", "--alarm-cooldown", "--webhook"):
         assert option in below
     assert "New device:" not in below
+
+
+def test_a_secret_in_the_list_of_processes_is_told(
+    elmgrove: Elmgrove,
+    federation: Federation,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Path("fans.token").write_text(f"{federation.token}\n")
+    joining = ("device", "run", "--source", "fan.csv", "--verdicts", "", "--exchange")
+    asked = (*joining, address(federation), "--token")
+    told = "--token can be read in the list of processes"
+    assert elmgrove(*asked, federation.token, "--name", "a", "--state", "a.elm").code == 0
+    assert f"{told}: use ELMGROVE_DEVICE_TOKEN or --token @FILE instead" in caplog.text
+    caplog.clear()
+    assert elmgrove(*asked, "@fans.token", "--name", "b", "--state", "b.elm").code == 0
+    monkeypatch.setenv("ELMGROVE_DEVICE_TOKEN", federation.token)
+    assert elmgrove(*asked[:-1], "--name", "c", "--state", "c.elm").code == 0
+    assert told not in caplog.text
+    assert federation.entries().keys() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [
+        ("http://192.0.2.7:8470/fans", True),
+        ("http://server:8470/fans", True),
+        ("https://192.0.2.7:8470/fans", False),
+        ("http://localhost:8470/fans", False),
+        ("http://[::1]:8470/fans", False),
+        ("a-folder", False),
+    ],
+)
+def test_a_key_that_would_leave_without_tls_is_told(
+    url: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent(Settings(exchange=url, state="fan.elm"))
+    exchange = agent._exchange("fan")
+    assert exchange is not None
+    exchange.close()
+    assert ("without TLS whoever sees the traffic" in caplog.text) == warns

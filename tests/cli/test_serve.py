@@ -81,6 +81,15 @@ def test_it_says_where_the_dashboard_is_or_has_none(
     assert running.stop() in (0, -15)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_without_tls_beyond_this_machine_it_warns(start: Start, host: str) -> None:
+    port = free_port()
+    running = start("serve", "--port", port, "--host", host, "--log-level", "warning")
+    running.until(lambda: ready(f"http://127.0.0.1:{port}"))
+    assert ("Without TLS whoever sees the traffic" in running.log) == (host == "0.0.0.0")
+    assert running.stop() in (0, -15)
+
+
 def test_a_port_that_is_taken_is_told(start: Start) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

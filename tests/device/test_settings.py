@@ -256,3 +256,15 @@ def test_a_broker_that_can_be_none_is_refused_at_once(settings: dict[str, Any], 
     with pytest.raises(BadInput, match=said) as error:
         Settings(**settings)
     assert "secret" not in str(error.value)
+
+
+def test_the_token_may_be_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "fans.token"
+    path.write_text("elm-join-abc\n")
+    assert read_settings(None, {"token": f"@{path}"}).token == "elm-join-abc"
+    config = tmp_path / "device.toml"
+    config.write_text(f'token = "@{path}"\n')
+    assert read_settings(config, {}).token == "elm-join-abc"
+    path.unlink()
+    with pytest.raises(BadInput, match=r"token: .*fans.token can't be read"):
+        read_settings(config, {})

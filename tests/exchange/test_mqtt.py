@@ -11,7 +11,10 @@ import pytest
 import trustme
 
 from elmgrove import BadInput
+from elmgrove.device.home_assistant import discovery_topic
+from elmgrove.device.topics import DeviceTopics
 from elmgrove.exchange import (
+    BrokerAddress,
     Message,
     MqttExchange,
     Tls,
@@ -217,7 +220,15 @@ def test_by_the_example_agents_tell_what_is_theirs_and_operators_ask(
     with pytest.raises(Refused, match="Not authorized"):
         one.publish("elmgrove/fan-1/do", b"accept")
     wait_until(lambda: [message.payload for message in heard] == [b"accept"])
-    one.publish("homeassistant/device/elmgrove-fan-1/config", b"{}", retain=True)
+    where = BrokerAddress.parsed("mqtt://host/elmgrove")
+    own, others = (
+        discovery_topic("homeassistant", DeviceTopics.under(where, name))
+        for name in ("fan-1", "fan-2")
+    )
+    one.publish(own, b"{}", retain=True)
+    for topic in (others, others.replace("fan-2/", "", 1)):
+        with pytest.raises(Refused, match="Not authorized"):
+            one.publish(topic, b"{}", retain=True)
 
 
 def test_by_the_example_the_largest_message_is_a_whole_contribution(

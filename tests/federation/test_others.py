@@ -144,6 +144,33 @@ def test_no_more_groups_are_kept_than_can_be_told(monkeypatch: pytest.MonkeyPatc
     assert [str(label) for label in told(made, "x").labels] == ["fan-1, fan-2", "fan-5"]
 
 
+def test_a_device_with_many_patterns_takes_no_place_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(others_module, "MOST_GROUPS", 3)
+    alike, many = [fan(number, 50) for number in (1, 2, 3)], range(16)
+    # It comes first, as after a restart, and again.
+    made = standing(fan(0, *many), *alike, fan(0, *many, count=700), fan(4, 51))
+    assert "fan-1, fan-2, fan-3" in by_label(told(made, "x"))
+    assert "fan-4" in by_label(told(made, "x")), "of equal ones, those of each device in turn"
+    assert len(told(made, "x").labels) == 3
+    assert len(told(made, "fan-0").labels) == 2, "what it knows itself is not told to it"
+    assert by_label(made.merged("fans", 1, "x", 2)).keys() == {"fan-1, fan-2, fan-3"}
+
+
+@pytest.mark.parametrize("odd", [[(n, n) for n in range(9)], [(n, n // 2) for n in range(12)]])
+def test_what_most_devices_know_is_told_first(
+    odd: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine that are like nobody, or six pairs, were there before three that are alike."""
+    monkeypatch.setattr(others_module, "MOST_GROUPS", 4)
+    before = [fan(100 + number, kind) for number, kind in odd]
+    made = standing(*before, *(fan(number, 50) for number in (1, 2, 3)))
+    labels = told(made, "x").labels
+    assert len(labels) == 4
+    assert "fan-1, fan-2, fan-3" in map(str, labels)
+
+
 def test_a_device_is_named_once_however_many_of_its_patterns_are_in_a_group() -> None:
     several = replace(distant("fan-1", *(cloud(0, noise) for noise in (1, 2, 3))), threshold=3.0)
     (label,) = told(standing(several, *(fan(number, 0) for number in (2, 3, 4))), "x").labels

@@ -127,3 +127,17 @@ def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
     ):
         with pytest.raises(BadInput, match=r"\.pem"):
             client("https://127.0.0.1:1", None, tls=tls)
+
+
+def test_browsers_are_told_to_come_by_tls_alone(authority: Authority) -> None:
+    files, port, plain = authority.signed("127.0.0.1"), free_port(), free_port()
+    name = "strict-transport-security"
+    with process(f"{authority.folder}/store.db", port=port, **files):
+        wait_until(lambda: answers(port))
+        trusted = ssl.create_default_context(cafile=authority.ca)
+        for path in ("/health", "/ui/login", "/v1/federations"):
+            answer = httpx.get(f"https://127.0.0.1:{port}{path}", verify=trusted, timeout=60)
+            assert answer.headers[name] == "max-age=31536000"
+    with process(f"{authority.folder}/store.db", port=plain):
+        wait_until(lambda: answers(plain))
+        assert name not in httpx.get(f"http://127.0.0.1:{plain}/health", timeout=60).headers

@@ -1,13 +1,9 @@
 """The audit over HTTP: read page by page, kept after a deletion, pruned by age."""
 
-import logging
-from pathlib import Path
-
 import pytest
 
 from elmgrove.federation import require_unbroken
-from elmgrove.server import audit
-from support.serving import ADMIN, Federation, Server, charter, refused, said, serving, wait_until
+from support.serving import ADMIN, Federation, Server, refused, said
 
 
 def test_the_story_of_a_federation(server: Server, fans: Federation) -> None:
@@ -70,28 +66,3 @@ def test_an_administrator_prunes_and_the_record_says_so(server: Server, fans: Fe
     assert (record.actor, record.act, record.number) == ("administrator anna", "pruned", 5)
     require_unbroken([record])
     refused(server.ask("DELETE", "/v1/audit", anna), "malformed")
-
-
-def test_a_server_prunes_what_is_too_old(database: str) -> None:
-    with serving(database) as running:
-        name = running.found(charter()).charter.name
-        before = running.audit(name)
-        assert [one.act for one in before] == ["made"], "a year is kept"
-    with serving(database, audit_days=1e-9) as running:
-        wait_until(lambda: [one.act for one in running.audit(name)] == ["pruned"])
-        assert running.audit(name)[0].detail["hash"] == before[0].hash
-
-
-def test_a_data_base_that_fails_meanwhile_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def prune(*_: object) -> int:
-        raise OSError("gone")
-
-    store = f"sqlite:///{tmp_path}/store.db"
-    with serving(store) as running:
-        running.found(charter())
-    monkeypatch.setattr(audit, "_prune", prune)
-    with caplog.at_level(logging.ERROR), serving(store, audit_days=1.0) as running:
-        wait_until(lambda: "could not be pruned" in caplog.text)
-        assert running.ask("GET", "/ready").status_code == 200

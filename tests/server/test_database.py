@@ -82,7 +82,7 @@ def quiet(share: float | None) -> None:
 
 async def be_of_version_4(url: str) -> None:
     """Makes the tables those that version 4 had."""
-    new = ("told", "summary", "hour", "occurrence", "errand", "changed", "visit")
+    new = ("told", "summary", "hour", "occurrence", "errand", "changed", "visit", "clock", "probe")
     older = [f"DROP TABLE {name}" for name in new]
     older += ["ALTER TABLE administrator DROP COLUMN password"]
     older += ["UPDATE elmgrove_schema SET version = 4"]

@@ -1,6 +1,5 @@
 """Summaries and errands over HTTP: what is told is shown, and what is none is refused."""
 
-import asyncio
 import json
 import logging
 import math
@@ -14,10 +13,8 @@ import httpx
 import pytest
 
 from elmgrove.federation import MOST_BYTES_SUMMARY, Errand, Outcome, Summary, address_of
-from elmgrove.server.store import FederationRow, StoreUnavailable
-from elmgrove.server.told import MOST_SHOWN, keep_forgetting
+from elmgrove.server.told import MOST_SHOWN
 from support.serving import ADMIN, Federation, Server, contents, refused
-from support.stores import opened
 from support.summaries import cooperation, event, minute, status, summary
 
 ME = "fan-1"
@@ -360,49 +357,3 @@ def test_a_device_that_floods_events_fills_no_disk(fans: Federation) -> None:
         assert tell(fans, summary(events=told)).status_code == 200
     found = shown(fans, **{"from": "2024-05-01T00:00:00Z", "to": "2024-05-02T00:00:00Z"})
     assert len(found["events"]) == MOST_SHOWN
-
-
-# Forgetting
-
-
-def test_what_is_too_old_is_forgotten_by_a_running_server(database: str) -> None:
-    async def run() -> None:
-        async with opened(database) as store:
-            assert await store.create_federation(FederationRow("fans", {}, 1e-3, None, "t", 1.0))
-            now = time.time()
-            for device, age in (("old", 91), ("young", 8), ("new", 6)):
-                told = summary(device, minutes=(minute(),), events=(event(1),))
-                await store.take_summary("fans", told, now - age * 86400)
-            task = asyncio.create_task(keep_forgetting(store, 7.0, 90.0))
-            while await store.told("fans", "old") is not None:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            kept = {}
-            for device in ("old", "young", "new"):
-                kept[device] = len(await store.minutes("fans", device, 0, 1e12))
-            assert kept == {"old": 0, "young": 0, "new": 1}
-            found = await store.event_times("fans", ["old", "young", "new"], 0, 1e12, 9)
-            assert {one.device for one in found} == {"young", "new"}
-
-    asyncio.run(run())
-
-
-def test_nothing_is_forgotten_where_0_days_keep_all_and_errors_do_not_end_it() -> None:
-    calls: list[tuple[float, ...]] = []
-
-    class Failing:
-        async def forget(self, *until: float) -> int:
-            calls.append(until)
-            raise StoreUnavailable("the disk is full")
-
-    async def run() -> None:
-        store: Any = Failing()
-        task = asyncio.create_task(keep_forgetting(store, 0.0, 0.0))
-        while not calls:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert not task.done()
-        task.cancel()
-
-    asyncio.run(run())
-    assert calls[0][:2] == (0.0, 0.0)

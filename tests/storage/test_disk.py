@@ -237,3 +237,14 @@ def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path: Path, old: 
     assert path.read_bytes() == old.to_bytes()
     left = set(names(tmp_path)) - {"fan.elm"}
     assert all(name.startswith(".fan.elm.") for name in left), "what is left must not be seen"
+
+
+def test_a_lock_is_its_owners_alone_also_one_that_was_left_behind(tmp_path: Path) -> None:
+    path, lock = tmp_path / "fan.elm", tmp_path / ".fan.elm.lock"
+    with locked(path):
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.touch(mode=0o644)
+    lock.chmod(0o644)
+    with locked(path):
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    assert not lock.exists()

@@ -37,6 +37,10 @@ from elmgrove.exchange import Session, Tls, keyfile, open_exchange
 from elmgrove.federation import Member, compare_used
 from elmgrove.storage import load, locked, save
 
+log = logging.getLogger("elmgrove.device")
+# Settings that nobody else may know.
+_SECRETS = ("token", "peer_token", "control_token", "mqtt_password")
+
 device = typer.Typer(
     name="device",
     help="Run the agent on a machine: rows in, verdicts and alarms out, and syncs with others.",
@@ -61,6 +65,14 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in _SECRETS:
+        if _is_in_process_list(context, name):
+            log.warning(
+                "--%s can be read in the list of processes: use %s%s instead",
+                name.replace("_", "-"),
+                variable_of(name),
+                " or --token @FILE" if name == "token" else "",
+            )
     agent = Agent(told)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
@@ -170,6 +182,12 @@ def _was_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     # By name: releases of Typer bring the enumeration from different packages.
     return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+
+
+def _is_in_process_list(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    is_flag = source is not None and source.name == "COMMANDLINE"
+    return is_flag and not str(context.params.get(name, "")).startswith("@")
 
 
 def _option(one: Field[Any]) -> inspect.Parameter:

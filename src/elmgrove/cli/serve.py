@@ -11,6 +11,7 @@ from elmgrove.cli.logs import JSON, TEXT, LogFormat, require_log_format, write_j
 from elmgrove.cli.options import notes
 from elmgrove.cli.store_option import StoreFile, StoreUrl, chosen_store, shown_store
 from elmgrove.errors import require_extra
+from elmgrove.exchange import is_loopback
 
 log = logging.getLogger("elmgrove.server")
 
@@ -104,6 +105,12 @@ def serve(
     server.require_certificate_with_key(certificate, private_key, client_ca)
     where = chosen_store(context, store, store_file)
     server.require_store(where)
+    source = context.get_parameter_source("admin_token")
+    if source is not None and source.name == "COMMANDLINE":
+        log.warning(
+            "--admin-token can be read in the list of processes: use ELMGROVE_ADMIN_TOKEN or "
+            "--admin-token-file instead"
+        )
     if admin_token is None:
         admin_token = server.load_admin_token(admin_token_file)
         say(f"The administrator's token is in {admin_token_file}.")
@@ -111,6 +118,11 @@ def serve(
 
     def begin() -> None:
         say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
+        if certificate is None and not is_loopback(host):
+            log.warning(
+                "Without TLS whoever sees the traffic has tokens and keys: use --certificate and "
+                "--private-key, or let a proxy in front do it and nobody else reach this port."
+            )
         if not no_dashboard:
             say(f"The dashboard is at {scheme}://{_reached(host)}:{port}/ui/.")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Evidence, Packed, numbers_in, weight_of
+from elmgrove.detector.learned_times import LearnedTimes
 from elmgrove.detector.model import Model, Part
 from elmgrove.detector.pieces import Increment, Piece, Times
 from elmgrove.errors import BadInput, require_whole
@@ -49,9 +50,9 @@ class Increments:
         self._times, self._since, self._last = Times(), math.nan, math.nan
         self._opened: tuple[float, float] | None = None
         self._begin, self._end = math.inf, -math.inf
-        # The newest time up to the last cut, taken out or not; and how many of what was learned
-        # since may have been learned before.
-        self._newest, self._again = math.nan, 0
+        # When all up to the last cut was learned, taken out or not; and how many of what was
+        # learned since may have been learned before.
+        self._before, self._again = LearnedTimes(self.seconds), 0
 
     # As rows come
 
@@ -60,7 +61,7 @@ class Increments:
         if self._begin <= since and self._last <= time < self._end:
             self._since, self._last = since, time
         elif since + time == since + time:
-            again = time <= self._newest or time < self._last
+            again = time in self._before or self._times.ended <= time < self._last
             self._turn(since, time, Times(since, since, time, time))
             self._again += again
         elif self._opened is not None:
@@ -73,7 +74,8 @@ class Increments:
         Those that somebody gave ``by_hand`` may be rows that were learned before.
         """
         (since, time), ends = periods[0].tolist(), periods[:, 1]
-        again = (ends <= self._newest) | (ends < self._last) | by_hand
+        again = self._before.hold(ends) | by_hand
+        again |= (self._times.ended <= ends) & (ends < self._last)
         self._turn(since, time, Times.of(periods))
         self._again += int(again.sum())
 
@@ -130,7 +132,8 @@ class Increments:
         """Begins the next increment with what comes now."""
         self._cut_at = self._model.learned
         self._cut_parts = {part.number: part.learned for part in parts}
-        self._newest, self._again = self.newest, 0
+        self._before.add(self._times.ended, self._last)
+        self._again = 0
         self._open(Times())
 
     def _turn(self, since: float, time: float, times: Times) -> None:
@@ -159,8 +162,9 @@ class Increments:
         self._times, self._since, self._last = times, times.began, times.last
         self._opened = place = self._place(times.first, times.last)
         self._begin, self._end = math.inf, -math.inf
-        if place is not None and place[0] == place[1] and not times.last <= self._newest:
-            self._begin, self._end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
+        if place is not None and place[0] == place[1] and times.last not in self._before:
+            self._begin, end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
+            self._end = min(end, self._before.next_after(times.last))
 
     def _new(self, part: Part) -> int:
         return part.learned - self._cut_parts.get(part.number, 0)
@@ -206,8 +210,8 @@ class Increments:
         """Adds up what those of ``rows_after`` weigh, at least, that were never learned before.
 
         The newest row of all weighs 1, and older ones less where rows are forgotten or faded. New
-        are the rows that are newer than all that had ever been learned when they came, and that
-        nobody gave by hand; where no times are known, all that were not given by hand.
+        are the rows of times at which none had been learned when they came (``LearnedTimes``), and
+        that nobody gave by hand; where no times are known, all that were not given by hand.
         """
         forgetting = self._model.forgetting
         later = self._new(part)
@@ -220,11 +224,6 @@ class Increments:
                     weight += forgetting**later * max(share - one.again, 0.0)
                     later += piece.rows
         return weight
-
-    @property
-    def newest(self) -> float:
-        """The latest time that was ever learned, taken out again or not; NaN if none is known."""
-        return float(np.fmax(self._newest, self._noted.last))
 
     # Bounded
 
@@ -257,8 +256,8 @@ class Increments:
                 "cut_parts": sorted(map(list, self._cut_parts.items())),
                 "open": opened | ({"again": self._again} if self._again else {}),
             }
-            if not math.isnan(self._newest) and self._newest != self._newest_kept:
-                fields["increments"]["newest"] = self._newest
+            if self._before.spans != self._kept_times.spans:
+                fields["increments"]["times"] = self._before.fields
         return fields, {name: array for _, more in packed for name, array in more.items()}
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -273,13 +272,15 @@ class Increments:
         ]
         self._cut_at = require_whole("cut_at", known["cut_at"], 0)
         self._cut_parts = dict(known["cut_parts"])
-        self._newest = float(known.get("newest", self._newest_kept))
+        times = known.get("times")
+        self._before = self._kept_times if times is None else LearnedTimes(self.seconds, times)
         self._again = require_whole("again", known["open"].get("again", 0), 0)
         self._open(Times.from_fields(known["open"]))
 
     @property
-    def _newest_kept(self) -> float:
-        return float(np.fmax.reduce([one.times.last for one in self.kept], initial=math.nan))
+    def _kept_times(self) -> LearnedTimes:
+        known = (one.times for one in self.kept if one.times.known)
+        return LearnedTimes(self.seconds, ((times.ended, times.last) for times in known))
 
 
 def _cost(one: Increment, later: Increment, now: float, seconds: float) -> float:

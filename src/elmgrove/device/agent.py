@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 from threadpoolctl import threadpool_limits
 
@@ -32,7 +33,14 @@ from elmgrove.device.start import (
 )
 from elmgrove.device.work import SOURCE, Work
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Tls, is_at_broker, keyfile, open_exchange
+from elmgrove.exchange import (
+    Exchange,
+    Tls,
+    is_at_broker,
+    is_loopback,
+    keyfile,
+    open_exchange,
+)
 from elmgrove.federation import Member
 
 log = logging.getLogger("elmgrove.device")
@@ -109,6 +117,13 @@ class Agent:
         settings = self._settings
         if not settings.exchange:
             return None
+        parts = urlsplit(settings.exchange)
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            log.warning(
+                "%s: without TLS whoever sees the traffic has this device's token and key; use "
+                "https:// (elmgrove serve --certificate)",
+                settings.exchange,
+            )
         return open_exchange(
             settings.exchange,
             name,

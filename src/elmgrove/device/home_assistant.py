@@ -21,8 +21,11 @@ def birth_topic(prefix: str) -> str:
 
 
 def discovery_topic(prefix: str, topics: DeviceTopics) -> str:
-    """Gives the topic of a device's discovery message."""
-    return f"{prefix}/device/{_id(topics)}/config"
+    """Gives the topic of a device's discovery message.
+
+    The device's name is a level of its own, so that a broker's access list can keep others out.
+    """
+    return f"{prefix}/device/{_readable(topics) or 'elmgrove'}/{_id(topics)}/config"
 
 
 def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
@@ -112,6 +115,10 @@ def _value(field: str) -> str:
 
 def _id(topics: DeviceTopics) -> str:
     """Tells devices apart, also those whose names differ in letters that can't be in an id."""
-    readable = _NO_ID.sub("-", topics.device).strip("-")[:40]
+    readable = _readable(topics)
     told_apart = hashlib.sha256(topics.status.encode()).hexdigest()[:8]
     return f"elmgrove-{readable}-{told_apart}" if readable else f"elmgrove-{told_apart}"
+
+
+def _readable(topics: DeviceTopics) -> str:
+    return _NO_ID.sub("-", topics.device).strip("-")[:40]

@@ -55,7 +55,9 @@ class Settings(RowSettings):
         "that are too large for a message.",
         FLEET,
     ] = ""
-    token: Annotated[str, "The federation's token, to join it the first time.", FLEET] = ""
+    token: Annotated[
+        str, "The federation's token, or @ and a file with it, to join the first time.", FLEET
+    ] = ""
     ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
     certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
     private_key: Annotated[str, "Its key; '' = in the same file.", FLEET] = ""

@@ -5,7 +5,7 @@ from typing import Any
 
 from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
-from elmgrove.exchange import BrokerAddress, is_at_broker
+from elmgrove.exchange import BrokerAddress, is_at_broker, is_loopback
 
 _NOT_NEGATIVE = (
     *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
@@ -48,7 +48,7 @@ def require_guarded(address: str, peer_token: str, control_token: str, *, pulled
     """Raises ``BadInput`` unless it is clear who may pull here, and who may ask and tell."""
     if not _is_address(address):
         raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {address!r}")
-    if pulled and not peer_token and not _is_loopback(address):
+    if pulled and not peer_token and not is_loopback(address.rpartition(":")[0].strip("[]")):
         raise BadInput("listen: evidence is not for everybody; set peer_token as well")
     if control_token and control_token == peer_token:
         raise BadInput("control_token: other agents know the peer_token; choose another")
@@ -79,7 +79,3 @@ def require_sink(mqtt: str, home_assistant: str) -> None:
 def _is_address(text: str) -> bool:
     port = text.rpartition(":")[2]
     return port.isdecimal() and int(port) < 2**16 and ":" in text
-
-
-def _is_loopback(address: str) -> bool:
-    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")

@@ -13,10 +13,20 @@ from elmgrove.errors import BadInput
 def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
     """Reads the file, if there is one; what flags and environment say takes precedence."""
     table = {} if path is None else _read(path)
-    made = Settings(**(table | given))
+    told = table | given
+    if str(told.get("token", "")).startswith("@"):
+        told["token"] = _secret_in(Path(told["token"][1:]))
+    made = Settings(**told)
     # Not a field, since every field is a setting.
     object.__setattr__(made, "given", frozenset(table | given))
     return made
+
+
+def _secret_in(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"token: {path} can't be read: {error}") from error
 
 
 def help_of(setting: str) -> str:

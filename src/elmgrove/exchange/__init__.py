@@ -17,7 +17,7 @@ from elmgrove.exchange.broker_address import BrokerAddress, Message, is_at_broke
 from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.responses import Fields, plain
+from elmgrove.exchange.responses import Fields, is_loopback, plain
 from elmgrove.exchange.session import Session
 from elmgrove.exchange.steps import Incoming, Outgoing
 
@@ -55,6 +55,7 @@ __all__ = [
     "client",
     "connect",
     "is_at_broker",
+    "is_loopback",
     "keyfile",
     "open_exchange",
     "plain",

@@ -4,6 +4,7 @@ Somebody else may answer: the page of a network that wants a login, a proxy, the
 machine. What is not as it must be is ``Unreachable``: it may be better the next time.
 """
 
+import ipaddress
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,18 @@ def plain(text: str, longest: int = LONGEST) -> str:
     short = " ".join(text[: 2 * longest].split())
     safe = "".join(letter if letter.isprintable() else "?" for letter in short)
     return safe if len(safe) <= longest else safe[: longest - 1] + "…"
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether what is sent to a host stays on this machine.
+
+    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.7")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def no_response(host: str, why: str) -> Unreachable:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from elmgrove.algebra import weight_of
-from elmgrove.detector import MERGED, Detector, Part, summed, when_text
+from elmgrove.detector import MERGED, Detector, Part, summed
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
     HIGHEST_USABLE_EPOCH,
@@ -125,12 +125,9 @@ class Giver:
                 "are the same; if they are not, use another name, or switch the guard off once"
             )
         if missing and not detector.rows_undecided and any(map(self._doubtful, detector.parts)):
-            newest = detector.increments.newest
-            late = "" if math.isnan(newest) else f" or are no later than {when_text(newest)}"
             return (
-                f"rows that came may have been learned before: they were given by hand{late}; "
-                "others count (if a clock was ahead: begin with a new state and another name, or "
-                "switch the guard off)"
+                "rows that came may have been learned before: they were given by hand, or others "
+                "of the same time were; rows of other times count"
             )
         if missing and not (detector.rows_undecided or all(map(self._to_come, detector.parts))):
             return (

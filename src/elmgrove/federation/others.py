@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from hashlib import sha256
 from itertools import islice
 
@@ -22,9 +22,10 @@ from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
-#: Groups that are kept at the most. A pattern like none of them then belongs nowhere: nobody
-#: could be told of it.
+#: Groups that a device is told of at the most.
 MOST_GROUPS = 500
+# As many times more are kept: what only few know may be what many know soon.
+_KEPT = 2
 #: The bytes that a device is told of others, at the most.
 MOST_BYTES = 8_000_000
 # Bytes of a group beside its sums: names, and what a file says of each array.
@@ -49,8 +50,10 @@ class StandingOthers:
     that left leaves no trace). What a device is told costs as much as there are groups.
 
     Where all devices are unlike each other there would be as many groups as patterns: then those
-    that came first, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of.
-    A pattern that can't be solved for is left out as well. Everything is held in memory.
+    with most devices, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of,
+    and of the others twice as many are kept, no more of one device than of another
+    (``StandingGroups``). A pattern that can't be solved for is left out as well. Everything is held
+    in memory.
 
     In the sum of a group no device weighs more than the ``terms`` allow; what each lends counts as
     one row's worth, whatever it states.
@@ -58,9 +61,9 @@ class StandingOthers:
 
     def __init__(self, basis: Basis, ridge: float, terms: Terms = UNBOUNDED) -> None:
         self._basis = basis
-        most = min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS)
+        self._most = max(1, min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS))
         self._groups = StandingGroups(
-            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=max(most, 1), terms=terms
+            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=_KEPT * self._most, terms=terms
         )
         self._held = dict[str, Contribution]()
         self._lent = [RunningSum(basis) for _ in range(SHARES)]
@@ -136,14 +139,15 @@ class StandingOthers:
         )
 
     def _tellable(self, origin: str, least: int) -> list[int]:
-        if least == 1:
-            return self._groups.numbers
         devices = self._groups.devices(origin)
+        wanted = _most_first(devices)[: self._most]
+        if least == 1:
+            return wanted
         placed = Counter(model.origin for model in self._groups.grouping.models)
         # Who belongs nowhere is left out as well.
         missing = {name for name, held in self._held.items() if placed[name] < _filled(held)}
         groups = devices | {_NOWHERE: missing - {origin}}
-        return tellable(groups, devices, least)
+        return tellable(groups, wanted, least)
 
     def _label(self, members: list[LocalPattern]) -> GroupLabel:
         first = dict[str, LocalPattern]()
@@ -183,6 +187,20 @@ class StandingOthers:
         self._loan.pop(share, None)
         before, now = (None if one is None else one.lent for one in (held, new))
         self._lent[share].change(before, now)
+
+
+def _most_first(devices: Mapping[int, Set[str]]) -> list[int]:
+    """Orders groups by how many devices are in them; of those with one, each device's first ones.
+
+    So where there is not room for all, no device takes the room of another.
+    """
+    before, places = Counter[str](), dict[int, tuple[int, int, int]]()
+    for group in sorted(devices):
+        names = devices[group]
+        earlier = max((before[name] for name in names), default=0) if len(names) == 1 else 0
+        before.update(names if len(names) == 1 else ())
+        places[group] = -len(names), earlier, group
+    return sorted(places, key=lambda group: places[group])
 
 
 def _filled(held: Contribution) -> int:

@@ -1,5 +1,6 @@
 """Standing groups: which patterns belong together while contributions come, change and go."""
 
+from collections import Counter
 from itertools import chain, count
 
 from elmgrove.algebra import Basis, Evidence, kind_tolerance, numbers_in, zero_evidence
@@ -30,7 +31,9 @@ class StandingGroups:
     The order in which devices come matters, as it does in the paper: make new groups when much has
     changed. Sums are ``BoundedSum``, so a device that left leaves no trace, and none weighs more in
     a group than the ``terms`` allow. All is held in memory.
-    With ``most_groups`` no more are made: a pattern that is like none of them belongs nowhere.
+    With ``most_groups`` no more are made. A pattern that is like none of them then takes the place
+    of a group that one device is alone in, if that device is alone in more groups than this one;
+    else it belongs nowhere. So no device fills the groups, and what several know is never lost.
     """
 
     def __init__(
@@ -108,11 +111,7 @@ class StandingGroups:
     def leave(self, origin: str) -> None:
         """Takes a device's patterns out; does nothing if there are none."""
         for model, group in self._held(origin):
-            before = self._part_in(origin, group)
-            del self._members[group][model.name]
-            self._change(origin, group, before)
-            self._nearest.left(model, group)
-        self._places.pop(origin, None)
+            self._drop(model, group)
 
     def returned(self, origin: str, least: int = 1) -> tuple[Evidence, ...]:
         """Gives what comes back to a device (Algorithm 3): the sum of each such group.
@@ -186,13 +185,32 @@ class StandingGroups:
     def _assign(self, model: LocalPattern, former: int | None) -> int | None:
         group = self._nearest.group_for(model)
         if group is None:
-            used = set(self.numbers)
-            if self._most_groups is not None and len(used) >= self._most_groups:
+            full = self._most_groups is not None and len(self.numbers) >= self._most_groups
+            if full and not self._make_room(model.origin):
                 return None
+            used = set(self.numbers)
             numbers = count() if former is None else chain([former], count())
             group = next(number for number in numbers if number not in used)
+            # The groups stay in the order in which they were made.
+            self._members.pop(group, None)
         self._join(model, group)
         return group
+
+    def _make_room(self, origin: str) -> bool:
+        """Takes out the oldest group of the device that is alone in most; says whether one went.
+
+        None goes for a device that is alone in as many groups itself.
+        """
+        devices = {group: {name for name, _ in found} for group, found in self._members.items()}
+        alone = {group: next(iter(names)) for group, names in devices.items() if len(names) == 1}
+        counts = Counter(alone.values())
+        most = max(counts, key=lambda name: counts[name], default=origin)
+        if counts[most] <= counts[origin]:
+            return False
+        oldest = next(group for group, name in alone.items() if name == most)
+        for model in self.members(oldest):
+            self._drop(model, oldest)
+        return True
 
     def _join(self, model: LocalPattern, group: int) -> None:
         before = self._part_in(model.origin, group)
@@ -200,6 +218,16 @@ class StandingGroups:
         self._members.setdefault(group, {})[model.name] = model
         self._change(model.origin, group, before)
         self._nearest.joined(model, group)
+
+    def _drop(self, model: LocalPattern, group: int) -> None:
+        before = self._part_in(model.origin, group)
+        del self._members[group][model.name]
+        self._change(model.origin, group, before)
+        self._nearest.left(model, group)
+        places = self._places[model.origin]
+        del places[model.pattern]
+        if not places:
+            del self._places[model.origin]
 
     def _part_in(self, origin: str, group: int) -> Evidence | None:
         """A device's patterns in a group, as one: however many they are, it is one device."""

@@ -1,6 +1,7 @@
 """The application: routes, errors, and what runs beside them."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +20,6 @@ from threadpoolctl import threadpool_limits
 from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.server.audit import keep_pruned
 from elmgrove.server.dashboard import (
     ActCounts,
     Comparisons,
@@ -30,17 +30,17 @@ from elmgrove.server.dashboard import (
     problem_page,
     to_login,
 )
-from elmgrove.server.limits import RECENT, Limiter, Limits, buckets_by_key
+from elmgrove.server.limits import RECENT, Limiter, Limits, Unforwarded, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.openapi import openapi_document
 from elmgrove.server.problems import Problem
 from elmgrove.server.refusals import Refusals
+from elmgrove.server.retention import keep_deleting
 from elmgrove.server.routes import OFFERS, Handler
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
 from elmgrove.server.sockets import Server
 from elmgrove.server.store import open_store
-from elmgrove.server.told import keep_forgetting
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
@@ -49,6 +49,8 @@ AUDIT_DAYS = 365.0
 #: For how many days minutes are kept, and events with what devices last told.
 SUMMARY_DAYS, EVENT_DAYS = 7.0, 90.0
 DEFAULT = Limits()
+#: With TLS browsers are told to come by TLS alone, for a year.
+HSTS = ("Strict-Transport-Security", "max-age=31536000")
 
 
 def make_app(
@@ -86,8 +88,7 @@ def make_app(
         app.state.comparisons, app.state.act_counts = Comparisons(), ActCounts()
         live = asyncio.gather(
             *(each.run() for each in service.live),
-            keep_pruned(store, audit_days),
-            keep_forgetting(store, summary_days, event_days),
+            keep_deleting(store, audit_days, summary_days, event_days),
         )
         try:
             # Many requests on one thread each, rather than one on many.
@@ -173,6 +174,7 @@ def listen(
     when the port is its own and it can answer.
     """
     require_certificate_with_key(certificate, private_key, client_ca)
+    proxies = trusted_proxies()
     app = make_app(
         store_url,
         admin_token,
@@ -186,7 +188,7 @@ def listen(
         dashboard=dashboard,
     )
     config = uvicorn.Config(
-        app,
+        app if proxies else Unforwarded(app),
         host=host,
         port=port,
         # The parser with limits on headers.
@@ -201,11 +203,29 @@ def listen(
         access_log=log_level == "debug",
         timeout_graceful_shutdown=10,
         server_header=False,
+        headers=[] if certificate is None else [HSTS],
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
     )
     server = Server(config, limits, partial(release, app), beginning)
     app.state.metrics.connections.set_function(lambda: server.connections)
     with suppress(KeyboardInterrupt):  # which has ended it in good order
         server.run()
+
+
+def trusted_proxies() -> str:
+    """Gives the addresses whose ``X-Forwarded`` headers are believed: none unless stated.
+
+    Not even this machine's: anybody who reaches the port there could claim any address. Raises
+    ``BadInput`` where everybody would be believed.
+    """
+    stated = os.environ.get("FORWARDED_ALLOW_IPS", "").strip()
+    if "*" in stated:
+        raise BadInput(
+            "FORWARDED_ALLOW_IPS: with * anybody could claim any address; state the addresses or "
+            "networks of your proxies, such as 127.0.0.1 or 10.0.0.0/8"
+        )
+    return stated
 
 
 def release(app: Starlette) -> None:

@@ -1,19 +1,16 @@
 """The audit over HTTP: read page by page, and pruned by age."""
 
-import asyncio
-import logging
 import time
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove.federation import DAY
+from elmgrove.server import retention
 from elmgrove.server.auth import require_admin
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in
-from elmgrove.server.store import AT_ONCE, OWN_CHAIN, SERVER, Store
-
-log = logging.getLogger("elmgrove.server")
+from elmgrove.server.store import OWN_CHAIN
 
 #: Records of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000
@@ -40,28 +37,8 @@ async def prune(request: Request) -> Response:
     days = number_in(request, "days")
     if days is None:
         raise Problem("malformed", "days: say how many days of the audit to keep")
-    pruned = await _prune(store, _chain(request), time.time() - days * DAY, actor)
+    pruned = await retention.prune(store, _chain(request), time.time() - days * DAY, actor)
     return JSONResponse({"pruned": pruned})
-
-
-async def keep_pruned(store: Store, days: float) -> None:
-    """Prunes all chains once a day, until cancelled; never, where 0 days keep all."""
-    while days:
-        try:
-            for chain in await store.chains():
-                await _prune(store, chain, time.time() - days * DAY, SERVER)
-        except Exception:  # tomorrow is another day; what else runs must not stop
-            log.exception("the audit could not be pruned")
-        await asyncio.sleep(DAY)
-
-
-async def _prune(store: Store, chain: str, until: float, actor: str) -> int:
-    total, pruned = 0, AT_ONCE
-    # Fewer are the last: to go on until there are none, clocks would have to be in step.
-    while pruned == AT_ONCE:
-        pruned = await store.prune(chain, until, actor=actor)
-        total += pruned
-    return total
 
 
 def _chain(request: Request) -> str:

@@ -104,7 +104,7 @@ class Seldom:
         self._counts = Counter[str]()
         self._told: dict[str, float] = {}
 
-    def warn(self, what: str, detail: object = "") -> None:
+    def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
         """Counts ``what``, and logs it if that was not done within a minute."""
         self._counts[what] += 1
         now = time.monotonic()
@@ -113,7 +113,7 @@ class Seldom:
             told = f" ({detail})" if str(detail) else ""
             count = self._counts.pop(what)
             line = "%s%s: %d since the last such line"
-            log.warning(line, what, told, count, extra={"count": count})
+            log.log(level, line, what, told, count, extra={"count": count})
 
 
 seldom = Seldom()
@@ -187,6 +187,21 @@ class Limiter:
                 self._keys.of(key).take()
             if "made" in state:
                 self._keys.of(state["made"])
+
+
+class Unforwarded:
+    """An application without proxies: says so where a request claims to come through one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets the other application answer."""
+        if any(name.startswith(b"x-forwarded-") for name, _ in scope.get("headers", ())):
+            address = (scope.get("client") or ("", 0))[0]
+            cure = f"from {address}; if that is your proxy, set FORWARDED_ALLOW_IPS={address}"
+            seldom.warn("Ignored X-Forwarded headers", cure)
+        await self._app(scope, receive, send)
 
 
 def in_chunks(send: Send) -> Send:

@@ -28,6 +28,7 @@ from elmgrove.server.store import (
     by_device,
 )
 from elmgrove.server.tally_metrics import TallyMetrics
+from elmgrove.server.writes import Writes
 
 T = TypeVar("T")
 
@@ -97,6 +98,7 @@ class ServerMetrics:
         for operation in ("read", "write", "stream"):
             self.store_errors.labels(operation)
         self._held = TallyMetrics(by_device)
+        self.writes = Writes()
         ProcessCollector(registry=registry)
 
     def watched(self, store: Store) -> Store:
@@ -179,7 +181,7 @@ class WatchedDatabase:
 
     async def write(self, federation: str, operation: Operation[T]) -> T:
         """Runs an operation alone among the writes to a federation; see ``Database``."""
-        with self._watched("write"):
+        with self._watched("write"), self._metrics.writes.noted():
             return await self._database.write(federation, operation)
 
     def stream(

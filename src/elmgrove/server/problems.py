@@ -28,7 +28,7 @@ KINDS = {
     "refused": (422, "Not accepted"),
     "too-many": (429, "Too many requests"),
     "internal": (500, "The server failed; nothing was changed"),
-    "unavailable": (503, "The server can't reach its data base"),
+    "unavailable": (503, "The server can't use its data base"),
 }
 #: What a problem document holds, for the description of the interface.
 SCHEMA = {
@@ -102,7 +102,8 @@ def problem_of(request: Request, error: Exception) -> Problem:
         case BadFile() | BadInput():
             return Problem("malformed", str(error))
         case StoreUnavailable():
-            return Problem("unavailable", "try again later")
+            why = f"{error.reason}: " if error.reason else ""
+            return Problem("unavailable", f"{why}try again later")
         case HTTPException():
             kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "malformed")
             problem = Problem(kind, error.detail)

@@ -17,8 +17,10 @@ async def health(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """Says whether the server reaches its data base."""
-    await service_of(request).store.ready()
+    """Says whether the server reaches its data base, and can write to it as far as it knows."""
+    store = service_of(request).store
+    await store.ready()
+    await request.app.state.metrics.writes.require_working(store)
     return JSONResponse({"status": "ready", "version": __version__})
 
 

@@ -1,7 +1,6 @@
-"""What devices tell of themselves, over HTTP: taken, shown and forgotten; and their errands."""
+"""What devices tell of themselves, over HTTP: taken and shown; and their errands."""
 
 import asyncio
-import logging
 import math
 import secrets
 import time
@@ -17,23 +16,17 @@ from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in, time_in
 from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
 from elmgrove.server.store import (
-    FORGOTTEN_AT_ONCE,
     ErrandRow,
     Occurrence,
-    Store,
     ToldRow,
     require_known,
 )
-
-log = logging.getLogger("elmgrove.server")
 
 #: Devices of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000
 #: Days of minutes and events in one answer, unless stated and at most; events and errands of it.
 DAYS, MOST_DAYS = 1.0, 31.0
 MOST_SHOWN, ERRANDS_SHOWN = 1000, 100
-#: Seconds between two looks for what is too old.
-HOUR = 3600.0
 
 
 async def put_summary(request: Request) -> Response:
@@ -117,19 +110,6 @@ async def let_wait(caller: Caller, device: str, action: str, words: dict[str, An
     if refusal is not None:
         raise Problem("refused", refusal)
     return errand
-
-
-async def keep_forgetting(store: Store, summary_days: float, event_days: float) -> None:
-    """Deletes what is older than it is kept once an hour, until cancelled; 0 days keep all."""
-    while True:
-        now = time.time()
-        until = [now - days * DAY if days else 0.0 for days in (summary_days, event_days)]
-        try:
-            while await store.forget(until[0], until[1], now) >= FORGOTTEN_AT_ONCE:
-                pass
-        except Exception:  # there is a next time; what else runs must not stop
-            log.exception("what devices told could not be forgotten")
-        await asyncio.sleep(HOUR)
 
 
 async def _looking(request: Request) -> Caller:

@@ -23,6 +23,8 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 # Full, over a quota, too large for a limit, read-only, or broken.
 _TAKES_NOTHING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+# The mode of files for their owner's eyes only.
+_PRIVATE = 0o600
 # What makes the name of a temporary file one that nobody else has: so many bytes, in two digits.
 _RANDOM = 4
 
@@ -71,7 +73,7 @@ def written(path: Path, blob: bytes, *, private: bool = False) -> Iterator[None]
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(_RANDOM)}")
     try:
         with _errors_name(path):
-            _fill(temporary, blob, 0o600 if private else 0o666)
+            _fill(temporary, blob, _PRIVATE if private else 0o666)
         yield
         with _errors_name(path):
             if target.exists():
@@ -177,7 +179,8 @@ def _sync_folder(folder: Path) -> None:
 
 def _held(lock: Path, path: Path) -> BinaryIO:
     while True:
-        file = lock.open("ab")
+        # For its owner alone: whoever could open it could hold the lock.
+        file = os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, _PRIVATE), "r+b", buffering=0)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -186,7 +189,10 @@ def _held(lock: Path, path: Path) -> BinaryIO:
                 f"{path} is in use by another process (a running agent?); stop it first"
             ) from error
         # The process that held it before may have removed it between the two steps.
-        if lock.exists() and os.path.samestat(lock.stat(), os.fstat(file.fileno())):
+        found = os.fstat(file.fileno())
+        if lock.exists() and os.path.samestat(lock.stat(), found):
+            if stat.S_IMODE(found.st_mode) != _PRIVATE and found.st_uid == os.geteuid():
+                os.fchmod(file.fileno(), _PRIVATE)
             return file
         file.close()
 

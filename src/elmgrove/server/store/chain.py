@@ -197,6 +197,15 @@ class Chains:
         counting = f"SELECT count(*) FROM audit WHERE federation = $1 AND {_ACT}"
         return int((yield (counting, federation, act, begin, end))[0][0])
 
+    async def advance(self, now: float, most: float) -> float:
+        """Moves the time by which ages are counted towards a server's clock; gives that time.
+
+        MUST be no later than the clock, and at most so many seconds later than it was: all servers
+        share it, so one whose clock is ahead can't move it far, and one that is right moves it
+        back. It begins with the oldest record.
+        """
+        return await self.write(OWN_CHAIN, _advanced(now, most))
+
     @writes
     def prune(self, federation: str, until: float, *, actor: str = SERVER) -> Operation[int]:
         """Deletes the oldest records up to a time, some at once; says how many.
@@ -218,6 +227,18 @@ class Chains:
         yield from record(federation, actor, PRUNED, up_to=up_to, hash=gone.hash, records=count)
         yield ("DELETE FROM audit WHERE federation = $1 AND number <= $2", federation, up_to)
         return count
+
+
+def _advanced(now: float, most: float) -> Operation[float]:
+    rows = yield ("SELECT seconds FROM clock",)
+    if rows:
+        reached = min(now, float(rows[0][0]) + most)
+        yield ("UPDATE clock SET seconds = $1", reached)
+    else:
+        oldest = (yield ("SELECT min(at) FROM audit",))[0][0]
+        reached = now if oldest is None else min(now, float(oldest))
+        yield ("INSERT INTO clock VALUES ($1)", reached)
+    return reached
 
 
 def _ruled(rule: Rule, operation: Operation[T]) -> Operation[T | Raised]:

@@ -16,7 +16,14 @@ Operation = Generator[Statement, Rows, T]
 
 
 class StoreUnavailable(ElmgroveError, OSError):
-    """The data base can't be reached, is full or failed; what was asked can be asked again."""
+    """The data base can't be reached, is full or failed; what was asked can be asked again.
+
+    ``reason`` is what anybody may know of it, such as "disk full"; empty if that is not known.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Database(Protocol):
@@ -41,7 +48,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 5
+VERSION = 6
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -117,6 +124,10 @@ _VISITS = (
 )
 # For what was refused, and for how much was published when, among all that was done.
 _ACTS = "CREATE INDEX IF NOT EXISTS audit_of_act ON audit (federation, act, at)"
+# The time by which ages are counted; one row, once a server has run for an hour.
+_CLOCK = "CREATE TABLE clock (seconds DOUBLE PRECISION NOT NULL)"
+# What is written to find out whether anything can be.
+_PROBE = "CREATE TABLE probe (content {bytes} NOT NULL)"
 # What makes the tables of a version those of the next.
 _UPGRADES = {
     1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
@@ -130,6 +141,7 @@ _UPGRADES = {
     ),
     3: ("ALTER TABLE federation ADD COLUMN agenda {text}", *_ROUNDS),
     4: (*_SUMMARIES, *_VISITS, _ACTS),
+    5: (_CLOCK, _PROBE),
 }
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
@@ -164,6 +176,8 @@ TABLES = (
     *_SUMMARIES,
     *_VISITS,
     _ACTS,
+    _CLOCK,
+    _PROBE,
 )
 #: The names of all tables.
 TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])

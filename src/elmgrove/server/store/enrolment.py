@@ -5,9 +5,11 @@ are some files, because one would be too long: ``Store`` adds what devices publi
 """
 
 import json
+from secrets import token_bytes
 from typing import Any
 
 from elmgrove.server.store.chain import (
+    OWN_CHAIN,
     SERVER,
     NoSuchFederation,
     by_device,
@@ -21,6 +23,8 @@ from elmgrove.server.store.visits import Visits
 
 FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, alarm, terms, agenda
     FROM federation"""
+#: Bytes that are written to find out whether anything can be.
+PROBE_BYTES = 2**16
 #: What belongs to a federation by its name alone: a back-up of an older release, which has no such
 #: tables, could not replace a table that they refer to.
 BY_NAME = ("rounds", "told", "summary", "hour", "occurrence", "errand", "changed")
@@ -42,6 +46,10 @@ class Enrolment(Visits):
     def ready(self) -> Operation[None]:
         """Asks the data base something. MUST fail within a minute where it can't answer."""
         yield ("SELECT version FROM elmgrove_schema",)
+
+    async def try_write(self) -> None:
+        """Writes something that nobody reads. MUST fail where nothing can be written."""
+        await self.write(OWN_CHAIN, _try_write())
 
     async def create_federation(self, made: FederationRow, *, actor: str = SERVER) -> bool:
         """Makes a federation. MUST return False and change nothing when the name is taken."""
@@ -182,6 +190,12 @@ def revoked(federation: str, name: str, actor: str) -> Operation[bool]:
     yield from record(federation, actor, "revoked", device=name)
     yield from changed(federation)
     return True
+
+
+def _try_write() -> Operation[None]:
+    # As large as an upload, and other bytes each time: what is the same is not written again.
+    yield ("DELETE FROM probe",)
+    yield ("INSERT INTO probe VALUES ($1)", token_bytes(PROBE_BYTES))
 
 
 def changed(federation: str) -> Operation[None]:

@@ -39,6 +39,14 @@ APPEND_ONLY = (
     """CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION audit_is_kept()""",
 )
+# All that asyncpg raises. Its internal errors are those of a connection that broke within a step of
+# the protocol: the next try has another one.
+FAILURES = (
+    OSError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 # Names compare by their bytes, whatever the language of the data base.
 NAME = 'TEXT COLLATE "C"'
 
@@ -179,7 +187,9 @@ def translated() -> Iterator[None]:
     """Makes what PostgreSQL fails with ``StoreUnavailable``."""
     try:
         yield
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except FAILURES as error:
+        full = isinstance(error, asyncpg.DiskFullError)
         raise StoreUnavailable(
-            f"PostgreSQL can't be used: {str(error) or type(error).__name__}"
+            f"PostgreSQL can't be used: {str(error) or type(error).__name__}",
+            "disk full" if full else "",
         ) from error

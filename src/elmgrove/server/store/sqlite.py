@@ -35,6 +35,13 @@ APPEND_ONLY = (
         WHERE federation = OLD.federation ORDER BY number DESC LIMIT 1)
     BEGIN SELECT RAISE(ABORT, 'a record of the audit goes by pruning alone'); END""",
 )
+# What anybody may know of a failure, by the begin of SQLite's name for it.
+REASONS = (
+    ("SQLITE_FULL", "disk full"),
+    ("SQLITE_IOERR", "disk I/O error"),
+    ("SQLITE_READONLY", "read-only disk"),
+    ("SQLITE_BUSY", "locked by another process"),
+)
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",  # readers and the writer don't wait for each other
     "PRAGMA foreign_keys = ON",
@@ -231,5 +238,9 @@ def _translated(name: str = "") -> Iterator[None]:
 
 def _translate(error: Exception, name: str = "") -> Exception:
     if isinstance(error, (OSError, sqlite3.Error)):
-        return StoreUnavailable(f"{name}the store's SQLite file can't be used: {error}")
+        # SQLite does not tell the system's error number, but a name that is as precise.
+        code = getattr(error, "sqlite_errorname", None)
+        said = f"{error} ({code})" if code else str(error)
+        reason = next((words for begin, words in REASONS if (code or "").startswith(begin)), "")
+        return StoreUnavailable(f"{name}the store's SQLite file can't be used: {said}", reason)
     return error

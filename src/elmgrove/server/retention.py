@@ -1,0 +1,58 @@
+"""Retention: once an hour, what is older than it is kept is deleted."""
+
+import asyncio
+import logging
+import time
+
+from elmgrove.federation import DAY
+from elmgrove.server.store import AT_ONCE, FORGOTTEN_AT_ONCE, SERVER, Store
+
+log = logging.getLogger("elmgrove.server")
+
+#: Seconds between two looks for what is too old.
+HOUR = 3600.0
+#: Seconds by which the clock may be corrected between two looks.
+TOLERANCE = 60.0
+
+
+async def keep_deleting(
+    store: Store, audit_days: float, summary_days: float, event_days: float
+) -> None:
+    """Delete what is too old once an hour, until cancelled; 0 days keep it for ever.
+
+    A clock that jumps must not cost a record. So nothing is deleted unless the clock went on as
+    evenly as the monotonic one since the last look, nor in a server's first hour; and ages are by
+    the store's time, which all its servers share and which follows a clock by a day at a time
+    (``Store.advance``).
+    """
+    while True:
+        clock, began = time.time(), time.monotonic()
+        await asyncio.sleep(HOUR)
+        jump = (time.time() - clock) - (time.monotonic() - began)
+        if abs(jump) > TOLERANCE:
+            log.warning("the clock jumped by %+.0f s: nothing is deleted for its age now", jump)
+            continue
+        try:
+            now = await store.advance(time.time(), DAY)
+            await _forget(store, now, summary_days, event_days)
+            if audit_days:
+                for chain in await store.chains():
+                    await prune(store, chain, now - audit_days * DAY, SERVER)
+        except Exception:  # there is a next time; what else runs must not stop
+            log.exception("what is too old could not be deleted")
+
+
+async def prune(store: Store, chain: str, until: float, actor: str) -> int:
+    """Delete all records of a chain up to a time, some at once; says how many."""
+    total, pruned = 0, AT_ONCE
+    # Fewer are the last: to go on until there are none, clocks would have to be in step.
+    while pruned == AT_ONCE:
+        pruned = await store.prune(chain, until, actor=actor)
+        total += pruned
+    return total
+
+
+async def _forget(store: Store, now: float, summary_days: float, event_days: float) -> None:
+    until = [now - days * DAY if days else 0.0 for days in (summary_days, event_days)]
+    while await store.forget(until[0], until[1], now) >= FORGOTTEN_AT_ONCE:
+        pass
