@@ -121,3 +121,10 @@ def test_words_name_the_best_and_the_worst() -> None:
     assert few.endswith(", 11 others.")
     alone = errors_in_words([Noticed("volt", None, 1.0)])
     assert alone == f"{begin}no other sensor tells: volt not at all."
+
+
+def test_of_very_many_sensors_some_are_tried() -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 300))
+    errors = smallest_errors(taught(rows, window=1))
+    assert len(errors) == 256
+    assert (errors[0].feature, errors[-1].feature) == ("column 0", "column 299")
