@@ -14,8 +14,9 @@ from elmgrove.detector.progress import LEARNING
 # must be flagged before an error counts as noticed: more than the 9 of 10 that are promised, since
 # rows to come are others.
 _ROWS, _NOTICED = 128, 0.95
-# Sensors that are tried, evenly chosen where there are more: each takes its time.
-_SENSORS = 256
+# Sensors that are tried, at most, evenly chosen where there are more, and how many times as many
+# inputs there are: each takes its time.
+_SENSORS, _TRIED = 256, 1 << 17
 # The largest error that is tried, in units of the column, and how often and in how many steps
 # smaller ones are half of those before.
 _LARGEST, _HALVES, _STEPS = 32.0, 16, 8
@@ -46,8 +47,8 @@ def smallest_errors(detector: Detector) -> list[Noticed]:
 
     That is tried on the last rows learned: an error, up or down, that lasts as long as a window is
     noticed where nine of ten such rows, of either kind, are above the threshold. Errors up to 32 deviations of the
-    sensor are tried, each about a tenth larger than the one before; of more than 256 sensors, 256
-    evenly chosen ones. Nothing while there is no
+    sensor are tried, each about a tenth larger than the one before; of very many
+    sensors some, evenly chosen. Nothing while there is no
     threshold, nor where rows are samples: a sensor is many columns there.
     """
     rows = detector.gate.recent.rows
@@ -57,7 +58,8 @@ def smallest_errors(detector: Detector) -> list[Noticed]:
     scale, levels = _scale(detector), _levels(detector)
     found = []
     names = detector.basis.names
-    for column in np.linspace(0, len(names) - 1, min(_SENSORS, len(names))).astype(int).tolist():
+    tried = min(_SENSORS, _TRIED // detector.basis.inputs, len(names))
+    for column in np.linspace(0, len(names) - 1, tried).astype(int).tolist():
         size = _smallest(detector, rows, column, float(levels.unit[column]))
         size = None if size is None else size * float(scale[column])
         found.append(Noticed(names[column], size, float(levels.deviation[column] * scale[column])))
