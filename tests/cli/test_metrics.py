@@ -57,7 +57,9 @@ def test_labelled_stretches_that_no_event_tells_apart_are_one() -> None:
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 6))
 def test_stretches_hold_all_labelled_rows_and_are_apart(labels: list[bool], calm: int) -> None:
     found = stretches_of(np.array(labels), calm)
-    assert all(any(one.start <= place < one.stop for one in found) for place in np.flatnonzero(labels))
+    assert all(
+        any(one.start <= place < one.stop for one in found) for place in np.flatnonzero(labels)
+    )
     assert all(labels[one.start] and labels[one.stop - 1] for one in found)
     assert all(after.start - before.stop >= calm for before, after in pairwise(found))
 

@@ -13,6 +13,7 @@ from elmgrove.detector import (
     Noticed,
     PatternRule,
     errors_in_words,
+    self_test,
     smallest_errors,
 )
 from support.pump import pump
@@ -123,8 +124,9 @@ def test_words_name_the_best_and_the_worst() -> None:
     assert alone == f"{begin}no other sensor tells: volt not at all."
 
 
-def test_of_very_many_sensors_some_are_tried() -> None:
-    rows = np.random.default_rng(0).normal(size=(400, 300))
-    errors = smallest_errors(taught(rows, window=1))
-    assert len(errors) == 256
-    assert (errors[0].feature, errors[-1].feature) == ("column 0", "column 299")
+def test_of_very_many_sensors_some_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    detector = taught(pump(500, 0), window=1)
+    monkeypatch.setattr(self_test, "_SENSORS", 2)
+    assert [one.feature for one in smallest_errors(detector)] == ["column 0", "column 3"]
+    monkeypatch.setattr(self_test, "_TRIED", 4)
+    assert [one.feature for one in smallest_errors(detector)] == ["column 0"]

@@ -102,7 +102,9 @@ def too_few_scores(policy: Threshold, usable: int) -> str:
     if policy.rate is None or policy.minimum <= usable:
         return ""
     kept = f"{usable:,} {'is' if usable == 1 else 'are'} kept"
-    takes = f"{100.0 * policy.rate:g} % takes the scores of {policy.minimum:,} normal rows, and {kept}"
+    takes = (
+        f"{100.0 * policy.rate:g} % takes the scores of {policy.minimum:,} normal rows, and {kept}"
+    )
     if not usable:
         return takes
     digits = 10.0 ** (1 - math.floor(math.log10(1.0 / (usable + 1))))

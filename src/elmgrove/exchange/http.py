@@ -236,10 +236,8 @@ def require_federation(url: str) -> None:
     name = parts.path.strip("/")
     if parts.netloc and (not name or "/" in name):
         what = f"{parts.path!r} is no federation's name" if name else "no federation is named"
-        raise BadInput(
-            f"{url}: {what}; its URL is {parts.scheme}://{parts.netloc.rpartition('@')[2]}/NAME, as "
-            "'elmgrove federation create' said"
-        )
+        like = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/NAME"
+        raise BadInput(f"{url}: {what}; its URL is {like}, as 'elmgrove federation create' said")
 
 
 def _written(fields: dict[str, Any]) -> bytes:

@@ -271,8 +271,8 @@ class Columns:
 
 def _taken_in_order(names: Sequence[str]) -> str:
     return (
-        f"rows have no names: their columns are taken for {some_of(names)}, in this order; if it is "
-        "another, put a line of names above them"
+        f"rows have no names: their columns are taken for {some_of(names)}, in this order; if it "
+        "is another, put a line of names above them"
     )
 
 

@@ -69,7 +69,10 @@ def point_of(where: str, text: str) -> Point | None:
             f"but {text!r:.60}"
         )
     name, tags, fields, time = found.groups()
-    values = {plain_name(_unescaped(key)): _value(where, key, value) for key, value in _FIELDS.findall(fields)}
+    values = {
+        plain_name(_unescaped(key)): _value(where, key, value)
+        for key, value in _FIELDS.findall(fields)
+    }
     return Point(_unescaped(name), _tags(tags), values, time, tags)
 
 

@@ -61,9 +61,9 @@ class Found:
     """What events made of labelled stretches.
 
     ``found`` stretches have an event that opened in them, or at most a tolerance before them;
-    ``false_events`` opened anywhere else, however long they lasted. ``alarmed_outside`` is the share
-    of unlabelled rows that lie inside events. ``delays`` are rows from a stretch's begin to the
-    alarm, ``seconds`` the same as times where rows have them.
+    ``false_events`` opened anywhere else, however long they lasted. ``alarmed_outside`` is the
+    share of unlabelled rows that lie inside events. ``delays`` are rows from a stretch's begin to
+    the alarm, ``seconds`` the same as times where rows have them.
     """
 
     stretches: int
