@@ -48,7 +48,8 @@ def smallest_errors(detector: Detector) -> list[Noticed]:
     That is tried on the last rows learned: an error, up or down, that lasts as long as a window is
     noticed where nine of ten such rows, of either kind, are above the threshold. Errors up to 32
     deviations of the sensor are tried, each about a tenth larger than the one before; of very many
-    sensors some, evenly chosen. Nothing while there is no threshold, nor where rows are samples: a sensor is many columns there.
+    sensors some, evenly chosen. Nothing while there is no threshold, nor where rows are samples: a
+    sensor is many columns there.
     """
     rows = detector.gate.recent.rows
     if detector.state == LEARNING or detector.basis.spectrum is not None or not len(rows):
