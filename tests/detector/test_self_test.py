@@ -115,13 +115,13 @@ def test_words_name_the_best_and_the_worst() -> None:
     assert "s10 ± 1.5, 9 others." in errors_in_words(seen)
     both = errors_in_words([*blind, *seen])
     assert both.startswith(f"{begin}s0 ± 0.5, ")
-    assert "s4 ± 0.9, 15 others; no other sensor tells: b19 ± 120000, " in both
+    assert "s4 ± 0.9, 15 others; only large ones, as no other sensor tells: b19 ± 120000, " in both
     assert both.endswith(", 15 others.")
     few = errors_in_words([*seen[:2], *blind])
-    assert "s0 ± 0.5, s1 ± 0.6; no other sensor tells: b19" in few
+    assert "s0 ± 0.5, s1 ± 0.6; only large ones, as no other sensor tells: b19" in few
     assert few.endswith(", 11 others.")
     alone = errors_in_words([Noticed("volt", None, 1.0)])
-    assert alone == f"{begin}no other sensor tells: volt not at all."
+    assert alone == f"{begin}only large ones, as no other sensor tells: volt not at all."
 
 
 def test_of_very_many_sensors_some_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
