@@ -69,8 +69,10 @@ def smallest_errors(detector: Detector) -> list[Noticed]:
 def errors_in_words(noticed: Sequence[Noticed]) -> str:
     """Says what a self-test found, of many sensors the best and the worst; '' if it found nothing.
 
-    >>> print(errors_in_words([Noticed("temp", 1.84, 7.0), Noticed("volt", 4.7, 1.0)]))
-    Smallest errors it notices (in 9 of 10 rows): temp ± 1.8; only large ones, as no other sensor tells: volt ± 4.7.
+    >>> print(errors_in_words([Noticed("temp", 1.84, 7.0)]))
+    Smallest errors it notices (in 9 of 10 rows): temp ± 1.8.
+    >>> print(errors_in_words([Noticed("temp", 1.84, 7.0), Noticed("volt", 4.7, 1.0)])[46:])
+    temp ± 1.8; only large ones, as no other sensor tells: volt ± 4.7.
     """
     ranked = sorted(noticed, key=_reach)
     seen = [_in_words(one) for one in ranked if not one.hardly]
@@ -78,7 +80,8 @@ def errors_in_words(noticed: Sequence[Noticed]) -> str:
     room = _MOST - min(len(alone), _MOST // 2)
     said = [_listed(seen, room)] if seen else []
     if alone:
-        said.append(f"only large ones, as no other sensor tells: {_listed(alone, _MOST - min(len(seen), room))}")
+        few = _listed(alone, _MOST - min(len(seen), room))
+        said.append(f"only large ones, as no other sensor tells: {few}")
     return f"Smallest errors it notices (in 9 of 10 rows): {'; '.join(said)}." if said else ""
 
 
