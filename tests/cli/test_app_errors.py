@@ -1,5 +1,7 @@
 """What goes wrong is one clear line and an exit code, and changes nothing."""
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +35,10 @@ def bad_files() -> None:
     write("narrow.csv", rows(1, 3)[:, :4], None)
     np.save("narrow.npy", rows(1, 3)[:, :4])
     np.save("flat.npy", np.ones(6))
+    for name, value in {"overflow.csv": "1e308", "fill.csv": "-1e30"}.items():
+        write(name, rows(1, 30))
+        with Path(name).open("a") as file:
+            file.write(f"1,2,{value},4,5,6\n")
     elsewhere = Member(
         "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), policy="merged"
     )
@@ -45,6 +51,9 @@ ERRORS = {
     "learn text.csv -s new.elm": "text.csv, line 5, column 3 ('speed [m/s]'): 'hot' is not",
     "learn text.csv -s fan-1.elm --gate": "text.csv, line 5, column 3",
     "score text.csv -s fan-1.elm": "text.csv, line 5, column 3",
+    "learn overflow.csv -s new.elm": "line 32, column 3 ('speed [m/s]'): '1e308' is larger than",
+    "score fill.csv -s fan-1.elm": "line 32, column 3 ('speed [m/s]'): '-1e30' is larger than any",
+    "learn normal-1.csv -s new.elm --delimiter ;": "several numbers in one cell: --delimiter ','",
     "learn latin.csv -s new.elm": "latin.csv: not text in UTF-8",
     "learn other-names.csv -s fan-1.elm": "other-names.csv: no column 'draft' among ['heat'",
     "learn narrow.csv -s fan-1.elm": "narrow.csv: 4 columns, where 6 were learned",
@@ -67,7 +76,7 @@ ERRORS = {
     "inspect half.evidence": "half.evidence: truncated or damaged",
     "inspect text.csv": "text.csv: not a file of Elmgrove's",
     "merge -s fan-1.elm half.evidence": "half.evidence: truncated or damaged",
-    "merge -s fan-1.elm fan-1.elm": "fan-1.elm: this holds 'elmgrove.state'",
+    "merge -s fan-1.elm fan-1.elm": "'elmgrove share --state fan-1.elm -o fan-1.ev",
     "merge -s fan-1.elm fan-1.evidence": "'fan-1' can't merge its own evidence",
     "merge -s fan-1.elm elsewhere.evidence": "\n  layer.seed: 0 here, 99 there\n",
     "forget -s fan-1.elm --origin nobody": "fan-1 never merged 'nobody'",
@@ -118,6 +127,10 @@ def test_an_error_is_one_clear_line_and_changes_nothing(elmgrove: Elmgrove, line
         ("score normal-1.csv -s fan-1.elm --format xml", "xml"),
         ("forget -s fan-1.elm", "--origin"),
         ("teach normal-1.csv", "teach"),
+        ("train normal-1.csv", "No such command 'train'. Did you mean learn?"),
+        ("evalaute normal-1.csv", "No such command 'evalaute'. Did you mean evaluate?"),
+        ("device ruun", "No such command 'ruun'. Did you mean 'run'?"),
+        ("learn normal-1.csv --stat fan-1.elm", "--state"),
     ],
 )
 @pytest.mark.usefixtures("fan_1")
@@ -145,3 +158,28 @@ def test_a_full_disk_is_one_clear_line_and_leaves_the_state(fan_1: Path) -> None
     assert "fan-1.elm: File too large" in text
     assert fan_1.read_bytes() == before
     assert not list(Path().glob(".*"))
+
+
+def test_an_agent_without_a_source_does_not_wait_for_somebody_to_type_rows(fan_1: Path) -> None:
+    other, terminal = pty.openpty()
+    try:
+        ran = subprocess.run(
+            [COMMAND, "device", "run", "--state", "new.elm"],
+            **{"stdin": terminal, "capture_output": True, "text": True, "timeout": 300},
+        )
+    finally:
+        os.close(other)
+        os.close(terminal)
+    assert "no source of rows is given: --source names a file" in one_clear_line(
+        Ran(ran.returncode, ran.stdout, ran.stderr)
+    )
+
+
+def test_columns_without_names_are_said_to_be_in_the_order_that_was_learned(
+    elmgrove: Elmgrove, fan_1: Path
+) -> None:
+    swapped = rows(1, 30)[:, [1, 0, 2, 3, 4, 5]]
+    said = elmgrove("score", write("bare.csv", swapped, None), "-s", fan_1).err
+    assert "Rows have no names: their columns are taken for 'heat', " in said
+    assert "in this order; if it is another, put a line of names above them." in said
+    assert "no names" not in elmgrove("score", write("named.csv", swapped), "-s", fan_1).err

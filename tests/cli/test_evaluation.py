@@ -45,10 +45,11 @@ def test_the_first_part_is_learned_without_what_is_labelled(elmgrove: Elmgrove, 
     # Windows of 10, of which the first is full at the tenth row of a stretch: there are two.
     assert found["learned"] == CUT - LABELS[:CUT].sum() - 2 * 9
     assert (found["rows"], found["labelled"]) == (len(ROWS) - CUT - 9, LABELS[CUT:].sum())
-    own, on = found["methods"]
+    own, on, _ = found["methods"]
     assert own["auc"] > 0.98
     assert on["auc"] > 0.98
-    assert own["touched"] == own["stretches"] == 3
+    assert own["found"] == own["stretches"] == 3
+    assert own["alarmed_outside"] < 0.1
     assert all(delay < 20 for delay in own["delays"])
     assert own["seconds"] == [60.0 * delay for delay in own["delays"]]
 
@@ -76,6 +77,80 @@ def test_a_state_judges_all_rows_and_learns_none(elmgrove: Elmgrove, data: Path)
     assert "Others are left out: they need the normal rows to learn (--normal)." in said
 
 
+def test_a_state_that_flags_every_row_finds_nothing(elmgrove: Elmgrove, data: Path) -> None:
+    write("normal.csv", pump(2000, seed=3))
+    elmgrove("learn", "normal.csv", "--state", "pump.elm", "--threshold", 1e-7)
+    given = ("--label", "anomaly", "--state", "pump.elm", "--no-rivals")
+    own, on = numbers(elmgrove, data, *given)["methods"]
+    for one in (own, on):
+        assert (one["found"], one["false_events"]) == (0, 1)
+        assert one["alarmed_outside"] == 1.0
+    ran = elmgrove("evaluate", data, *given)
+    assert ran.out.splitlines()[2].split()[-7:] == ["0", "of", "4", "1", "100", "%", "-"]
+    # A window of 1 row and an alarm rule of 5.
+    assert "if it opens in it, or at most 6 rows before; any other is false" in ran.err
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+def test_a_rate_and_an_alarm_rule_are_tried(
+    elmgrove: Elmgrove, data: Path, with_state: bool
+) -> None:
+    normal = write("normal.csv", pump(2000, seed=3))
+    given: tuple[object, ...] = ("--label", "anomaly", "--no-rivals", "--normal", normal)
+    if with_state:
+        elmgrove("learn", normal, "--state", "pump.elm")
+        given = (*given, "--state", "pump.elm")
+    usual = numbers(elmgrove, data, *given)
+    tried = numbers(elmgrove, data, *given, "--rate", 0.002, "--alarm", "5/9")
+    assert (usual["rate"], tried["rate"], tried["tolerance"]) == (0.01, 0.002, 1 + 9)
+    for before, after in zip(usual["methods"], tried["methods"], strict=True):
+        assert after["false_alarms"] < before["false_alarms"]
+    assert tried["methods"][0]["threshold"] > usual["methods"][0]["threshold"]
+    assert "An alarm, and with it an event: 5 of 9 rows anomalous" in (
+        elmgrove("evaluate", data, *given, "--alarm", "5/9").err
+    )
+
+
+def test_a_window_is_tried_where_it_can_be_learned(elmgrove: Elmgrove, data: Path) -> None:
+    found = numbers(elmgrove, data, "--label", "anomaly", "--no-rivals", "--window", 1)
+    assert found["rows"] == len(ROWS) - CUT, "every row is judged"
+    elmgrove("learn", write("normal.csv", pump(900)), "--state", "pump.elm")
+    refusal = "--window: pump.elm has learned windows of 10"
+    given = ("--label", "anomaly", "--state", "pump.elm", "--window", 1)
+    assert refusal in refused(elmgrove("evaluate", data, *given))
+
+
+def test_a_rate_that_so_few_rows_can_not_give_is_said(elmgrove: Elmgrove, data: Path) -> None:
+    ran = elmgrove("evaluate", data, "--label", "anomaly", "--no-rivals", "--rate", 0.001)
+    assert "No threshold, so nothing is flagged: a rate of 0.1 % takes the scores of 999" in ran.err
+    lowest = float(ran.err.partition("the lowest rate now is ")[2].split(".\n")[0])
+    ran = elmgrove("evaluate", data, "--label", "anomaly", "--no-rivals", "--rate", lowest)
+    assert "No threshold" not in ran.err
+
+
+@pytest.mark.parametrize("alarm", ["3", "3/", "3/5/9", "3 of 5", "5/3"])
+def test_an_alarm_rule_is_k_of_n(elmgrove: Elmgrove, data: Path, alarm: str) -> None:
+    text = refused(elmgrove("evaluate", data, "--label", "anomaly", "--alarm", alarm))
+    assert "K/N, like 3/5" in text or "1 ≤ k ≤ n" in text
+
+
+def test_the_agent_without_learn_meets_all_rows_as_a_stream(elmgrove: Elmgrove, data: Path) -> None:
+    stream = numbers(elmgrove, data, "--label", "anomaly", "--no-rivals")["methods"][2]
+    assert stream["method"] == "Elmgrove, stream"
+    # What the agent itself says of the same rows.
+    ran = elmgrove(
+        *("device", "run", "--source", data, "--label", "anomaly"),
+        *("--state", "agent.elm", "--verdicts", "agent.jsonl"),
+    )
+    assert ran.code == 0
+    told = [json.loads(line) for line in Path("agent.jsonl").read_text().splitlines()]
+    # In windows, of which the first behind the cut is judged by nobody.
+    flagged = np.array([one["anomalous"] for one in told[CUT + 9 :]])
+    labels = LABELS[CUT + 9 :]
+    assert stream["recall"] == pytest.approx(flagged[labels].mean(), abs=0.05)
+    assert stream["false_alarms"] == pytest.approx(flagged[~labels].mean(), abs=0.02)
+
+
 def test_others_learn_the_same_rows_and_get_the_same_windows(
     elmgrove: Elmgrove, data: Path
 ) -> None:
@@ -88,12 +163,13 @@ def test_others_learn_the_same_rows_and_get_the_same_windows(
     assert [line.split(" 0.")[0].split(" 1.")[0].strip() for line in lines] == [
         "Elmgrove",
         "Elmgrove, learning",
+        "Elmgrove, stream",
         *expected,
     ]
     assert "thresholds are for the same 1 % of the rows that they learned; × 10:" in ran.err
     table = write("table.csv", np.random.default_rng(0).permutation(ROWS), LABELS)
     names = [one["method"] for one in numbers(elmgrove, table, "--label", "anomaly")["methods"]]
-    assert names[2:] == there, "no windows where the detector has none"
+    assert names[3:] == there, "no windows where the detector has none"
 
 
 @pytest.mark.parametrize("window", [1, 10])
@@ -212,7 +288,7 @@ def test_a_server_of_smd_is_judged_as_the_benchmark_does(elmgrove: Elmgrove) -> 
     both = np.column_stack([test, labels])
     np.savetxt("test.csv", both, "%.4f", ",", header=f"{names},odd", comments="")
     given = ("--label", "odd", "--normal", "train.csv", "--no-rivals")
-    [own, _] = numbers(elmgrove, "test.csv", *given)["methods"]
+    [own, *_] = numbers(elmgrove, "test.csv", *given)["methods"]
     detector = Detector.for_data(train)
     detector.learn_many(train)
     scores = detector.score_many(test)[9:]

@@ -41,7 +41,8 @@ def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rul
     assert ran.code == 0, ran.err
     assert "8 of 8 clients took part" in ran.out
     shown = json.loads(elmgrove("inspect", "all.elm", "--json").out)
-    assert shown["others"] == "one model of its own rows and those of 8 others of 'federation'"
+    what = "20 models, of which the best answers," if rule == "groups" else "one model"
+    assert shown["others"] == f"{what} of its own rows and those of 8 others of 'federation'"
     rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))[:20]
     names = ",".join(f"pixel {index}" for index in range(64))
     np.savetxt("new.csv", rows, "%.4f", ",", header=names, comments="")

@@ -1,5 +1,7 @@
 """What is measured is what scikit-learn measures, and events are counted as a person would."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,32 +47,42 @@ def test_infinite_scores_are_the_strangest() -> None:
     assert Ranking(labels, np.array([np.inf, np.inf, 3.0, 2.0])).auc == 0.625
 
 
-def test_labelled_stretches_end_at_a_gap() -> None:
-    labels = np.array([True, True, False, True, True, True])
-    assert stretches_of(labels) == [slice(0, 2), slice(3, 6)]
-    assert stretches_of(labels, [5]) == [slice(0, 2), slice(3, 5), slice(5, 6)]
-    assert stretches_of(np.zeros(3, bool)) == []
+def test_labelled_stretches_that_no_event_tells_apart_are_one() -> None:
+    labels = np.array([True, True, False, True, False, False, True])
+    assert stretches_of(labels, calm=1) == [slice(0, 2), slice(3, 4), slice(6, 7)]
+    assert stretches_of(labels, calm=2) == [slice(0, 4), slice(6, 7)]
+    assert stretches_of(np.zeros(3, bool), calm=1) == []
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=40), st.sets(st.integers(1, 39)))
-def test_stretches_hold_the_labelled_rows_and_no_other(labels: list[bool], gaps: set[int]) -> None:
-    inside = sorted(gap for gap in gaps if gap < len(labels))
-    found = stretches_of(np.array(labels), inside)
-    places = [place for one in found for place in range(one.start, one.stop)]
-    assert places == [place for place, label in enumerate(labels) if label]
-    assert not any(one.start < gap < one.stop for one in found for gap in inside)
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 6))
+def test_stretches_hold_all_labelled_rows_and_are_apart(labels: list[bool], calm: int) -> None:
+    found = stretches_of(np.array(labels), calm)
+    assert all(
+        any(one.start <= place < one.stop for one in found) for place in np.flatnonzero(labels)
+    )
+    assert all(labels[one.start] and labels[one.stop - 1] for one in found)
+    assert all(after.start - before.stop >= calm for before, after in pairwise(found))
 
 
-def test_a_stretch_is_found_if_an_event_touches_it() -> None:
-    stretches = [slice(10, 20), slice(40, 45), slice(70, 80)]
+def test_an_event_finds_the_stretch_that_it_opened_for() -> None:
+    labels = np.zeros(100, bool)
+    for first, end in ((10, 20), (40, 45), (70, 80)):
+        labels[first:end] = True
     events = [
-        Spell(12, 14, 30),  # in the first stretch, and beyond it
-        Spell(42, 47, 60),  # begins in the second, and is told after its end
-        Spell(66, 68, 75),  # goes on when the third begins
-        Spell(90, 92, 95),  # touches none
+        Spell(12, 14, 15),  # in the first stretch
+        Spell(38, 39, 60),  # a little before the second, and beyond it
+        Spell(64, 66, 75),  # long before the third, and into it
+        Spell(90, 92, 95),  # at none
     ]
-    found = found_by(events, stretches, None)
-    assert found == Found(3, 3, 1, delays=[4, 7, 0], seconds=None)
-    timed = found_by(events, stretches, 60.0 * np.arange(100))
-    assert timed.seconds == [240.0, 420.0, 0.0]
-    assert found_by([], stretches, None) == Found(3, 0, 0, [], None)
+    found = found_by(events, labels, calm=5, tolerance=5)
+    # 38, 39, 45 to 60, 64 to 69 and 90 to 95 of 75 others.
+    assert found == Found(3, 2, 2, 30 / 75, delays=[4, 0], seconds=None)
+    timed = found_by(events, labels, 5, 5, 60.0 * np.arange(100))
+    assert timed.seconds == [240.0, 0.0]
+    assert found_by([], labels, 5, 5) == Found(3, 0, 0, 0.0, [], None)
+
+
+def test_an_event_without_an_end_finds_nothing_and_is_false() -> None:
+    labels = np.zeros(100, bool)
+    labels[50:60] = True
+    assert found_by([Spell(0, 2, 99)], labels, 5, 5) == Found(1, 0, 1, 1.0, [], None)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Basis, Detector
+from elmgrove import Basis, Detector, HiddenLayer, PatternRule
 from elmgrove.detector import DriftWatch
 from elmgrove.federation import Member
 from elmgrove.storage import save
@@ -81,6 +81,22 @@ def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) 
     elmgrove("merge", "--state", "many.elm", "fan-1.evidence")
     assert "one model of its own rows and those of 1 other" in shown(elmgrove, "many.elm")
     assert facts(elmgrove, "many.elm")["alarm"] == "merged"
+
+
+def test_several_models_are_not_called_one(elmgrove: Elmgrove) -> None:
+    def taught(name: str, *levels: float) -> Member:
+        made = Detector(HiddenLayer(6, 6), features=NAMES, patterns=PatternRule(len(levels)))
+        member = Member(name, made, policy="merged")
+        both = np.vstack([rows(1, 300) + level for level in levels])
+        made.learn_many(np.random.default_rng(0).permutation(both))
+        return member
+
+    member = taught("fan-1", 0.0, 500.0)
+    member.receive(taught("fan-2", 900.0).contribution())
+    save(Path("fan-1.elm"), member)
+    assert facts(elmgrove, "fan-1.elm")["models"] == 3
+    said = "3 models, of which the best answers, of its own rows and those of 1 other"
+    assert said in " ".join(shown(elmgrove, "fan-1.elm").replace("│", " ").split())
 
 
 def test_what_is_no_state_is_said(elmgrove: Elmgrove, fan_1: Path) -> None:

@@ -71,7 +71,8 @@ def test_fixed_thresholds_and_deviations(elmgrove: Elmgrove, fan: Detector) -> N
 
 def test_too_few_scores(elmgrove: Elmgrove, fan: Detector) -> None:
     ran = elmgrove("tune", "fan.elm", "--rate", 0.0001)
-    assert f"learning: {saved().rows_missing:,} more rows without a strange one" in ran.out
+    assert f"learning: no alarms before {saved().rows_missing:,} more rows" in ran.out
+    assert "0.01 % takes the scores of 9,999 normal rows, and 500 are kept" in ran.out
 
 
 def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:

@@ -397,3 +397,19 @@ def test_rows_before_a_window_is_full_are_counted() -> None:
     detector.interrupt()
     detector.observe(np.zeros(2))
     assert detector.events.row == 6
+
+
+def test_the_causes_of_an_event_are_the_whole_of_it_at_most() -> None:
+    # Two sensors that follow each other: either alone would take most of an error of both away.
+    rng = np.random.default_rng(0)
+    load = rng.normal(size=(600, 1))
+    rows = np.hstack([load, load, load]) + 0.05 * rng.normal(size=(600, 3))
+    detector = Detector.for_data(rows, window=1, alarm=AlarmRule(1, 1, 5))
+    detector.learn_many(rows)
+    faulty = np.array([1.0, -1.0, 0.0])
+    assert sum(cause.share for cause in detector.blame(faulty)) > 1.05
+    assert detector.observe(faulty).alarm
+    event = detector.events.open
+    assert event is not None
+    assert len(event.causes) == 3
+    assert sum(cause.share for cause in event.causes) == pytest.approx(1.0)

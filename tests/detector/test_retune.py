@@ -101,8 +101,13 @@ def test_too_few_scores_for_a_rate_is_learning_with_what_is_missing() -> None:
     missing = detector.rows_missing
     # Scores, and then counting.
     assert missing == 2 * 1999 - 1 - 2000 + detector.progress.missing > 1997
-    without = "more rows without a strange one until there are alarms"
-    assert said[-1] == f"learning: {missing:,} {without}"
+    # The scores of the younger half of 2,000 rows are kept.
+    assert said[-1] == (
+        f"learning: no alarms before {missing:,} more rows without an anomalous one; 0.05 % takes "
+        "the scores of 1,999 normal rows, and 1,000 are kept; the lowest rate now is 0.001"
+    )
+    tune(enough := taught(2000), rate=0.001)
+    assert enough.state == WATCHING
     assert missing < taught(10, threshold=FalseAlarmRate(0.0005)).rows_missing
     detector.observe_many(rows_of(1000, 3))
     assert detector.rows_missing < missing

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer, Verdict
+from elmgrove.algebra.basis import MOST_INPUTS
 from elmgrove.detector.archive import pack_detector, unpack_detector
 from elmgrove.detector.mixture import PatternRule
 from elmgrove.detector.windows import Window, choose_window, stacked
@@ -363,3 +364,12 @@ def test_saving_changes_no_verdict() -> None:
 def test_a_fixed_threshold_works_with_windows_too() -> None:
     detector = watching(threshold=FixedThreshold(5.0))
     assert detector.threshold == 5.0
+
+
+def test_more_inputs_than_a_detector_can_have_are_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(60, MOST_INPUTS + 1))
+    with pytest.raises(BadInput, match="4,097 columns are more than the 4,096 inputs"):
+        Detector.for_data(rows)
+    with pytest.raises(BadInput, match="500 columns in windows of 10 rows are more than"):
+        Detector.for_data(rows[:, :500], window=10)
+    assert Detector.for_data(rows[:, :500]).window == 1, "chosen so that they fit"

@@ -143,8 +143,9 @@ def test_all_settings_are_listed_with_their_variables(
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("sources = 'x.csv'", "no setting is called 'sources'"),
-        ("[device]\nsource = 'x.csv'", "no setting is called 'device'"),
+        ("sorce = 'x.csv'", "no setting is called 'sorce'; did you mean source or score?"),
+        ("qqq = 1", "no setting is called 'qqq'; 'elmgrove device settings' lists all"),
+        ("[device]\nsource = 'x.csv'", "settings stand above any [device]"),
         ("save_rows = '10'", "save_rows = '10' is not of type int"),
         ("save_rows = 10.5", "save_rows = 10.5 is not of type int"),
         ("follow = 1", "follow = 1 is not of type bool"),

@@ -518,3 +518,9 @@ def test_a_peer_that_drips_is_given_up() -> None:
         pytest.raises(Unreachable, match="in time"),
     ):
         pull(url, timeout=0.3)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/ui/fans", "/v1/federations/fans"])
+def test_a_url_that_names_no_federation_is_told_before_anything_is_asked(path: str) -> None:
+    with pytest.raises(BadInput, match=r"its URL is http://127\.0\.0\.1:8470/NAME"):
+        HttpExchange(f"http://127.0.0.1:8470{path}", "fan-1", token="any")

@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 from elmgrove import BadInput
 from elmgrove.errors import MissingExtra
 from elmgrove.reading import Layout, read_table
+from elmgrove.reading.columns import MOST_COLUMNS
+from elmgrove.reading.text import LONGEST_LINE
 
 
 def refused(tmp_path: Path, content: bytes) -> str:
@@ -114,3 +118,41 @@ def test_a_parquet_time_that_no_calendar_has_is_a_bad_row(tmp_path: Path) -> Non
         read_table(path)
     table = read_table(path, skip_bad=True)
     assert (len(table.rows), table.names) == (count - 2, ("a",))
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    # 64 MB of zeros, in 64 kB.
+    packed = gzip.compress(b"a,b\n1,2\n" + b"0" * (1 << 26))
+    tracemalloc.start()
+    assert refused(tmp_path, packed).startswith("a line of more than 16 MB")
+    assert tracemalloc.get_traced_memory()[1] < 4 * LONGEST_LINE
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("columns", [MOST_COLUMNS + 1, 200_000])
+def test_more_columns_than_a_table_has_are_refused(tmp_path: Path, columns: int) -> None:
+    names = ",".join(f"s{number}" for number in range(columns))
+    text = f"{names}\n{','.join('1' * columns)}\n"
+    assert f"{columns:,} columns, where a table may have 16,384" in refused(tmp_path, text.encode())
+
+
+DANGEROUS = "temp\x1b]0-owned\x07\x9b31m\u202e"
+
+
+@pytest.mark.parametrize("form", ["csv", "remark", "jsonl", "parquet", "lp"])
+def test_control_characters_in_names_are_written_out(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"data.{form}"
+    content = {
+        "csv": f"{DANGEROUS},b\n1,2\n3,4\n",
+        "remark": f"# {DANGEROUS},b\n1,2\n3,4\n",
+        "jsonl": f"{json.dumps({DANGEROUS: 1, 'b': 2})}\n{json.dumps({DANGEROUS: 3, 'b': 4})}\n",
+        "lp": f"pump {DANGEROUS}=1,b=2\npump {DANGEROUS}=3,b=4\n",
+    }
+    if form == "parquet":
+        pq.write_table(pa.table({DANGEROUS: [1, 3], "b": [2, 4]}), path)
+    else:
+        path.write_text(content[form])
+    found = read_table(path)
+    assert found.names == (r"temp\x1b]0-owned\x07\x9b31m\u202e", "b")
+    assert found.rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert read_table(path, features=found.names).rows.tolist() == found.rows.tolist()

@@ -60,7 +60,7 @@ def test_every_way_to_write_a_table(
 @settings(max_examples=law_examples(40), deadline=None)
 @given(
     st.lists(
-        st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
+        st.lists(st.floats(-1e19, 1e19), min_size=2, max_size=2),
         min_size=1,
         max_size=5,
     )

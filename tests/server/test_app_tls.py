@@ -39,10 +39,17 @@ def test_only_devices_that_know_the_authority_speak_with_the_server(authority: A
         url, token = f"{server.base}/{definition.name}", server.found(definition).token
         with connect(url, "fan-1", token=token, ca=authority.ca) as session:
             assert session.exchange.charter == definition
-        with pytest.raises(Unreachable, match="certificate"):
+        with pytest.raises(Unreachable, match=r"nobody whom this machine trusts .* as ca"):
             connect(url, "fan-2", token=token)
-        with pytest.raises(Unreachable):
+        with pytest.raises(Unreachable, match=f"speaks TLS, its URL is {server.base}"):
             connect(url.replace("https", "http"), "fan-3", token=token)
+
+
+def test_a_server_without_tls_is_told_from_one_with_it(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db") as server:
+        url, token = f"{server.base}/fans", server.found(charter("fans")).token
+        with pytest.raises(Unreachable, match=f"does not speak TLS: its URL is {server.base}"):
+            connect(url.replace("http", "https"), "fan-1", token=token)
 
 
 def test_a_server_that_asks_for_certificates_hears_nobody_without_one(

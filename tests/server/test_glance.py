@@ -84,6 +84,14 @@ async def test_who_left_has_no_rows(mixed: Store) -> None:
     assert row.seen == pytest.approx(time.time(), abs=60.0)
 
 
+async def test_a_device_that_learns_is_not_called_strange(store: Store) -> None:
+    """An event may be open when a device begins to learn again, for another rate, say."""
+    await enrol(store, "a")
+    await tell(store, "a", 990.0, state="learning", learned=5, event={"number": 1})
+    [row] = (await fleet(store)).rows
+    assert (row.state, row.event) == ("learning", True)
+
+
 async def test_a_device_that_does_not_say_when_it_comes_is_not_late(store: Store) -> None:
     await enrol(store, "a")
     await tell(store, "a", 1.0, sync_seconds=None)

@@ -14,6 +14,10 @@ from elmgrove.algebra.scaling import OWN, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
+#: The most inputs of a new detector: columns, or bands, times the window. Learning takes time by
+#: their number, some 20 seconds for 500 rows of so many.
+MOST_INPUTS = 4096
+
 #: What a detector's score is computed from: a distance from moments, or the papers' loss.
 SCORES = ("distance", "loss")
 
@@ -96,6 +100,13 @@ class Basis:
         """
         featured = [_featured(rows, spectrum) for rows in files]
         columns = featured[0].shape[1]
+        if columns * window > MOST_INPUTS:
+            side_by_side = f" in windows of {window} rows" if window > 1 else ""
+            raise BadInput(
+                f"{columns:,} columns{side_by_side} are more than the {MOST_INPUTS:,} inputs that "
+                "one detector can have: choose some (--columns, --drop), or a smaller window; are "
+                "rows and columns the wrong way round?"
+            )
         score = score or default_score(layer.get("activation", "identity"))
         made = HiddenLayer(
             columns, units or suggested_units(columns * window, score, window), **layer

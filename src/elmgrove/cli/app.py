@@ -2,8 +2,9 @@
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -77,6 +78,15 @@ SUMMARIES = {
     "others.",
     "paper": "The papers' figures and tables, run again. The word [bold]run[/] may be left out.",
 }
+#: What other tools call a command.
+CALLED = {
+    "train": "learn",
+    "fit": "learn",
+    "detect": "score",
+    "run": "device run",
+    "test": "evaluate",
+    "dashboard": "serve",
+}
 #: The entry points with which other distributions add commands, each a Typer app.
 PLUG_INS = "elmgrove.commands"
 #: Commands of this project that a device does not need, and what installs them.
@@ -114,11 +124,26 @@ class OnDemand(TyperGroup):
         finally:
             self._listing = None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds the command that is asked for, or says which one may be meant."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-"):
+            known = self.list_commands(ctx)
+            if name not in known:
+                ctx.fail(f"No such command {name!r}.{_meant(name, known)}")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Loads a command; None if there is none of this name."""
         if cmd_name not in COMMANDS and cmd_name not in _plug_ins():
             return None
         return (self._listing or _whole)(cmd_name)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """Asks which command may be meant, by its letters or by what other tools call it."""
+    near = [CALLED[name]] if name in CALLED else get_close_matches(name, known)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def _whole(name: str) -> Any:

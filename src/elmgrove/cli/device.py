@@ -3,6 +3,7 @@
 import inspect
 import logging
 import signal
+import sys
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from elmgrove.device import (
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Session, Tls, keyfile, open_exchange
 from elmgrove.federation import Member, compare_used
+from elmgrove.reading import STANDARD_INPUT
 from elmgrove.storage import load, locked, save
 
 log = logging.getLogger("elmgrove.device")
@@ -60,6 +62,11 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     """
     chosen = {name: value for name, value in given.items() if _was_given(context, name)}
     told = read_settings(config, chosen)
+    if told.source == STANDARD_INPUT and "source" not in told.given and sys.stdin.isatty():
+        raise BadInput(
+            "no source of rows is given: --source names a file, a folder or a broker's topic "
+            "(mqtt://host/topic); rows typed here are --source -"
+        )
     if told.log_format == JSON:
         write_json_lines(logging.INFO)
     else:

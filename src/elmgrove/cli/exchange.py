@@ -9,10 +9,11 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra import OWN
 from elmgrove.cli.options import SavedState, note_alike, note_others, notes
+from elmgrove.detector import STATE_FORMAT
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation import MERGED, Comparison, Contribution, Member, compare_each
 from elmgrove.rounds import contribution_from_bytes
-from elmgrove.storage import load, locked, save
+from elmgrove.storage import format_of, load, locked, save
 
 
 def share(
@@ -76,7 +77,7 @@ def merge(
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
-    contributions = [load(path, contribution_from_bytes) for path in evidence]
+    contributions = [_shared(path) for path in evidence]
     with locked(state):
         member = load(state, Member.from_bytes)
         try:
@@ -99,6 +100,20 @@ def merge(
         outcome = ("merged" if member.policy == MERGED else "taken in") if new else "nothing new"
         notes.print(f"{contribution.origin}, {_rows(contribution)} learned: {outcome}.")
     note_others(member)
+
+
+def _shared(path: Path) -> Contribution:
+    """Loads what a device shared; a state, which is not meant for others, is told apart."""
+
+    def read(blob: bytes) -> Contribution:
+        if format_of(blob) == STATE_FORMAT:
+            raise BadInput(
+                f"{path} is a device's state; others merge what it shares: 'elmgrove share --state "
+                f"{path} -o {path.with_suffix('.evidence')}' writes that"
+            )
+        return contribution_from_bytes(blob)
+
+    return load(path, read)
 
 
 def forget(

@@ -91,7 +91,9 @@ def what_others_are(found: Fields) -> str:
     many = "1 other" if count == 1 else f"{count:,} others"
     where = "" if found["federation"] is None else f" of {found['federation']!r}"
     if found["alarm"] == MERGED:
-        return f"one model of its own rows and those of {many}{where}"
+        models = found["models"]
+        what = "one model" if models == 1 else f"{models:,} models, of which the best answers,"
+        return f"{what} of its own rows and those of {many}{where}"
     told = found["groups"]
     groups = f", in {told:,} group{'s' * (told != 1)}" if told is not None else ""
     excused = "are excused" if found["alarm"] == UNKNOWN else "are not excused"

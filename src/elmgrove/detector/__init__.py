@@ -38,7 +38,7 @@ from elmgrove.detector.pieces import Span
 from elmgrove.detector.prepared import Prepared
 from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.retune import TUNABLE, tune
+from elmgrove.detector.retune import TUNABLE, too_few_scores, tune
 from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
 from elmgrove.detector.single import summed
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
@@ -119,6 +119,7 @@ __all__ = [
     "spells_told",
     "summed",
     "title",
+    "too_few_scores",
     "tune",
     "unpack_detector",
     "when_text",

@@ -122,6 +122,11 @@ class Recent:
         short = (scores - len(self.ordered)) * self.stride
         return max(2 * self.stride * scores - 1 - self.accepted, short, 0)
 
+    @property
+    def usable(self) -> int:
+        """The most scores that a threshold may count: ``missing`` would be 0 for so many."""
+        return min(len(self.ordered), (self.accepted + 1) // (2 * self.stride))
+
     def suit(self, scores: int, capacity: int, apart: int) -> bool:
         """Keeps what a threshold needs that counts so many scores at least; says if it has them.
 

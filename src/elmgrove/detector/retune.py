@@ -57,6 +57,8 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     _require_tunable(given)
     before, was = _settings(detector), _outcome(detector)
     policy = _policy(detector.gate.policy, given)
+    # Before the scores that are too far between are forgotten.
+    short = too_few_scores(policy, detector.gate.recent.usable)
     alarm = _alarm(detector.events.rule, given)
     promote_after = detector.quarantine.promote_after
     if "promote_after" in given:
@@ -88,7 +90,25 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
         for name, value in after.items()
         if value != before[name]
     ]
-    return said if outcome == was else [*said, _became(detector, was)]
+    return said if outcome == was else [*said, _became(detector, was, short)]
+
+
+def too_few_scores(policy: Threshold, usable: int) -> str:
+    """Says that a rate can't be had with so few scores, and which one can; '' if it can.
+
+    >>> too_few_scores(FalseAlarmRate(0.001), usable=640)
+    '0.1 % takes the scores of 999 normal rows, and 640 are kept; the lowest rate now is 0.0016'
+    """
+    if policy.rate is None or policy.minimum <= usable:
+        return ""
+    kept = f"{usable:,} {'is' if usable == 1 else 'are'} kept"
+    takes = (
+        f"{100.0 * policy.rate:g} % takes the scores of {policy.minimum:,} normal rows, and {kept}"
+    )
+    if not usable:
+        return takes
+    digits = 10.0 ** (1 - math.floor(math.log10(1.0 / (usable + 1))))
+    return f"{takes}; the lowest rate now is {math.ceil(digits / (usable + 1)) / digits:g}"
 
 
 def _require_tunable(given: Mapping[str, Any]) -> None:
@@ -145,12 +165,13 @@ def _outcome(detector: Detector) -> tuple[str, float]:
     return detector.state, detector.threshold
 
 
-def _became(detector: Detector, was: tuple[str, float]) -> str:
+def _became(detector: Detector, was: tuple[str, float], short: str) -> str:
     """Says what all of that made of the detector."""
     state, limit = was
     if detector.state == LEARNING:
         missing = f"{detector.rows_missing:,} more {detector.basis.counted}"
-        return f"{LEARNING}: {missing} without a strange one until there are alarms"
+        said = f"{LEARNING}: no alarms before {missing} without an anomalous one"
+        return f"{said}; {short}" if short else said
     recent = detector.gate.recent
     kept = [*recent.ordered, *recent.strays]
 

@@ -113,8 +113,9 @@ class Running:
                 # That of the strongest row which has it.
                 seen.setdefault(cause.feature, cause)
         order = sorted(shares, key=lambda feature: -shares[feature])
-        count = len(self.strongest)
-        return tuple(seen[name]._replace(share=shares[name] / count) for name in order[:CAUSES])
+        # What each sensor has to do with a row overlaps: together it is the whole at most.
+        whole = max(float(len(self.strongest)), sum(shares.values()))
+        return tuple(seen[name]._replace(share=shares[name] / whole) for name in order[:CAUSES])
 
 
 def _number(score: float) -> float:

@@ -8,7 +8,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
 from elmgrove.device.listening import MEANT, hash_of, socket_places
 from elmgrove.device.output import NobodyReads
-from elmgrove.device.settings import PREFIX, Settings
+from elmgrove.device.settings import PREFIX, Settings, first_rows
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
 from elmgrove.device.status import mark_state, status_of
 
@@ -28,6 +28,7 @@ __all__ = [
     "Participant",
     "SavedAnswer",
     "Settings",
+    "first_rows",
     "group_of",
     "hash_of",
     "help_of",

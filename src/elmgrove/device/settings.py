@@ -239,9 +239,7 @@ class Settings(RowSettings):
     @property
     def first_rows(self) -> int:
         """The rows that a new device is made for: ``start_rows``, and frames enough of samples."""
-        spectrum = self.chosen_spectrum
-        frames = 0 if spectrum is None else _START_FRAMES * spectrum.length
-        return max(self.start_rows, frames)
+        return first_rows(self.start_rows, self.chosen_spectrum)
 
     @property
     def rule(self) -> Rule:
@@ -255,3 +253,8 @@ class Settings(RowSettings):
             return None
         unlimited = Cost()
         return Cost(self.budget_seconds or unlimited.seconds, self.budget_bytes or unlimited.bytes)
+
+
+def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:
+    """The rows that a new device is made for; of samples at least some frames."""
+    return start_rows if spectrum is None else max(start_rows, _START_FRAMES * spectrum.length)

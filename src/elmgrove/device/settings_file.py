@@ -3,6 +3,7 @@
 import tomllib
 import typing
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,13 @@ def _read(path: Path) -> dict[str, Any]:
     known = {one.name for one in fields(Settings)}
     for key, value in table.items():
         if key not in known:
-            raise BadInput(f"{path}: no setting is called {key!r}; there are: {sorted(known)}")
+            near = get_close_matches(key, known, n=2)
+            meant = f"did you mean {' or '.join(near)}? " if near else ""
+            if isinstance(value, dict):
+                meant = f"settings stand above any [{key}]; "
+            raise BadInput(
+                f"{path}: no setting is called {key!r}; {meant}'elmgrove device settings' lists all"
+            )
         table[key] = _fitting(path, key, value)
     return table
 

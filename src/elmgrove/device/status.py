@@ -56,6 +56,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "drift": told(None if detector.drift is None else detector.drift.report),
         "alarm": member.policy,
         "others": len(member.ledger) if merged is None else merged.devices,
+        "models": len(detector.model.models),
         "groups": None if merged is None else len(merged.labels),
         "federation": None if merged is None else merged.federation,
         "borrows": asdict(borrowed_by(member)),

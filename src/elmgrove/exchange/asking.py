@@ -24,6 +24,9 @@ _TOO_MANY = 429
 #: The bytes of an answer that says what was done, or why it was not.
 SHORT = 1 << 16
 _LONGEST_SECRET = 1000
+# What OpenSSL says where the other side answers in plain text, and of whom nobody vouches for.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+_NOT_TRUSTED = ("self-signed certificate", "self signed certificate", "unable to get local issuer")
 
 
 def client(
@@ -123,11 +126,22 @@ def _unreachable(where: str = "") -> Iterator[None]:
 
 
 def _hint(error: httpx.TransportError) -> str:
-    """What a server may want that hangs up on TLS without a word: it can't say so itself."""
+    """What to do about a server that speaks another protocol, or is not trusted."""
+    said, url = str(error), error.request.url
+    place = url.netloc.decode("ascii", "replace")
     silent = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
-    if not silent or error.request.url.scheme != "https":
-        return ""
-    return " (does it ask for a client certificate? then state certificate and private_key)"
+    if any(mark in said for mark in _NO_TLS):
+        return f" (it does not speak TLS: its URL is http://{place})"
+    if any(mark in said for mark in _NOT_TRUSTED):
+        return (
+            " (nobody whom this machine trusts signed its certificate: give the certificate of who "
+            "did, or its own if it signed that itself, as ca)"
+        )
+    if silent and url.scheme == "https":
+        return " (does it ask for a client certificate? then state certificate and private_key)"
+    if silent:
+        return f" (if it speaks TLS, its URL is https://{place})"
+    return ""
 
 
 def _whole(host: str, came: httpx.Response, most: int) -> Response:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from elmgrove.errors import BadInput
 from elmgrove.exchange.asking import SECONDS, SHORT
@@ -64,6 +65,7 @@ class HttpExchange:
         tls: Tls = TLS,
         timeout: float = SECONDS,
     ) -> None:
+        require_federation(url)
         how: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile}
         self._joined = HttpDevice(url, device, **how, tls=tls, timeout=timeout)
         self._charter: Charter | None = None
@@ -226,6 +228,16 @@ class HttpExchange:
 
     def _request(self, method: str, path: str, **options: Any) -> Response:
         return self._joined.request(method, path, **options)
+
+
+def require_federation(url: str) -> None:
+    """Raises ``BadInput`` unless the URL of a server ends in a federation's name, and no more."""
+    parts = urlsplit(url)
+    name = parts.path.strip("/")
+    if parts.netloc and (not name or "/" in name):
+        what = f"{parts.path!r} is no federation's name" if name else "no federation is named"
+        like = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/NAME"
+        raise BadInput(f"{url}: {what}; its URL is {like}, as 'elmgrove federation create' said")
 
 
 def _written(fields: dict[str, Any]) -> bytes:

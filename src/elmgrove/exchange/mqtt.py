@@ -92,8 +92,9 @@ class MqttExchange(BareExchange):
             self._charter = self._retained_charter()
         if self._charter is None:
             raise Unreachable(
-                f"{self._address.place} retains no charter under {self._address.under('charter')}; "
-                "is that the federation's topic, and may this user read it?"
+                f"{self._address.place} retains no charter under {self._address.under('charter')}: "
+                "make the federation there ('elmgrove federation create NAME --data FILE --broker "
+                f"{self._address}'), or let this user read that topic"
             )
         return self._charter
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput, require_extra, require_time
+from elmgrove.reading.cells import are_readings, plain_name
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.formats import NPY, PARQUET, opened
 from elmgrove.reading.text import LOOK, Numbers
@@ -29,7 +30,7 @@ class ArrayBlock:
         # What overflows is found right below, and named.
         with np.errstate(over="ignore"):
             rows = self._rows[:, columns.places].astype(np.float64)
-        if beside or not columns.plain or not np.isfinite(rows).all():
+        if beside or not columns.plain or not are_readings(rows):
             return None
         return Numbers(rows, self._first + np.arange(len(rows)))
 
@@ -107,7 +108,7 @@ class ParquetBlock:
         rows = np.empty((len(self._columns[0]), len(read)))
         for column, one in enumerate(read):
             rows[:, column] = one.to_numpy(zero_copy_only=False)
-        if not np.isfinite(rows).all():
+        if not are_readings(rows):
             return None
         return Numbers(rows, self._first + np.arange(len(rows)), times)
 
@@ -168,7 +169,7 @@ class ParquetTable:
             raise BadInput(f"{name}: a damaged Parquet file ({error})") from error
         names: Sequence[str] = self._file.schema_arrow.names
         # pandas calls an index without a name so.
-        names = ["" if one.startswith("__index_level_") else one for one in names]
+        names = ["" if one.startswith("__index_level_") else plain_name(one) for one in names]
         sample = [cells for block in self._few() for _, cells in block.records()]
         self.header = Header(name, names, True, sample)
 

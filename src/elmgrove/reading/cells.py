@@ -4,6 +4,9 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmgrove.errors import BadInput
 
 #: Words that are 1 and 0 in a column of such words.
@@ -19,6 +22,11 @@ _NORMAL = {"normal", "ok", "good", "benign", "nominal"}
 #: What is said of a cell that holds no value.
 MISSING = "the value is missing"
 _HOLDING = "--missing hold keeps the last value"
+#: No sensor shows a number above this: it stands for a missing value, or is what an overflow left.
+LARGEST = 1e19
+# What would let a name write to a terminal, or end a line there.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_DELIMITERS = ",;\t|"
 _LIKE_A_TIME = re.compile(r"\d:\d\d|\d[./-]\d+[./-]\d")
 
 
@@ -36,6 +44,22 @@ def number(cell: Any, decimal: str = ".") -> float | None:
         return float(cell)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def are_readings(rows: NDArray[np.float64]) -> bool:
+    """Says whether all values are finite, and no larger than what a sensor shows."""
+    return not rows.size or bool(-LARGEST <= rows.min() <= rows.max() <= LARGEST)
+
+
+def plain_name(text: str) -> str:
+    """Gives the name of a column with control characters written out: it reaches terminals.
+
+    >>> print(plain_name("temp\\x1b[2J"))
+    temp\\x1b[2J
+    """
+    if text.isprintable():
+        return text
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def is_number(cell: Any, decimal: str = ".") -> bool:
@@ -81,17 +105,35 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
     """
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return BadInput(f"{where}, {column}: {MISSING} ({_HOLDING})")
+    value = number(cell, ",")
+    if value is not None and LARGEST < abs(value) < math.inf:
+        return BadInput(
+            f"{where}, {column}: {cell!r:.60} is larger than any reading (up to {LARGEST:g}), and "
+            "may stand for a missing one; a reading has to come in a larger unit"
+        )
     said = f"{where}, {column}: {cell!r:.60} is not a finite number"
     if is_missing(cell):
         return BadInput(f"{said}: {MISSING} ({_HOLDING})")
     if is_decimal_comma(cell):
         return BadInput(f"{said} (decimal commas: --decimal ,)")
+    if (delimiter := _delimiter_in(cell)) is not None:
+        written = "tab" if delimiter == "\t" else f"'{delimiter}'"
+        return BadInput(f"{said} (several numbers in one cell: --delimiter {written} parts them)")
     if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
         return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like {format_like(cell)})")
     if of_words is not None:
         ways = f"--categories {of_words} reads it as words, --drop {of_words} leaves it out"
         return BadInput(f"{said} ({ways})")
     return BadInput(said)
+
+
+def _delimiter_in(cell: Any) -> str | None:
+    """What stands between the numbers of a cell that holds several; None if it does not."""
+    for one in _DELIMITERS if isinstance(cell, str) else "":
+        parts = cell.split(one)
+        if len(parts) > 1 and sum(is_number(part) for part in parts) > len(parts) // 2:
+            return one
+    return None
 
 
 def format_like(cell: object) -> str:

@@ -1,12 +1,14 @@
 """Which columns of a file are wanted, and what a record becomes: values, a time, a label."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from elmgrove.algebra import Categories, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import (
+    LARGEST,
     MISSING,
     boolean,
     is_missing,
@@ -15,7 +17,7 @@ from elmgrove.reading.cells import (
     number,
     refusal,
 )
-from elmgrove.reading.doubts import is_index, is_time
+from elmgrove.reading.doubts import is_index, is_time, some_of
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import Clock
@@ -23,8 +25,12 @@ from elmgrove.reading.times import Clock
 _NO_NAMES = "{}: columns can't be told by name without a line of names; say their numbers"
 
 
+#: The columns of a table, at most: as many as a spreadsheet has.
+MOST_COLUMNS = 1 << 14
 #: Words that were never learned and are told, at most.
 MOST_UNSEEN = 100
+# Names that an error lists.
+_MOST_NAMED = 50
 
 
 class StillMissing(BadInput):
@@ -62,12 +68,15 @@ class Header(NamedTuple):
         if missing and not optional and not self.named and not all(map(str.isdecimal, missing)):
             raise BadInput(_NO_NAMES.format(self.name))
         if missing and not optional:
-            known = f"among {self.cells}"
+            more = f" and {len(self.cells) - _MOST_NAMED} others" * (len(self.cells) > _MOST_NAMED)
+            known = f"among {self.cells[:_MOST_NAMED]}{more}"
             raise BadInput(f"{self.name}: no column {', '.join(map(repr, missing))} {known}")
-        twice = [name for name in names if self.cells.count(name) > 1]
+        many = Counter(self.cells)
+        twice = [name for name in names if many[name] > 1]
         if twice:
             raise BadInput(f"{self.name}: more than one column is called {twice[0]!r}")
-        return [self.cells.index(name) for name in names if name in self.cells]
+        first = {name: place for place, name in reversed([*enumerate(self.cells)])}
+        return [first[name] for name in names if name in first]
 
     def told(self, place: int) -> str:
         """Names a column for a message."""
@@ -87,6 +96,11 @@ class Columns:
         features: Sequence[str] | None = None,
         categories: Categories | None = None,
     ) -> None:
+        if len(header.cells) > MOST_COLUMNS:
+            raise BadInput(
+                f"{header.name}: {len(header.cells):,} columns, where a table may have "
+                f"{MOST_COLUMNS:,}; are rows and columns the wrong way round?"
+            )
         self.notes: list[str] = []
         self._header, self._layout, self._new = header, layout, features is None
         words = {name: tuple(some) for name, some in (categories or {}).items()}
@@ -100,6 +114,7 @@ class Columns:
         called = [header.cells[place] for place in self.places]
         if wanted is not None and not header.named and len(wanted) == len(called):
             called = wanted
+            self.notes.append(_taken_in_order(wanted))
         self._require_words(words, called)
         #: The words of each column of words.
         self.categories = {name: words[name] for name in called if name in words}
@@ -140,24 +155,25 @@ class Columns:
     def _wanted(self, wanted: Sequence[str] | None) -> list[int]:
         header, layout = self._header, self._layout
         # Columns of one name can be dropped together.
-        header.places([name for name in layout.drop if header.cells.count(name) < 2])
-        aside = {i for i, name in enumerate(header.cells) if name in layout.drop}
+        many = Counter(header.cells)
+        header.places([name for name in layout.drop if many[name] < 2])
+        dropped = {*layout.drop}
+        aside = {i for i, name in enumerate(header.cells) if name in dropped}
         if wanted is not None and header.named:
             if learned := sorted({*wanted} & {*layout.drop}):
                 raise BadInput(f"{header.name}: {learned[0]!r} was learned and can't be left out")
             return header.places(wanted)
         if layout.columns:
             return [i for i in header.places(layout.columns) if i not in aside]
-        kept = [i for i in range(self.width) if i not in aside | {self.time, self.label}]
+        aside |= {place for place in (self.time, self.label) if place is not None}
+        kept = [i for i in range(self.width) if i not in aside]
         if header.named:
-            kept = [i for i in kept if not self._leaves_out(i)]
+            kept = [i for i in kept if many[header.cells[i]] > 1 or not self._leaves_out(i)]
             header.places([header.cells[i] for i in kept])
         return kept
 
     def _leaves_out(self, place: int) -> bool:
-        name = self._header.cells[place]
-        alone = self._header.cells.count(name) == 1
-        if not alone or not is_index(name, self._header.column(place)):
+        if not is_index(self._header.cells[place], self._header.column(place)):
             return False
         self.notes.append(f"{self._header.told(place)} counts the rows, and is left out")
         return True
@@ -203,9 +219,10 @@ class Columns:
                 values = [float(cells[place]) for place in self.places]
             except (TypeError, ValueError, OverflowError):
                 values = [math.nan]
-            # Their sum shows in one pass that all are finite. If it is not, or if a cell may be
-            # something else than a number, each cell is checked.
-            if math.isfinite(sum(values)) and not any("_" in str(cell) for cell in cells):
+            # Their sum shows in one pass that none is no number. If it is not finite, or if a cell
+            # may be something else than a number, each cell is checked.
+            readings = math.isfinite(sum(values)) and max(map(abs, values), default=0.0) <= LARGEST
+            if readings and not any("_" in str(cell) for cell in cells):
                 self.held.saw(values)
                 return values
         values = list[float]()
@@ -226,7 +243,7 @@ class Columns:
             return [float(word == one) for one in words]
         value = math.nan if missing else boolean(cell) if self._booleans[index] else None
         value = number(cell, self._layout.decimal) if value is None else value
-        if value is None or not (missing or math.isfinite(value)):
+        if value is None or not (missing or abs(value) <= LARGEST):
             raise refusal(where, self._header.told(place), cell, self._of_words(place))
         return [value]
 
@@ -250,6 +267,13 @@ class Columns:
         self.notes.append(
             f"the word {name}={word:.60} was never learned: it is none of {list(words)}"
         )
+
+
+def _taken_in_order(names: Sequence[str]) -> str:
+    return (
+        f"rows have no names: their columns are taken for {some_of(names)}, in this order; if it "
+        "is another, put a line of names above them"
+    )
 
 
 class Held:

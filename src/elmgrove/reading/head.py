@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from elmgrove.errors import BadInput
-from elmgrove.reading.cells import is_decimal_comma, is_number
+from elmgrove.reading.cells import is_decimal_comma, is_number, plain_name
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import are_dates
 
@@ -54,8 +54,9 @@ class Head(NamedTuple):
         named, doubt = _is_named(cells, after, layout.decimal, features)
         said = split(remark, delimiter)
         if not named and len(said) == len(cells) > 1 and not any(map(is_number, said)):
-            return cls(delimiter, said, True, place)
-        return cls(delimiter, cells, named, place + named, doubt)
+            return cls(delimiter, list(map(plain_name, said)), True, place)
+        names = list(map(plain_name, cells)) if named else cells
+        return cls(delimiter, names, named, place + named, doubt)
 
 
 def is_read_past(text: str) -> bool:

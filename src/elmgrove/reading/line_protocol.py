@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from elmgrove.errors import BadInput
+from elmgrove.reading.cells import plain_name
 
 #: The column that a point's time is: line protocol reserves the name, so no field has it.
 TIME = "time"
@@ -68,7 +69,10 @@ def point_of(where: str, text: str) -> Point | None:
             f"but {text!r:.60}"
         )
     name, tags, fields, time = found.groups()
-    values = {_unescaped(key): _value(where, key, value) for key, value in _FIELDS.findall(fields)}
+    values = {
+        plain_name(_unescaped(key)): _value(where, key, value)
+        for key, value in _FIELDS.findall(fields)
+    }
     return Point(_unescaped(name), _tags(tags), values, time, tags)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from elmgrove.algebra import Categories, columns_of
 from elmgrove.errors import BadInput
+from elmgrove.reading.cells import plain_name
 from elmgrove.reading.columns import Columns, Header, Held, Record
 from elmgrove.reading.doubts import some_of
 from elmgrove.reading.formats import JSON_LINES, format_of_text
@@ -166,7 +167,7 @@ class LineReader:
 
     def _took_other_names(self, where: str, cells: Sequence[str]) -> bool:
         """Goes on with the columns of a line that is no row and holds all names that are wanted."""
-        names, head = [cell.strip() for cell in cells], self._head
+        names, head = [plain_name(cell.strip()) for cell in cells], self._head
         if head is None or not self._features or not {*self._wanted} <= {*names}:
             return False
         if more := [name for name in names if name not in head.cells]:

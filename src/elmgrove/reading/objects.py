@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from elmgrove.errors import BadInput
+from elmgrove.reading.cells import plain_name
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.text import LOOK, Cells, Numbers, whole_lines
@@ -75,6 +76,8 @@ def json_object(where: str, text: str | bytes) -> dict[str, Any]:
         raise BadInput(f"{where}: JSON that is nested too deeply") from error
     if not isinstance(found, dict):
         raise BadInput(f'{where}: not a JSON object like {{"temp": 21.5}}, but {found!r:.40}')
+    if not all(map(str.isprintable, found)):
+        return {plain_name(key): value for key, value in found.items()}
     return found
 
 

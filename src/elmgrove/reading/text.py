@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput
-from elmgrove.reading.cells import label_of
+from elmgrove.reading.cells import are_readings, label_of
 from elmgrove.reading.columns import Columns, Header
 from elmgrove.reading.decimals import decimals
 from elmgrove.reading.formats import NOT_TEXT
@@ -25,6 +25,8 @@ Cells = list[Any] | BadInput
 LOOK = 100
 #: Bytes that are read at once.
 CHUNK = 1 << 22
+#: A line may have so many bytes.
+LONGEST_LINE = 1 << 24
 # A quotation mark that is open for so many bytes has lost its pair.
 _MOST_QUOTED = 1 << 20
 _MARK = codecs.BOM_UTF8
@@ -62,7 +64,7 @@ class TextBlock:
             times, labels = self._beside(text, columns)
         except (ValueError, OverflowError):
             return None
-        if not np.isfinite(rows).all():
+        if not are_readings(rows):
             return None
         return Numbers(rows, self._first + np.arange(len(rows)), times, labels)
 
@@ -183,6 +185,10 @@ def whole_lines(name: str, file: BinaryIO, encoding: str = "utf-8") -> Iterator[
         held, data = held + data, next(chunks, b"")
         # A carriage return at the very end may be half of a line ending.
         end = max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1)) + 1
+        if not end and len(held) > LONGEST_LINE:
+            raise BadInput(
+                f"{name}: a line of more than {LONGEST_LINE >> 20} MB; a table has a row in each"
+            )
         open_quote = held.count(b'"', 0, end) % 2 and len(held) < CHUNK + _MOST_QUOTED
         if data and end and not open_quote:
             piece, held = held[:end], held[end:]

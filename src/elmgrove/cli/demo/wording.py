@@ -38,7 +38,7 @@ class Wording:
         """Says what each learned alone."""
         self._head("1. Each learns alone, from two and a half days on which nothing happened")
         grid = Grid(box=None, padding=(0, 2, 0, 0))
-        for heading in ("pump", "duty", "rows", "would notice an error of"):
+        for heading in ("pump", "duty", "rows", "smallest errors it notices"):
             grid.add_column(heading, justify="right" if heading == "rows" else "left")
         for name, one in found.items():
             sizes = [(sensor, one["notices"].get(sensor)) for sensor in _SHOWN]

@@ -9,23 +9,26 @@ from typing import NamedTuple
 import numpy as np
 
 from elmgrove.adapters.rivals import HalfSpaceTrees, Mahalanobis, PyOD, Rival
-from elmgrove.algebra import Array
+from elmgrove.algebra import Array, Basis
 from elmgrove.cli.evaluation.metrics import Found, Ranking, found_by, stretches_of
 from elmgrove.cli.options import tracked
 from elmgrove.detector import (
     Course,
+    Detector,
     Prepared,
     Spell,
     Verdict,
+    choose_window,
     course_of,
     spells_of,
     spells_told,
 )
+from elmgrove.device import Settings, first_rows
 from elmgrove.federation import Member
 from elmgrove.reading import Table
 
-#: The name of the detector's own line, and of the one that goes on learning.
-OWN, LEARNING_ON = "Elmgrove", "Elmgrove, learning"
+#: The detector as it is, as the agent that goes on learning, and an agent that had no ``learn``.
+OWN, LEARNING_ON, STREAM = "Elmgrove", "Elmgrove, learning", "Elmgrove, stream"
 # KNN compares with every row learned: it gets at most so many of them.
 _MOST_ROWS = 5000
 
@@ -69,8 +72,8 @@ class Measured:
 class Contest:
     """Judges the labelled rows of a table by a detector, and by others that learn the same rows.
 
-    Rows that complete no window are judged by nobody. Everybody's strange rows become events by
-    the detector's alarm rule, so that events and delays can be compared.
+    Rows that complete no window are judged by nobody. Everybody's anomalous rows become events by
+    the detector's alarm rule, and are compared with the labels by one rule.
     """
 
     def __init__(self, member: Member, table: Table) -> None:
@@ -81,11 +84,13 @@ class Contest:
         #: The threshold: what counting has not shown yet is tried as it would be.
         self.limit = detector.gate.limit()
         whole = self._prepared.whole
+        rule = detector.events.rule
+        #: So many rows before a labelled stretch an event may open, and still be about it.
+        self.tolerance = detector.basis.window + rule.n
         #: The places that are judged, their labels, and the stretches of those.
         self.places: Array = np.flatnonzero(whole)
         self.labels: Array = self._prepared.any_of(table.labels)[whole]
-        gaps = np.searchsorted(self.places, self._prepared.gaps).tolist()
-        self.stretches = stretches_of(self.labels, sorted({*gaps} - {0, len(self.places)}))
+        self.stretches = stretches_of(self.labels, rule.calm)
         self._times = None if table.times is None else table.times[self._prepared.last[whole]]
 
     @property
@@ -107,7 +112,12 @@ class Contest:
     def rule(self) -> str:
         """The alarm rule, in words."""
         rule = self._detector.events.rule
-        return f"{rule.k} of {rule.n} rows strange; it ends when {rule.calm} were calm"
+        return f"{rule.k} of {rule.n} rows anomalous; it ends when {rule.calm} were calm"
+
+    @property
+    def calm(self) -> int:
+        """The rows without an alarm that end an event."""
+        return self._detector.events.rule.calm
 
     @cached_property
     def course(self) -> Course:
@@ -130,16 +140,39 @@ class Contest:
 
     def learning_on(self) -> Measured:
         """Judges by a copy of the detector that learns what it finds normal, as the agent does."""
-        detector = Member.from_bytes(self._member.to_bytes()).detector
-        verdicts = list[Verdict]()
-        for stretch in self._table.stretches:
-            detector.interrupt()
-            verdicts += detector.observe_many(self._table.rows[stretch])
+        return self._observed(LEARNING_ON, Member.from_bytes(self._member.to_bytes()).detector)
+
+    def from_stream(self, before: Table, window: int | None) -> Measured:
+        """Judges by a detector that ``elmgrove device run`` makes where nobody ran ``learn``.
+
+        Its first rows decide scaling and window, and all rows come as a stream: these first, with
+        whatever anomalies there are in them.
+        """
+        spectrum = self._detector.basis.spectrum
+        first = before.rows[: first_rows(Settings.start_rows, spectrum)]
+        basis = Basis.fitted(
+            first,
+            before.names,
+            categories=before.categories,
+            scaling="standard",
+            window=window or choose_window(first, spectrum).window,
+            spectrum=spectrum,
+        )
+        rule, policy = self._detector.events.rule, self._detector.gate.policy
+        detector = Detector.for_basis(basis, threshold=policy, alarm=rule)
+        _observe(detector, before)
+        return self._observed(STREAM, detector)
+
+    def _observed(self, name: str, detector: Detector) -> Measured:
+        verdicts = _observe(detector, self._table)
         chosen = [verdicts[place] for place in self.places.tolist()]
         flagged = np.array([one.anomalous for one in chosen], bool)
         scores = np.array([one.score for one in chosen])
-        events = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
-        return self._measured(LEARNING_ON, scores, detector.threshold, flagged, events)
+        told = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
+        k = detector.events.rule.k
+        # An event begins with the first of the rows that raised its alarm.
+        events = [one._replace(first=_last_of(flagged, one.told, k)) for one in told]
+        return self._measured(name, scores, detector.threshold, flagged, events)
 
     def rivals(self, learned: Table) -> Iterator[Measured]:
         """Lets others learn the rows that the detector learned, and judge the same ones.
@@ -172,7 +205,8 @@ class Contest:
         told: Sequence[Spell] | None = None,
     ) -> Measured:
         """Compares with the labels; events are those told, or those that the rule makes."""
-        events = spells_of(flagged, self._detector.events.rule) if told is None else told
+        rule = self._detector.events.rule
+        events = spells_of(flagged, rule) if told is None else told
         return Measured(
             name,
             limit,
@@ -180,8 +214,22 @@ class Contest:
             float(flagged[self.labels].mean()),
             float(self.labels[flagged].mean()) if flagged.any() else None,
             float(flagged[~self.labels].mean()),
-            found_by(events, self.stretches, self._times),
+            found_by(events, self.labels, rule.calm, self.tolerance, self._times),
         )
+
+
+def _observe(detector: Detector, table: Table) -> list[Verdict]:
+    verdicts = list[Verdict]()
+    for stretch in table.stretches:
+        detector.interrupt()
+        verdicts += detector.observe_many(table.rows[stretch])
+    return verdicts
+
+
+def _last_of(flagged: Array, place: int, k: int) -> int:
+    """The first of the last ``k`` places that are flagged, up to this one."""
+    before = np.flatnonzero(flagged[: place + 1])[-k:]
+    return int(before[0]) if len(before) else place
 
 
 def _thinned(name: str, rows: Array) -> Array:

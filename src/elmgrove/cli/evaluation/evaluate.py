@@ -1,18 +1,19 @@
 """``elmgrove evaluate``: how well labelled rows are told apart, beside other detectors."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from elmgrove.cli.evaluation.case import FIRST, Case, case_of, require_both
-from elmgrove.cli.evaluation.contest import LEARNING_ON, RIVALS, Contest, Measured
+from elmgrove.cli.evaluation.case import FIRST, Case, Tried, case_of, require_both
+from elmgrove.cli.evaluation.contest import LEARNING_ON, RIVALS, STREAM, Contest, Measured
 from elmgrove.cli.evaluation.report import draw_contest, grid_of, numbers_of
 from elmgrove.cli.options import notes
 from elmgrove.cli.reading_options import Data, LabelSpans, SkipBad, with_layout
-from elmgrove.detector import LEARNING
+from elmgrove.detector import LEARNING, too_few_scores
 from elmgrove.errors import BadInput, install_line, require_extra
 from elmgrove.reading import Layout
 
@@ -32,6 +33,18 @@ def evaluate(
             "rest is judged].",
             exists=True,
         ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Try this share of normal rows that may be flagged."),
+    ] = None,
+    window: Annotated[
+        str,
+        typer.Option(help="Try so many rows as one input, or auto: 10 for a time series, else 1."),
+    ] = "auto",
+    alarm: Annotated[
+        str | None,
+        typer.Option(help="Try this alarm rule: K/N, an alarm at K anomalous rows among N."),
     ] = None,
     rivals: Annotated[
         bool,
@@ -53,9 +66,12 @@ def evaluate(
     """Say how well a detector tells labelled rows from the others, and how others do.
 
     AUC and average precision need no threshold; recall, false alarms, events and delay come from
-    it. All learn the same rows.
+    it. An event finds a labelled stretch if it opened in it or a few rows before; any other is
+    false. All learn the same rows. Nothing is saved.
 
     Example: [bold]elmgrove evaluate pump.csv --label anomaly --picture pump.png[/]
+
+    Example: [bold]elmgrove evaluate pump.csv --label anomaly --rate 0.001 --window 1 --alarm 3/5[/]
     """
     if picture is not None:
         require_extra("matplotlib.figure", "plot")
@@ -64,12 +80,15 @@ def evaluate(
             "--label names the column that says which rows were anomalous, --label-spans a file "
             "that says from when to when they were"
         )
-    case = case_of(data, layout, label_spans, state, normal, skip_bad)
+    tried = Tried.of(rate, window, alarm)
+    case = case_of(data, layout, label_spans, state, normal, skip_bad, tried)
     contest = Contest(case.member, case.judged)
     # Those that complete no window are not among them.
     require_both(contest.labels, str(label_spans or layout.label), cut=False)
     _note_rows(contest, case)
     lines = [contest.own(), contest.learning_on()]
+    if case.before is not None:
+        lines.append(contest.from_stream(case.before, tried.window))
     if rivals:
         _note_rivals(contest, case)
         lines += [] if case.learned is None else contest.rivals(case.learned)
@@ -92,14 +111,23 @@ def _note_rows(contest: Contest, case: Case) -> None:
         f"Judged: {len(contest.labels):,} {counted}{left_out}; {int(contest.labels.sum()):,} are "
         f"labelled anomalous, in {stretches:,} stretch{'es' if stretches != 1 else ''}."
     )
-    if detector.state == LEARNING:
+    short = too_few_scores(detector.gate.policy, detector.gate.recent.usable)
+    if contest.limit == math.inf and short:
+        notes.print(f"No threshold, so nothing is flagged: a rate of {short}.")
+    elif detector.state == LEARNING:
         missing = f"{detector.rows_missing:,} more {counted}"
         notes.print(
             f"Still learning ({missing} until there are alarms): judged by the threshold that it "
             "has by now."
         )
     notes.print(f"An alarm, and with it an event: {contest.rule}.")
+    notes.print(
+        f"An event finds a stretch if it opens in it, or at most {contest.tolerance} {counted} "
+        f"before; any other is false. Stretches up to {contest.calm} {counted} apart count as one."
+    )
     notes.print(f"{LEARNING_ON}: as the agent, which goes on learning what it finds normal.")
+    if case.before is not None:
+        notes.print(f"{STREAM}: as an agent without elmgrove learn, which had the same rows.")
 
 
 def _note_rivals(contest: Contest, case: Case) -> None:
@@ -123,5 +151,6 @@ def _numbers(contest: Contest, case: Case, lines: list[Measured]) -> dict[str, A
         "rows": len(contest.labels),
         "labelled": int(contest.labels.sum()),
         "rate": contest.rate,
+        "tolerance": contest.tolerance,
         "methods": [numbers_of(one) for one in lines],
     }

@@ -58,51 +58,63 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Found:
-    """What events made of labelled stretches: how many they touch, and how long that took.
+    """What events made of labelled stretches.
 
-    ``delays`` are rows from a stretch's begin to the first alarm of an event that touches it,
-    ``seconds`` the same as times where rows have them. ``false_events`` touch no stretch.
+    ``found`` stretches have an event that opened in them, or at most a tolerance before them;
+    ``false_events`` opened anywhere else, however long they lasted. ``alarmed_outside`` is the
+    share of unlabelled rows that lie inside events. ``delays`` are rows from a stretch's begin to
+    the alarm, ``seconds`` the same as times where rows have them.
     """
 
     stretches: int
-    touched: int
+    found: int
     false_events: int
+    alarmed_outside: float
     delays: list[int]
     seconds: list[float] | None
 
 
-def stretches_of(labels: Array, gaps: Sequence[int] = ()) -> list[slice]:
-    """Finds labelled rows that follow each other.
+def stretches_of(labels: Array, calm: int) -> list[slice]:
+    """Finds labelled rows that belong together; fewer than ``calm`` others may lie between them.
 
-    >>> stretches_of(np.array([False, True, True, False, True]))
-    [slice(1, 3, None), slice(4, 5, None)]
+    No alarm rule tells stretches apart that are closer than the calm that ends an event.
+
+    >>> stretches_of(np.array([True, True, False, True, False, False, True]), calm=2)
+    [slice(0, 4, None), slice(6, 7, None)]
     """
-    before = np.append(False, labels[:-1])
-    before[list(gaps)] = False
-    after = np.append(labels[1:], False)
-    after[[gap - 1 for gap in gaps]] = False
-    starts, last = np.flatnonzero(labels & ~before), np.flatnonzero(labels & ~after)
-    return [slice(a, b + 1) for a, b in zip(starts.tolist(), last.tolist(), strict=True)]
+    rows = np.flatnonzero(labels)
+    parts = np.split(rows, np.flatnonzero(np.diff(rows) > calm) + 1)
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
 
 
-def found_by(spells: Sequence[Spell], stretches: Sequence[slice], times: Array | None) -> Found:
-    """Counts the stretches that events touch, and how long after a stretch's begin they are told.
+def found_by(
+    spells: Sequence[Spell], labels: Array, calm: int, tolerance: int, times: Array | None = None
+) -> Found:
+    """Compares events with labels: an event finds a stretch only if it opened for it.
 
-    What was told before, and still goes on when a stretch begins, is no delay.
+    What opened more than ``tolerance`` rows before a stretch is false, even where it lasts into it:
+    else one event without an end would find everything.
     """
-    delays, touched = list[int](), 0
-    seconds: list[float] | None = None if times is None else []
-    for stretch in stretches:
-        told = [max(one.told, stretch.start) for one in spells if _touches(one, stretch)]
-        if told:
-            first = min(told)
-            touched += 1
-            delays.append(first - stretch.start)
-            if seconds is not None and times is not None:
-                seconds.append(float(times[first] - times[stretch.start]))
-    false = sum(not any(_touches(one, stretch) for stretch in stretches) for one in spells)
-    return Found(len(stretches), touched, false, delays, seconds)
-
-
-def _touches(spell: Spell, stretch: slice) -> bool:
-    return bool(spell.first < stretch.stop and spell.last >= stretch.start)
+    stretches = stretches_of(labels, calm)
+    opened = [
+        [spell for spell in spells if stretch.start - tolerance <= spell.first < stretch.stop]
+        for stretch in stretches
+    ]
+    right = {spell for some in opened for spell in some}
+    inside = np.zeros(len(labels), bool)
+    for spell in spells:
+        inside[spell.first : spell.last + 1] = True
+    # Of an alarm just before the stretch the delay is none.
+    first = [
+        (stretch.start, max(min(spell.told for spell in some), stretch.start))
+        for stretch, some in zip(stretches, opened, strict=True)
+        if some
+    ]
+    return Found(
+        len(stretches),
+        len(first),
+        len({*spells} - right),
+        float(inside[~labels].mean()),
+        [told - start for start, told in first],
+        None if times is None else [float(times[told] - times[start]) for start, told in first],
+    )

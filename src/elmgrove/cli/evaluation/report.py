@@ -10,8 +10,8 @@ import numpy as np
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Array
-from elmgrove.cli.evaluation.contest import LEARNING_ON, OWN, Contest, Measured
-from elmgrove.cli.evaluation.metrics import Ranking
+from elmgrove.cli.evaluation.contest import LEARNING_ON, OWN, STREAM, Contest, Measured
+from elmgrove.cli.evaluation.metrics import Found, Ranking
 from elmgrove.cli.options import percent
 from elmgrove.detector import TIME, Course, draw_scores, save_picture
 from elmgrove.errors import require_extra
@@ -25,7 +25,6 @@ _POINTS = 1000
 
 def grid_of(lines: Sequence[Measured]) -> Grid:
     """Makes the table: a line for each method; delays are medians."""
-    timed = lines[0].found.seconds is not None
     headings = [
         "AUC",
         "average\nprecision",
@@ -33,8 +32,8 @@ def grid_of(lines: Sequence[Measured]) -> Grid:
         "false\nalarms",
         "events\nfound",
         "false\nevents",
-        "delay,\nrows",
-        *(["delay,\ntime"] if timed else []),
+        "alarmed\noutside",
+        "delay",
     ]
     grid = Grid(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("\nmethod", no_wrap=True)
@@ -42,18 +41,16 @@ def grid_of(lines: Sequence[Measured]) -> Grid:
         grid.add_column(heading if "\n" in heading else f"\n{heading}", justify="right")
     for one in lines:
         found = one.found
-        delay = [f"{median(found.delays):g}" if found.delays else "-"]
-        if timed:
-            delay.append(_duration(median(found.seconds)) if found.seconds else "-")
         grid.add_row(
             one.name,
             f"{one.ranking.auc:.3f}",
             f"{one.ranking.average_precision:.3f}",
             percent(one.recall),
             percent(one.false_alarms),
-            f"{found.touched} of {found.stretches}",
+            f"{found.found} of {found.stretches}",
             f"{found.false_events:,}",
-            *delay,
+            percent(found.alarmed_outside),
+            _delay(found),
             style="bold" if one.name == OWN else None,
         )
     return grid
@@ -96,6 +93,15 @@ def draw_contest(contest: Contest, lines: Sequence[Measured], path: Path) -> Non
     save_picture(figure, path)
 
 
+def _delay(found: Found) -> str:
+    if not found.delays:
+        return "-"
+    if found.seconds is not None:
+        return _duration(median(found.seconds))
+    rows = median(found.delays)
+    return f"{rows:g} row{'s' * (rows != 1)}"
+
+
 def _duration(seconds: float) -> str:
     for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2.0 * length:
@@ -109,7 +115,7 @@ def _title(contest: Contest, own: Measured) -> str:
     false = f"{found.false_events:,} event{'s' * (found.false_events != 1)}"
     return (
         f"{rows} are labelled anomalous: Elmgrove flags {percent(own.recall)} of them, and "
-        f"{percent(own.false_alarms)} of the others;\nfinds {found.touched} of {found.stretches} "
+        f"{percent(own.false_alarms)} of the others;\nfinds {found.found} of {found.stretches} "
         f"labelled stretches, and tells of {false} beside them"
     )
 
@@ -118,10 +124,10 @@ def _best(lines: Sequence[Measured]) -> list[Measured]:
     """The detector as it is, and of each other method the better of its tries."""
     best = dict[str, Measured]()
     for one in lines:
-        method = one.name if one.name == LEARNING_ON else one.name.partition(" ×")[0]
+        method = one.name.partition(" ×")[0]
         if method not in best or one.ranking.auc > best[method].ranking.auc:
             best[method] = one
-    return [one for one in best.values() if one.name != LEARNING_ON]
+    return [one for one in best.values() if one.name not in (LEARNING_ON, STREAM)]
 
 
 def _curves(left: Any, right: Any, measured: Measured, number: int) -> None:

@@ -21,7 +21,8 @@ def state_at(now: str) -> str:
     # Where what is normal has changed, strange rows are a question, once it is asked, and no alarm.
     return f"""CASE WHEN d.revoked THEN '{REVOKED}' WHEN t.device IS NULL THEN '{UNTOLD}'
         WHEN t.due < {now} THEN '{SILENT}' WHEN t.drift AND t.state = '{CHANGING}'
-        THEN '{CHANGING}' WHEN t.event THEN '{STRANGE}' ELSE t.state END"""
+        THEN '{CHANGING}' WHEN t.event AND t.state != '{LEARNING}' THEN '{STRANGE}'
+        ELSE t.state END"""
 
 
 #: Devices, and what each told.
