@@ -30,6 +30,7 @@ from elmgrove.algebra.fitted import (
     mean_scores,
     usual_tolerance,
 )
+from elmgrove.algebra.few_values import ROWS_ALIKE, Numbered
 from elmgrove.algebra.fresh import Fresh, inputs_withheld
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
@@ -78,7 +79,9 @@ __all__ = [
     "Factor",
     "Fitted",
     "Frames",
+    "ROWS_ALIKE",
     "Fresh",
+    "Numbered",
     "Guess",
     "HiddenLayer",
     "LeftOut",

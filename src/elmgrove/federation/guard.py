@@ -1,10 +1,11 @@
 """The rules of the upload guard: how many new rows hide each other, however they were learned."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, inputs_withheld, numbers_in
+from elmgrove.algebra import ROWS_ALIKE, Array, Basis, Evidence, Moments, inputs_withheld, numbers_in
 
 
 def least_new_rows(basis: Basis) -> int:
@@ -59,3 +60,33 @@ def units_covered(basis: Basis, active: Array) -> bool:
     g = np.arange(1, units + 1)
     numbers = g * basis.outputs + g * (g + 1) // 2 + g * (units - g)
     return bool((rows * basis.layer.inputs >= numbers).all())
+
+
+def columns_covered(
+    known: Moments, given: Evidence | None, usual: Mapping[int, float], *, alone: bool
+) -> bool:
+    """Says whether sums over rows that nobody followed show nothing of few rows by a column.
+
+    ``usual`` has the columns that hardly move in the rows that came since then, and where they
+    are; ``given`` is what was given away before. What a column was elsewhere in can be read off its
+    products: those must be as they were given away. Where the rows are ``alone``, with none given
+    away before, they may be different if as many rows as hide each other must have made them:
+    m rows of any values have (Σ y)² ≤ m Σ y².
+    """
+    columns, window = known.basis.layer.inputs, known.basis.window
+    centre = np.array(known.centre).reshape(window, columns)
+    for column, value in usual.items():
+        centre[:, column] = value
+    now = known.about(centre.ravel())
+    assert isinstance(now, Moments)
+    before = now.weighted(0.0) if given is None else now.aligned(given)
+    size = np.sqrt(np.maximum(known.e, 0.0) + known.count * np.square(now.centre - known.centre))
+    for place in range(known.basis.inputs):
+        if place % columns not in usual:
+            continue
+        moved = np.abs(now.C[:, place] - before.C[:, place]).max()
+        squares = float(now.e[place])
+        enough = alone and float(now.s[place]) ** 2 >= ROWS_ALIKE * squares * (1.0 - 1e-9)
+        if moved > 1e-9 * size[place] * size.max() and not enough:
+            return False
+    return True
