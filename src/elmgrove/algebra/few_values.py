@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.packing import Packed
@@ -12,12 +13,16 @@ from elmgrove.errors import BadInput, require_whole
 
 #: Rows, at least, over which a sum must be that few-valued columns single out.
 ROWS_ALIKE = 5
+#: And over which one must be that a combination of them singles out.
+ROWS_TOGETHER = 2
 #: A column with more values than this is not one with few.
 MOST_VALUES = 8
 # Of more combinations of values than this, the column that changes most is followed no longer.
 _MOST_GROUPS = 256
-# Rows that are looked at first: they show which columns have many values.
+# Rows of a block that show which columns have many values, before any are counted.
 _FIRST = 64
+# Numbers that wait to be counted, about: many at a time take far less time.
+_WAITING = 2**14
 
 #: An input, and its number since the last upload: 1 is the first one, 0 and less came before it.
 Numbered = tuple[int, Array]
@@ -40,12 +45,13 @@ class _Group:
         faded = forgetting ** (at - self.at)
         self.total, self.largest, self.at = self.total * faded, self.largest * faded, at
 
-    def add(self, number: int, x: Array, enough: int) -> None:
-        self.total += 1.0
-        self.largest = 1.0
+    def add(self, X: Array, numbers: Array, enough: int) -> None:
+        """Adds rows that are all of the same weight as the newest one."""
+        self.total += len(X)
+        self.largest, self.at = 1.0, int(numbers[-1])
+        self._release(enough)
         if self.rows is not None:
-            self.rows.append((number, np.array(x)))
-            self._release(enough)
+            self.rows += zip(numbers.tolist(), np.array(X), strict=True)
 
     def join(self, other: "_Group", enough: int, forgetting: float) -> None:
         at = max(self.at, other.at)
@@ -53,7 +59,8 @@ class _Group:
         other.fade(at, forgetting)
         self.total, self.largest = self.total + other.total, max(self.largest, other.largest)
         known = self.rows is not None and other.rows is not None
-        self.rows = sorted([*(self.rows or ()), *(other.rows or ())], key=_number) if known else None
+        rows = [*(self.rows or ()), *(other.rows or ())]
+        self.rows = sorted(rows, key=_number) if known else None
         self._release(enough)
 
     def _release(self, enough: int) -> None:
@@ -67,9 +74,9 @@ class FewValues:
 
     An upload shows Σ x and Σ x_j x of each column j, and so Σ f(x) x of every f that is a
     combination of columns. Where j is 1 in one row and 0 in all others, that is the row; where it
-    is 1 in two rows, and another column in one of these, the difference of the two is. Of columns
+    is 1 in six rows, and another column in five of these, the difference of the two is. Of columns
     with few values, such an f can be guessed. How much of Σ f² one row can be at most, whatever f
-    is, is its leverage: xᵀ (Σ xᵀx)⁻¹ x, over these columns and a 1. So rows are held back whose
+    is, is its leverage: x (Σ xᵀx)⁻¹ xᵀ, over these columns and a 1. So rows are held back whose
     leverage is above one in ``ROWS_ALIKE``, until enough like them have come.
     """
 
@@ -77,70 +84,88 @@ class FewValues:
         self._columns, self._window = basis.layer.inputs, basis.window
         # Where windows are withheld as well, these may be of one group.
         self._enough = ROWS_ALIKE * (1 if basis.window == 1 else 2)
+        self._block = max(_WAITING // basis.inputs, _FIRST)
         self.begin()
 
     def begin(self, rows: Iterable[Numbered] = (), forgetting: float = 1.0) -> None:
         """Begins again, with rows that no upload had yet."""
         self._values: dict[int, set[float]] = {column: set() for column in range(self._columns)}
         self._groups: dict[bytes, _Group] = {}
-        self._rows = 0
+        self._rows, self._forgetting = 0, forgetting
+        self._waiting: list[tuple[Array, Array]] = []
+        self._waiting_rows = 0
         self._place()
         for number, x in sorted(rows, key=_number):
             self.add(x[np.newaxis], number, forgetting)
 
     def _place(self) -> None:
         columns = np.array(list(self._values), np.intp)
-        #: Where the few-valued columns are in an input, and which column is there.
+        # Where the few-valued columns are in an input, and which column is there.
         self._places = (np.arange(self._window)[:, np.newaxis] * self._columns + columns).ravel()
         self._owners = [*self._values] * self._window
 
     def add(self, X: Array, first: int, forgetting: float) -> None:
         """Takes note of inputs in their order; ``first`` is the number of the first of them."""
         self._rows += len(X)
-        done = 0
-        while done < len(X) and self._values:
-            block = X[done:] if self._groups else X[done : done + _FIRST]
-            done += self._follow(block, first + done, forgetting)
+        self._forgetting = forgetting
+        if self._values:
+            self._waiting.append((np.arange(first, first + len(X)), np.array(X)))
+            self._waiting_rows += len(X)
+            if self._waiting_rows >= self._block:
+                self._settle()
 
-    def _follow(self, X: Array, first: int, forgetting: float) -> int:
-        """Counts inputs until some column turns out to have many values; says how many."""
-        # −0 is 0.
-        values = X[:, self._places].astype(np.float64) + 0.0
-        data, size, groups = values.tobytes(), 8 * values.shape[1], self._groups
-        for place in range(len(X)):
-            key = data[place * size : (place + 1) * size]
-            group, number = groups.get(key), first + place
-            is_new = group is None
+    def _settle(self) -> None:
+        """Counts the inputs that wait for that."""
+        if self._waiting:
+            numbers, rows = (np.concatenate(some) for some in zip(*self._waiting, strict=True))
+            self._waiting, self._waiting_rows = [], 0
+            if not self._groups:
+                # Most columns of most devices need not be followed any further.
+                newest = np.sort(rows[:_FIRST, -self._columns :], axis=0)
+                values = 1 + (np.diff(newest, axis=0) != 0.0).sum(axis=0)
+                self._follow_no_longer(set(np.flatnonzero(values > MOST_VALUES).tolist()))
+            if self._values:
+                self._count(rows, numbers)
+
+    def _count(self, X: Array, numbers: Array) -> None:
+        values, new, forgetting = self._values_in(X), list[Array](), self._forgetting
+        for places in _alike(values) if forgetting == 1.0 else np.arange(len(X))[:, np.newaxis]:
+            key = values[places[0]].tobytes()
+            group = self._groups.get(key)
             if group is None:
-                group = groups[key] = _Group()
+                group = self._groups[key] = _Group()
+                new.append(values[places[0]])
             if forgetting < 1.0:
-                group.fade(number, forgetting)
-            group.add(number, X[place], self._enough)
-            if is_new and self._outgrown(values[place], forgetting):
-                return place + 1
-        return len(X)
+                group.fade(int(numbers[places[0]]), forgetting)
+            group.add(X[places], numbers[places], self._enough)
+        if new:
+            for column, some in zip(self._owners, np.array(new).T.tolist(), strict=True):
+                self._values[column].update(some)
+            self._follow_no_longer(
+                {column for column, some in self._values.items() if len(some) > MOST_VALUES}
+            )
+            while len(self._groups) > _MOST_GROUPS:
+                self._follow_no_longer({max(self._values, key=lambda c: self._usual(c)[1])})
 
-    def _outgrown(self, new: Array, forgetting: float) -> bool:
-        """Stops following columns that have many values by now; says whether there were any."""
-        for value, column in zip(new.tolist(), self._owners, strict=True):
-            self._values[column].add(value)
-        many = {column for column, some in self._values.items() if len(some) > MOST_VALUES}
-        if not many and len(self._groups) > _MOST_GROUPS:
-            many = {max(self._values, key=lambda column: self._usual(column)[1])}
-        if not many:
-            return False
-        kept = np.array([owner not in many for owner in self._owners])
-        groups, self._groups = self._groups, {}
-        for column in many:
+    def _values_in(self, X: Array) -> Array:
+        # −0 is 0.
+        values: Array = X[..., self._places].astype(np.float64) + 0.0
+        return values
+
+    def _follow_no_longer(self, columns: set[int]) -> None:
+        if not columns:
+            return
+        kept = np.array([owner not in columns for owner in self._owners])
+        for column in columns:
             del self._values[column]
         self._place()
+        groups, self._groups = self._groups, {}
         for key, group in groups.items() if self._values else ():
             short = np.frombuffer(key)[kept].tobytes()
             if short in self._groups:
-                self._groups[short].join(group, self._enough, forgetting)
+                self._groups[short].join(group, self._enough, self._forgetting)
             else:
                 self._groups[short] = group
-        return True
 
     def _usual(self, column: int) -> tuple[float, float]:
         """The commonest value of a column in the newest row of inputs, and how many have another.
@@ -155,17 +180,6 @@ class FewValues:
         usual = max(counts, key=lambda value: counts[value])
         return usual, sum(counts.values()) - counts[usual]
 
-    @property
-    def _few(self) -> list[int]:
-        # Of few rows, each may have a value of its own in any column.
-        return [c for c, values in self._values.items() if 2 * len(values) <= self._rows + 2]
-
-    @property
-    def unmoved(self) -> dict[int, float]:
-        """The columns that too few rows moved to hide others in, and their commonest values."""
-        found = {column: self._usual(column) for column in self._few}
-        return {column: usual for column, (usual, off) in found.items() if off < ROWS_ALIKE}
-
     def held(
         self, now: int, forgetting: float, without: Collection[Numbered] = ()
     ) -> list[Numbered] | None:
@@ -173,34 +187,71 @@ class FewValues:
 
         The upload is one ``without`` some inputs. None where such an input is not known any more.
         """
-        few = {column for column in self._few if len(self._values[column]) > 1}
-        if not few:
-            return []
-        groups, left_out = [*self._groups.values()], {number for number, _ in without}
-        for group in groups:
-            group.fade(now, forgetting)
-        total = np.array([group.total for group in groups])
-        largest = np.array([group.largest for group in groups])
-        where = {key: index for index, key in enumerate(self._groups)}
-        for number, x in without:
-            key = (x[self._places].astype(np.float64) + 0.0).tobytes()
-            total[where[key]] -= forgetting ** (now - number)
-        values = np.array([np.frombuffer(key) for key in self._groups])
-        values = values[:, [owner in few for owner in self._owners]]
-        inside = total > 1e-9 * largest
-        far = _single_out(values, total, largest, inside)
-        held = list[Numbered]()
-        for group, is_far in zip(groups, far, strict=True):
+        held, left_out = list[Numbered](), {number for number, _ in without}
+        _, _, far, _ = self._judged(now, forgetting, without)
+        for group, is_far in zip(self._groups.values(), far, strict=True):
             if is_far and group.rows is None:
                 return None
             if is_far:
                 held += [one for one in group.rows or () if one[0] not in left_out]
         return sorted(held, key=_number)
 
+    def still(
+        self, now: int, forgetting: float, without: Collection[Numbered] = ()
+    ) -> tuple[Array, Array, Array]:
+        """Finds the combinations of few-valued columns that are 0 in all of an upload's new rows.
+
+        Gives the places of these columns in an input, a value of each, and the combinations, a line
+        each: of a 1, and of what each column is beyond that value. Whatever else moves them is by
+        itself in the sums; those of one column alone are first.
+        """
+        places, known, far, inside = self._judged(now, forgetting, without)
+        values = self._grouped[:, np.isin(self._places, places)]
+        if not len(far):
+            return places[:0], np.empty(0), np.empty((0, 1))
+        usual = values[np.argmax([group.total for group in self._groups.values()])]
+        rows = known[inside & ~far]
+        fixed = ~rows.any(axis=0)
+        alone = np.eye(known.shape[1])[fixed]
+        _, s, v = np.linalg.svd(rows[:, ~fixed])
+        rank = int((s > 1e-9 * s[:1]).sum())
+        together = np.zeros((len(v) - rank, known.shape[1]))
+        together[:, ~fixed] = v[rank:]
+        size = np.abs(values - usual).max(axis=0)
+        scale = np.concatenate([[1.0], np.where(size > 0.0, size, 1.0)])
+        return places, usual, np.vstack([alone, together]) / scale
+
+    def _judged(
+        self, now: int, forgetting: float, without: Collection[Numbered]
+    ) -> tuple[Array, Array, Array, Array]:
+        """The places of few-valued columns; a 1 and these columns of each group; which are far."""
+        self._settle()
+        # Of few rows, each may have a value of its own in any column.
+        few = {c for c, values in self._values.items() if 2 * len(values) <= self._rows + 2}
+        chosen = np.array([owner in few for owner in self._owners], bool)
+        groups = [*self._groups.values()]
+        for group in groups:
+            group.fade(now, forgetting)
+        total = np.array([group.total for group in groups])
+        largest = np.array([group.largest for group in groups])
+        where = {key: index for index, key in enumerate(self._groups)}
+        for number, x in without if groups else ():
+            total[where[self._values_in(x).tobytes()]] -= forgetting ** (now - number)
+        known = _about_usual(self._grouped[:, chosen], total)
+        inside = total > 1e-9 * largest
+        return self._places[chosen], known, _single_out(known, total, largest, inside), inside
+
+    @property
+    def _grouped(self) -> Array:
+        """The values of each group."""
+        size = len(self._groups), len(self._places)
+        return np.array([np.frombuffer(key) for key in self._groups]).reshape(size)
+
     # On disk
 
     def pack(self, prefix: str) -> Packed:
         """Packs all groups, and the rows that are known of them."""
+        self._settle()
         groups = self._groups.values()
         fields: dict[str, Any] = {"columns": [*self._values], "rows": self._rows}
         if not groups:
@@ -210,7 +261,7 @@ class FewValues:
         fields["at"] = [group.at for group in groups]
         width = self._columns * self._window
         return fields, {
-            f"{prefix}values": np.array([np.frombuffer(key) for key in self._groups]),
+            f"{prefix}values": self._grouped,
             f"{prefix}weights": np.array([(group.total, group.largest) for group in groups]),
             f"{prefix}rows": np.array([x for _, x in known]).reshape(-1, width),
         }
@@ -238,19 +289,27 @@ class FewValues:
         for column, place in zip(self._owners, values.T.tolist(), strict=True):
             self._values[column] |= set(place)
         for number, x in zip(fields["numbers"], rows, strict=True):
-            found = self._groups.get((x[self._places].astype(np.float64) + 0.0).tobytes())
+            found = self._groups.get(self._values_in(x).tobytes())
             if found is None:
                 raise BadInput("a row with other values than any that were counted")
             found.rows = [*(found.rows or ()), (int(number), x)]
 
 
-def _single_out(values: Array, total: Array, largest: Array, inside: Array) -> Array:
-    """Marks the groups of which one row has too large a share in some combination of columns."""
-    far = np.zeros(len(values), bool)
+def _about_usual(values: Array, total: Array) -> Array:
+    """Gives a 1 beside values that are 0 in the largest group, and 1 at the most."""
+    if not len(values):
+        return np.empty((0, 1))
+    # So the numbers of a rare group are as good as they can be.
     shifted = values - values[np.argmax(total)]
     size = np.abs(shifted).max(axis=0)
-    # All of the commonest group are at 0: then a rare row's numbers are as good as they can be.
-    known = np.column_stack([np.ones(len(values)), shifted / np.where(size > 0.0, size, 1.0)])
+    return np.column_stack([np.ones(len(values)), shifted / np.where(size > 0.0, size, 1.0)])
+
+
+def _single_out(known: Array, total: Array, largest: Array, inside: Array) -> Array:
+    """Marks the groups of which one row has too large a share in some combination of columns."""
+    far = np.zeros(len(known), bool)
+    if not known[:, 1:].any():
+        return far
     while True:
         left = inside & ~far
         if not left.any():
@@ -258,15 +317,33 @@ def _single_out(values: Array, total: Array, largest: Array, inside: Array) -> A
         rows = known[left] * np.sqrt(total[left])[:, np.newaxis]
         # A column that moved in rows held back alone is 0 now, and so takes no part.
         u, s, _ = np.linalg.svd(rows, full_matrices=False)
-        leverage = np.square(u[:, s > 1e-9 * s[0]]).sum(axis=1) * largest[left] / total[left]
-        more = leverage > (1.0 + 1e-6) / ROWS_ALIKE
+        together = np.square(u[:, s > 1e-9 * s[0]]).sum(axis=1)
+        # Of one column and a 1: its share of the column's variance, and of the rows.
+        weights = total[left]
+        apart = known[left] - weights @ known[left] / weights.sum()
+        variance = weights @ np.square(apart)
+        moved = variance > 1e-18 * weights.sum()
+        shares = weights[:, np.newaxis] * np.square(apart[:, moved]) / variance[moved]
+        alone = weights / weights.sum() + shares.max(axis=1, initial=0.0)
+        single = largest[left] / weights * (1.0 - 1e-6)
+        more = (single * alone > 1.0 / ROWS_ALIKE) | (single * together > 1.0 / ROWS_TOGETHER)
         if not more.any():
             return far
         # Without them the others' leverage is no smaller: so none of these can stay.
         far[left] = more
 
 
+def _alike(values: Array) -> list[NDArray[np.intp]]:
+    """Finds the places of rows that are equal, in their order."""
+    # Equal rows have equal products, others hardly ever.
+    product = values @ np.sqrt(np.arange(2.0, 2.0 + values.shape[1]))
+    _, first, which = np.unique(product, return_index=True, return_inverse=True)
+    if not np.array_equal(values[first[which]], values):
+        _, which = np.unique(values, axis=0, return_inverse=True)
+    which = which.ravel()
+    order = np.argsort(which, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
+
+
 def _number(numbered: Numbered) -> int:
     return numbered[0]
-
-

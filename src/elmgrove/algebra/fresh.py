@@ -45,7 +45,6 @@ class Fresh:
         self._layer = basis.hidden if basis.layer.activation == "relu" else None
         self._window, self._width = basis.window, basis.inputs
         self._kept: deque[Numbered] = deque(maxlen=inputs_withheld(basis))
-        #: The rows by their values in columns that have few.
         self.few = FewValues(basis)
         self.inputs = 0
         self.begin()
@@ -60,6 +59,8 @@ class Fresh:
         #: Inputs since the last upload.
         self.inputs = 0
         self._kept.clear()
+        # What was last found to be withheld, and when.
+        self._answer: tuple[tuple[int, float], list[Numbered] | None] | None = None
         units = 0 if self._layer is None else self._layer.units
         self._total, self._largest = np.zeros(units), np.zeros(units)
         for number, x in left:
@@ -95,7 +96,7 @@ class Fresh:
             self._largest = np.maximum(self._largest, H.max(axis=0, initial=0.0))
 
     def active(self, withheld: Sequence[tuple[Array, float]] = ()) -> Array | None:
-        """The rows that each unit was active in but for those withheld; None where units always are.
+        """The rows but those withheld that each unit was active in; None where units always are.
 
         As many as if each had as large a share in the unit's sums as the largest one has: a row
         that outweighs all others counts for one, with them.
@@ -121,8 +122,15 @@ class Fresh:
 
     def withheld(self, forgetting: float) -> list[Numbered] | None:
         """Gives the inputs to withhold; None where one of them is not known any more."""
-        held = self.few.held(self.inputs, forgetting, self._kept)
-        return None if held is None else [*self._kept, *held]
+        if self._answer is None or self._answer[0] != (self.inputs, forgetting):
+            held = self.few.held(self.inputs, forgetting, self._kept)
+            found = None if held is None else [*self._kept, *held]
+            self._answer = (self.inputs, forgetting), found
+        return self._answer[1]
+
+    def still(self, forgetting: float) -> tuple[Array, Array, Array]:
+        """Finds the combinations of columns that are 0 in all rows that leave (``FewValues``)."""
+        return self.few.still(self.inputs, forgetting, self._kept)
 
     def weighed(self, some: Sequence[Numbered], forgetting: float) -> list[tuple[Array, float]]:
         """Gives inputs with what each weighs by now."""

@@ -36,10 +36,10 @@ class Giver:
     those are is told by their times: a file that has none and is learned twice counts twice.
 
     Rows that are forgotten count by their weight (``rows_until``), and those of a unit that is
-    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``), and so
-    are rows that columns with few values single out (``FewValues``). Where
-    a former self gave something away that this state does not know of, since it was lost or
-    restored, the rows may be the same: so many count for nothing as that one can have had.
+    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``), and
+    rows that columns with few values single out (``FewValues``). Where a former self gave something
+    away that this state does not know of, since it was lost or restored, the rows may be the same:
+    so many count for nothing as that one can have had.
     """
 
     def __init__(self, name: str, detector: Detector, policy: str) -> None:
@@ -226,6 +226,9 @@ class Giver:
             beyond = detector.increments.rows_after(part, 0) - self.former
             known = weight_of(max(beyond, 0), forgetting)
             missing = max(missing, max(-beyond, 0) + rows_until(least, known, forgetting))
+        if part.fresh is not None and not part.fresh.known:
+            # Those that came since then show which columns have few values.
+            missing = max(missing, least - part.fresh.inputs)
         if basis.window > 1:
             missing = max(missing, least if part.fresh is None else part.fresh.missing)
         return missing
@@ -268,7 +271,8 @@ class Giver:
         # Rows that nobody followed came, went, or both.
         given = None if before is None else before.evidence
         alone = before is None and not self.former
-        return columns_covered(fresh.since, given, fresh.few.unmoved, alone=alone)
+        still = fresh.still(self.detector.model.forgetting)
+        return columns_covered(fresh.since, given, still, alone=alone)
 
     def take_back(self, published: Published | None, lead: int, former: int) -> None:
         """Lets what others may know be what it was before an offer, which nobody got.

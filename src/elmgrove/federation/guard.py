@@ -1,11 +1,19 @@
 """The rules of the upload guard: how many new rows hide each other, however they were learned."""
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
-from elmgrove.algebra import ROWS_ALIKE, Array, Basis, Evidence, Moments, inputs_withheld, numbers_in
+from elmgrove.algebra import (
+    ROWS_ALIKE,
+    Array,
+    Basis,
+    Evidence,
+    Moments,
+    inputs_withheld,
+    mixing,
+    numbers_in,
+)
 
 
 def least_new_rows(basis: Basis) -> int:
@@ -63,30 +71,35 @@ def units_covered(basis: Basis, active: Array) -> bool:
 
 
 def columns_covered(
-    known: Moments, given: Evidence | None, usual: Mapping[int, float], *, alone: bool
+    known: Moments, given: Evidence | None, still: tuple[Array, Array, Array], *, alone: bool
 ) -> bool:
-    """Says whether sums over rows that nobody followed show nothing of few rows by a column.
+    """Says whether sums over rows that nobody followed show nothing of few of them by a column.
 
-    ``usual`` has the columns that hardly move in the rows that came since then, and where they
-    are; ``given`` is what was given away before. What a column was elsewhere in can be read off its
-    products: those must be as they were given away. Where the rows are ``alone``, with none given
-    away before, they may be different if as many rows as hide each other must have made them:
-    m rows of any values have (Σ y)² ≤ m Σ y².
+    ``still`` has what columns with few values are not moved in by the rows that came since then
+    (``FewValues.still``); ``given`` is what was given away before. What f singles out is Σ f(x) x:
+    that must be as it was given away. Where rows are ``alone``, with none given away before, one
+    column may differ if so many rows must have made it that they hide each other: m rows of any
+    values have (Σ f)² ≤ m Σ f².
     """
-    columns, window = known.basis.layer.inputs, known.basis.window
-    centre = np.array(known.centre).reshape(window, columns)
-    for column, value in usual.items():
-        centre[:, column] = value
-    now = known.about(centre.ravel())
-    assert isinstance(now, Moments)
+    places, usual, combinations = still
+    centre = np.array(known.centre)
+    centre[places] = usual
+    now = known.about(centre)
     before = now.weighted(0.0) if given is None else now.aligned(given)
-    size = np.sqrt(np.maximum(known.e, 0.0) + known.count * np.square(now.centre - known.centre))
-    for place in range(known.basis.inputs):
-        if place % columns not in usual:
+    A = mixing(known.basis)
+    size = np.sqrt(np.maximum(known.e, 0.0) + known.count * np.square(centre - known.centre))
+    size += np.sqrt(known.count) * 1e-9
+    mixed = size if A is None else size @ np.abs(A)
+    C, s = now.C - before.C, now.s - before.s
+    first = np.column_stack([s if A is None else s @ A, C[:, places]])
+    for f in combinations:
+        rounding = 1e-9 * float(np.abs(f) @ np.append(np.sqrt(known.count), size[places]))
+        if (np.abs(first @ f) <= rounding * mixed).all():
             continue
-        moved = np.abs(now.C[:, place] - before.C[:, place]).max()
-        squares = float(now.e[place])
-        enough = alone and float(now.s[place]) ** 2 >= ROWS_ALIKE * squares * (1.0 - 1e-9)
-        if moved > 1e-9 * size[place] * size.max() and not enough:
+        (moved,) = single if len(single := np.flatnonzero(f)) == 1 else (0,)
+        if not alone or not moved:
+            return False
+        place = places[moved - 1]
+        if now.s[place] ** 2 < ROWS_ALIKE * now.e[place] * (1.0 - 1e-9):
             return False
     return True
