@@ -180,6 +180,12 @@ class FewValues:
         usual = max(counts, key=lambda value: counts[value])
         return usual, sum(counts.values()) - counts[usual]
 
+    @property
+    def any(self) -> bool:
+        """Whether some column has few values up to now."""
+        self._settle()
+        return any(2 * len(values) <= self._rows + 2 for values in self._values.values())
+
     def held(
         self, now: int, forgetting: float, without: Collection[Numbered] = ()
     ) -> list[Numbered] | None:

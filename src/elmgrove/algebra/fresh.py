@@ -10,7 +10,7 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.few_values import FewValues, Numbered
-from elmgrove.algebra.packing import Packed, numbers_in
+from elmgrove.algebra.packing import Packed, numbers_in, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, require_whole
 
@@ -42,6 +42,7 @@ class Fresh:
     """
 
     def __init__(self, basis: Basis) -> None:
+        self._basis = basis
         self._layer = basis.hidden if basis.layer.activation == "relu" else None
         self._window, self._width = basis.window, basis.inputs
         self._kept: deque[Numbered] = deque(maxlen=inputs_withheld(basis))
@@ -140,10 +141,13 @@ class Fresh:
 
     def pack(self, prefix: str) -> Packed:
         """Packs what it knows, its arrays under names that begin with ``prefix``; else nothing."""
-        if not self.known:
+        if not self.known and self.since is None:
             return {}, {}
         few, arrays = self.few.pack(f"{prefix}few.")
         fields: dict[str, Any] = {"inputs": self.inputs, "few": few}
+        if self.since is not None:
+            fields["since"], since = pack_part(f"{prefix}since", self.since)
+            arrays |= since
         if self._window > 1:
             fields["kept"] = [number for number, _ in self._kept]
             arrays[f"{prefix}kept"] = np.array([x for _, x in self._kept]).reshape(-1, self._width)
@@ -159,6 +163,9 @@ class Fresh:
             self.doubt(self.since)
             return
         self.begin()
+        if "since" in fields:
+            since = unpack_part(self._basis, f"{prefix}since", fields["since"], arrays)
+            self.known, self.since = False, since
         self.inputs = require_whole("inputs", fields["inputs"], 0)
         self.few.restore(fields["few"], arrays, f"{prefix}few.")
         if self._window > 1:

@@ -321,7 +321,7 @@ class Giver:
         """Takes note of a former self, which may have given away any of the rows up to now."""
         self.former = max(self.former, epoch)
         for part in self.detector.parts:
-            if part.fresh is not None:
+            if part.fresh is not None and part.fresh.few.any:
                 part.fresh.doubt(part.evidence)
 
     @property
