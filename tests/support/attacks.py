@@ -84,6 +84,15 @@ def projections(evidence: Evidence, column: int) -> np.ndarray:
     return np.asarray(evidence.V[:, column])
 
 
+def on_and_off(count: int, share: float) -> np.ndarray:
+    """Rows of six sensors and two states, each on in this share; where one is, the other is."""
+    rng = np.random.default_rng(count)
+    rows = rng.normal(20.0, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0, 1.0, 1.0], size=(count, 8))
+    rows[:, 6] = rng.random(count) < share
+    rows[:, 7] = (rows[:, 6] > 0.0) | (rng.random(count) < share)
+    return rows
+
+
 def singled_out(
     after: Evidence, before: Evidence, flags: Mapping[int, tuple[float, float]]
 ) -> np.ndarray:
