@@ -238,6 +238,17 @@ def test_rows_that_a_column_singles_out_are_held_back_until_there_are_five(on: i
     assert uploaded(member).count == 120
 
 
+def test_nothing_is_left_of_a_column_that_moved_in_rows_held_back_alone() -> None:
+    rows = on_and_off(200, 0.0) / 3.0
+    rows[17, 6] = 0.1
+    member = STATES.start("fan")
+    member.detector.learn_many(rows)
+    given = uploaded(member)
+    assert isinstance(given, Moments)
+    assert (given.about(np.zeros(8)).e[6], given.about(np.zeros(8)).s[6]) == (0.0, 0.0)
+    given.require_admissible("what leaves")
+
+
 def test_five_of_six_rows_do_not_give_the_sixth_away() -> None:
     member, rows = STATES.start("fan"), on_and_off(60, 0.0)
     rows[:6, 6], rows[:5, 7] = 1.0, 1.0

@@ -179,7 +179,8 @@ class Giver:
             withheld = (self._withheld(part) if guarded else None) or []
             if withheld:
                 less = summed(self.detector.model, fresh.weighed(withheld, forgetting))
-                evidence, weight = evidence - less, less.count
+                # Nothing may be left of a column that moved in these rows alone, no rounding either.
+                evidence, weight = (evidence - less).left_of(evidence), less.count
             fresh.begin(withheld, forgetting)
         return Part(part.number, part.learned, evidence, withheld=weight)
 
