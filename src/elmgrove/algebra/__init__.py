@@ -20,7 +20,7 @@ from elmgrove.algebra.fed_elms import (
     trained,
     weighted_mean,
 )
-from elmgrove.algebra.few_values import ROWS_ALIKE, Numbered
+from elmgrove.algebra.few_values import ROWS_ALIKE
 from elmgrove.algebra.fitted import (
     ONE_KIND,
     Fitted,
@@ -87,7 +87,6 @@ __all__ = [
     "Levels",
     "MomentSums",
     "Moments",
-    "Numbered",
     "Packed",
     "Parts",
     "RoundModel",

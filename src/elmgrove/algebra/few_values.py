@@ -108,7 +108,7 @@ class FewValues:
         """Takes note of inputs in their order; ``first`` is the number of the first of them."""
         self._rows += len(X)
         self._forgetting = forgetting
-        if self._values:
+        if self._values and len(X):
             self._waiting.append((np.arange(first, first + len(X)), np.array(X)))
             self._waiting_rows += len(X)
             if self._waiting_rows >= self._block:

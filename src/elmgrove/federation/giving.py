@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from elmgrove.algebra import ROWS_ALIKE, Moments, Numbered, weight_of
+from elmgrove.algebra import ROWS_ALIKE, Array, Moments, weight_of
 from elmgrove.detector import MERGED, Detector, Part, summed, when_text
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
@@ -179,12 +179,12 @@ class Giver:
             withheld = (self._withheld(part) if guarded else None) or []
             if withheld:
                 less = summed(self.detector.model, fresh.weighed(withheld, forgetting))
-                # Nothing may be left of a column that moved in these rows alone, no rounding either.
+                # Of a column that moved in these rows alone nothing is left, no rounding either.
                 evidence, weight = (evidence - less).left_of(evidence), less.count
             fresh.begin(withheld, forgetting)
         return Part(part.number, part.learned, evidence, withheld=weight)
 
-    def _withheld(self, part: Part) -> list[Numbered] | None:
+    def _withheld(self, part: Part) -> list[tuple[int, Array]] | None:
         """What others do not get of a part yet; None where that is not known any more."""
         fresh, forgetting = part.fresh, self.detector.model.forgetting
         return [] if fresh is None else fresh.withheld(forgetting)
