@@ -54,6 +54,8 @@ class Fresh:
         """Begins again: all that was learned is in an upload but what was withheld."""
         #: Whether it knows of all rows since the last upload.
         self.known = True
+        # Whether a file that said nothing is all that there is.
+        self._unsaid = False
         #: What had been learned when it last came to know nothing; None if it knows all.
         self.since: Evidence | None = None
         left = [(number - self.inputs, x) for number, x in withheld]
@@ -141,7 +143,7 @@ class Fresh:
 
     def pack(self, prefix: str) -> Packed:
         """Packs what it knows, its arrays under names that begin with ``prefix``; else nothing."""
-        if not self.known and self.since is None:
+        if not self.known and (self.since is None or (self._unsaid and not self.inputs)):
             return {}, {}
         few, arrays = self.few.pack(f"{prefix}few.")
         fields: dict[str, Any] = {"inputs": self.inputs, "few": few}
@@ -161,6 +163,7 @@ class Fresh:
         """Goes on from what was packed; in doubt where nothing was."""
         if fields is None:
             self.doubt(self.since)
+            self._unsaid = True
             return
         self.begin()
         if "since" in fields:
