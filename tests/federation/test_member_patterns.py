@@ -437,4 +437,5 @@ def test_on_digits_cooperation_costs_little_and_adds_what_the_peers_know() -> No
             session.sync()
     for known, (own, peers) in alone.items():
         assert auc(known, True) > own - 0.05
-        assert auc(known, False) > peers + 0.4
+        # Rows that light a pixel which hardly any other does are held back.
+        assert auc(known, False) > peers + 0.38

@@ -6,6 +6,9 @@ Y = RX. Each row of H and X is then rᵀG and rᵀY for one unknown r of k numbe
 rᵀG = g(rᵀYα + b): more equations than unknowns, solved by least squares from a few random starts.
 """
 
+from collections.abc import Mapping
+from itertools import product
+
 import numpy as np
 from scipy.optimize import least_squares
 
@@ -79,3 +82,38 @@ def of_single_units(difference: Evidence) -> np.ndarray:
 def projections(evidence: Evidence, column: int) -> np.ndarray:
     """The hidden outputs of the one row in which a column was 1, and 0 in all others."""
     return np.asarray(evidence.V[:, column])
+
+
+def on_and_off(count: int, share: float) -> np.ndarray:
+    """Rows of six sensors and two states, each on in this share; where one is, the other is."""
+    rng = np.random.default_rng(count)
+    rows = rng.normal(20.0, [1.0, 2.0, 3.0, 4.0, 5.0, 1.0, 1.0, 1.0], size=(count, 8))
+    rows[:, 6] = rng.random(count) < share
+    rows[:, 7] = (rows[:, 6] > 0.0) | (rng.random(count) < share)
+    return rows
+
+
+def singled_out(
+    after: Evidence, before: Evidence, flags: Mapping[int, tuple[float, float]]
+) -> np.ndarray:
+    """What is taken for rows that columns which are on or off single out between two uploads.
+
+    ``flags`` says what off and on are in each. Sums of such columns, differences, and 1 minus
+    those: of each of these f, Σ f(x) x is the row itself where f is 1 in that row and 0 elsewhere.
+    """
+    centre = np.zeros(after.basis.inputs)
+    for column, (low, _) in flags.items():
+        centre[column] = low
+    assert isinstance(after, Moments)
+    assert isinstance(before, Moments)
+    now, then = after.about(centre), before.about(centre)
+    C, s, count = now.C - then.C, now.s - then.s, now.count - then.count
+    lines = np.array([C[j] / (high - low) for j, (low, high) in flags.items()])
+    rows = np.array([s[j] / (high - low) for j, (low, high) in flags.items()])
+    guesses = list[np.ndarray]()
+    for weights in product((-1.0, 0.0, 1.0), repeat=len(flags)):
+        for all_rows in (0.0, 1.0):
+            singled = float(weights @ rows + all_rows * count)
+            if abs(abs(singled) - 1.0) < 1e-3:
+                guesses.append(centre + (weights @ lines + all_rows * s) / singled)
+    return np.array(guesses).reshape(-1, len(centre))

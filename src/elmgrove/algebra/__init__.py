@@ -20,6 +20,7 @@ from elmgrove.algebra.fed_elms import (
     trained,
     weighted_mean,
 )
+from elmgrove.algebra.few_values import ROWS_ALIKE
 from elmgrove.algebra.fitted import (
     ONE_KIND,
     Fitted,
@@ -37,7 +38,7 @@ from elmgrove.algebra.leave_out import LeftOut, losses_left_out, surprise_left_o
 from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.lifting import lifted_products, lifted_squares, rows_at
 from elmgrove.algebra.loan import agreed, lent, lent_together
-from elmgrove.algebra.moments import Moments, centre_near, zero_evidence
+from elmgrove.algebra.moments import Moments, centre_near, mixing, zero_evidence
 from elmgrove.algebra.oselm import OSELM, Guess
 from elmgrove.algebra.packing import (
     Packed,
@@ -62,6 +63,7 @@ __all__ = [
     "ONE_KIND",
     "OSELM",
     "OWN",
+    "ROWS_ALIKE",
     "SCALINGS",
     "SCORES",
     "SPECTRA",
@@ -121,6 +123,7 @@ __all__ = [
     "losses_left_out",
     "mean_scores",
     "mirrored",
+    "mixing",
     "numbers_in",
     "one_thread",
     "pack_evidence",

@@ -54,7 +54,7 @@ class MomentSums:
         self._resolution = max(evidence.resolution, epsilon(self.dtype))
         self.waiting = 0
         if evidence.count > 0.0:
-            self.fresh.doubt()
+            self.fresh.doubt(evidence)
 
     def add(self, x: Array) -> None:
         """Adds one row."""
@@ -101,8 +101,7 @@ class MomentSums:
         return Moments(self.basis, self._C, self._s, self._e, self._count, centre, self._resolution)
 
     def _put(self, X: Array) -> None:
-        if self.fresh.needed:
-            self.fresh.add(X, self.forgetting)
+        self.fresh.add(X, self.forgetting)
         if self._centre is None:
             self._centre = np.array(X[0], np.float64)
         # A centre need not be a number of float32, a row's distance from it may be rounded to one.

@@ -60,7 +60,9 @@ def _fresh(detector: Learner) -> dict[int, Fresh]:
     model = detector.model
     if isinstance(model, Mixture):
         patterns = model.patterns
-        return {one.number: one.model.fresh for one in [*patterns.used, *patterns.retired]}
+        kept = [*patterns.used, *patterns.retired]
+        joined = {one.number: one.fresh for some in kept for one in some.joined}
+        return {one.number: one.model.fresh for one in kept} | joined
     return {0: model.models[0].fresh}
 
 

@@ -162,8 +162,7 @@ class Autoencoder(OSELM):
 
     def _learned(self, X: Array) -> None:
         self.learned += len(X)
-        if self.fresh.needed:
-            self.fresh.add(X, self.forgetting)
+        self.fresh.add(X, self.forgetting)
 
     def forget_by(self, forgetting: float) -> None:
         """Lets each row make those before it count so much less, from the next one on."""

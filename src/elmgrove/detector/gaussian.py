@@ -163,6 +163,7 @@ class Gaussian:
     def reduce_to(self, rest: Part) -> None:
         """Goes on with what is left of what was learned, as if it had been no more."""
         self._sums.load(rest.evidence)
+        self.fresh.doubt(rest.evidence)
         self._changed()
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from elmgrove.algebra import weight_of
+from elmgrove.algebra import ROWS_ALIKE, Array, Moments, weight_of
 from elmgrove.detector import MERGED, Detector, Part, summed
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
@@ -14,6 +14,7 @@ from elmgrove.federation.entries import (
     require_origin,
 )
 from elmgrove.federation.guard import (
+    columns_covered,
     least_forgetting,
     least_new_rows,
     rows_until,
@@ -35,9 +36,10 @@ class Giver:
     those are is told by their times: a file that has none and is learned twice counts twice.
 
     Rows that are forgotten count by their weight (``rows_until``), and those of a unit that is
-    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``). Where
-    a former self gave something away that this state does not know of, since it was lost or
-    restored, the rows may be the same: so many count for nothing as that one can have had.
+    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``), and
+    rows that columns with few values single out (``FewValues``). Where a former self gave something
+    away that this state does not know of, since it was lost or restored, the rows may be the same:
+    so many count for nothing as that one can have had.
     """
 
     def __init__(self, name: str, detector: Detector, policy: str) -> None:
@@ -129,6 +131,13 @@ class Giver:
                 "rows that came may have been learned before: they were given by hand, or others "
                 "of the same time were; rows of other times count"
             )
+        if missing and not detector.rows_undecided and any(map(self._held_up, detector.parts)):
+            return (
+                "columns with few values (on or off, a word) single out so many rows since the "
+                f"last upload that too few are left: each must be like {ROWS_ALIKE - 1} others in "
+                "them. More rows may help; else leave such columns out (--drop), or switch the "
+                "guard off"
+            )
         if missing and not (detector.rows_undecided or all(map(self._to_come, detector.parts))):
             return (
                 "a unit of the relu layer was active in so few rows that these could be computed "
@@ -163,12 +172,19 @@ class Giver:
             return part
         evidence, fresh, weight = part.evidence, part.fresh, 0.0
         if fresh is not None:
-            withheld = fresh.withheld(self.detector.model.forgetting) if guarded else []
+            forgetting = self.detector.model.forgetting
+            withheld = (self._withheld(part) if guarded else None) or []
             if withheld:
-                less = summed(self.detector.model, withheld)
-                evidence, weight = evidence - less, less.count
-            fresh.begin()
+                less = summed(self.detector.model, fresh.weighed(withheld, forgetting))
+                # Of a column that moved in these rows alone nothing is left, no rounding either.
+                evidence, weight = (evidence - less).left_of(evidence), less.count
+            fresh.begin(withheld, forgetting)
         return Part(part.number, part.learned, evidence, withheld=weight)
+
+    def _withheld(self, part: Part) -> list[tuple[int, Array]] | None:
+        """What others do not get of a part yet; None where that is not known any more."""
+        fresh, forgetting = part.fresh, self.detector.model.forgetting
+        return [] if fresh is None else fresh.withheld(forgetting)
 
     def _before(self, part: Part) -> Part | None:
         return None if self.published is None else self.published.get(part.number)
@@ -183,15 +199,24 @@ class Giver:
 
     def _missing(self, part: Part) -> float:
         """The rows to come, at least, before a part may be given away that is not as it was."""
-        return self._to_come(part) or (0 if self._units_covered(part) else 1)
+        covered = self._units_covered(part) and self._columns_covered(part)
+        return self._to_come(part) or self._instead_of_held(part) or (0 if covered else 1)
 
-    def _to_come(self, part: Part) -> float:
-        """The rows to come until there are enough, whichever units are active in them."""
+    def _instead_of_held(self, part: Part) -> float:
+        """The rows to come until there are enough without those that columns hold back."""
+        fresh = part.fresh
+        if fresh is None or not (withheld := self._withheld(part)):
+            return 0
+        new = {number for number, _ in withheld if number > 0}
+        return max(self._to_come(part, len(new - fresh.kept)), 0)
+
+    def _to_come(self, part: Part, held: int = 0) -> float:
+        """The rows to come until there are enough, whatever they are; ``held`` do not count."""
         detector, basis = self.detector, self.detector.basis
         least, forgetting = least_new_rows(basis), detector.model.forgetting
         before = self._before(part)
         learned = 0 if before is None else before.learned
-        weight = detector.increments.new_weight(part, learned)
+        weight = max(detector.increments.new_weight(part, learned) - held, 0.0)
         if self.published is None:
             weight = min(weight, part.evidence.count)
         missing = rows_until(least, weight, forgetting)
@@ -199,9 +224,17 @@ class Giver:
             beyond = detector.increments.rows_after(part, 0) - self.former
             known = weight_of(max(beyond, 0), forgetting)
             missing = max(missing, max(-beyond, 0) + rows_until(least, known, forgetting))
+        if part.fresh is not None and not part.fresh.known:
+            # Those that came since then show which columns have few values.
+            missing = max(missing, least - part.fresh.inputs)
         if basis.window > 1:
             missing = max(missing, least if part.fresh is None else part.fresh.missing)
         return missing
+
+    def _held_up(self, part: Part) -> bool:
+        """Whether columns with few values are what an upload waits for."""
+        held = self._instead_of_held(part) > 0 or not self._columns_covered(part)
+        return self._to_come(part) == 0 and held
 
     def _doubtful(self, part: Part) -> bool:
         """Whether there were enough rows since the last upload, had each one counted as new."""
@@ -214,12 +247,30 @@ class Giver:
         basis, fresh = self.detector.basis, part.fresh
         if basis.layer.activation != "relu" or self._unchanged(part):
             return True
-        active = None if fresh is None else fresh.active
+        active = None
+        if fresh is not None:
+            withheld = self._withheld(part) or []
+            active = fresh.active(fresh.weighed(withheld, self.detector.model.forgetting))
         rows = np.zeros(basis.layer.units) if active is None else active
         # Of rows that nobody followed, each unit may have been active in one.
         doubtful = fresh is None or not fresh.known
         counts = (rows > 0.0) | (part.evidence.U.diagonal() > 0.0 if doubtful else False)
         return units_covered(basis, rows[counts])
+
+    def _columns_covered(self, part: Part) -> bool:
+        """Says whether no column with few values shows rows that can't be held back."""
+        fresh, before = part.fresh, self._before(part)
+        if fresh is None or self._unchanged(part):
+            return True
+        if self._withheld(part) is None:
+            return False
+        if fresh.known or not isinstance(fresh.since, Moments):
+            return True
+        # Rows that nobody followed came, went, or both.
+        given = None if before is None else before.evidence
+        alone = before is None and not self.former
+        still = fresh.still(self.detector.model.forgetting)
+        return columns_covered(fresh.since, given, still, alone=alone)
 
     def take_back(self, published: Published | None, lead: int, former: int) -> None:
         """Lets what others may know be what it was before an offer, which nobody got.
@@ -261,8 +312,15 @@ class Giver:
                 "device another name"
             )
         if epoch > self.highest:
-            self.former = max(self.former, epoch)
+            self._met(epoch)
         self._lead_over(epoch)
+
+    def _met(self, epoch: int) -> None:
+        """Takes note of a former self, which may have given away any of the rows up to now."""
+        self.former = max(self.former, epoch)
+        for part in self.detector.parts:
+            if part.fresh is not None and part.fresh.few.any:
+                part.fresh.doubt(part.evidence)
 
     @property
     def highest(self) -> int:

@@ -4,7 +4,16 @@ import math
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, inputs_withheld, numbers_in
+from elmgrove.algebra import (
+    ROWS_ALIKE,
+    Array,
+    Basis,
+    Evidence,
+    Moments,
+    inputs_withheld,
+    mixing,
+    numbers_in,
+)
 
 
 def least_new_rows(basis: Basis) -> int:
@@ -59,3 +68,38 @@ def units_covered(basis: Basis, active: Array) -> bool:
     g = np.arange(1, units + 1)
     numbers = g * basis.outputs + g * (g + 1) // 2 + g * (units - g)
     return bool((rows * basis.layer.inputs >= numbers).all())
+
+
+def columns_covered(
+    known: Moments, given: Evidence | None, still: tuple[Array, Array, Array], *, alone: bool
+) -> bool:
+    """Says whether sums over rows that nobody followed show nothing of few of them by a column.
+
+    ``still`` has what columns with few values are not moved in by the rows that came since then
+    (``FewValues.still``); ``given`` is what was given away before. What f singles out is Σ f(x) x:
+    that must be as it was given away. Where rows are ``alone``, with none given away before, one
+    column may differ if so many rows must have made it that they hide each other: m rows of any
+    values have (Σ f)² ≤ m Σ f².
+    """
+    places, usual, combinations = still
+    centre = np.array(known.centre)
+    centre[places] = usual
+    now = known.about(centre)
+    before = now.weighted(0.0) if given is None else now.aligned(given)
+    A = mixing(known.basis)
+    size = np.sqrt(np.maximum(known.e, 0.0) + known.count * np.square(centre - known.centre))
+    size += np.sqrt(known.count) * 1e-9
+    mixed = size if A is None else size @ np.abs(A)
+    C, s = now.C - before.C, now.s - before.s
+    first = np.column_stack([s if A is None else s @ A, C[:, places]])
+    for f in combinations:
+        rounding = 1e-9 * float(np.abs(f) @ np.append(np.sqrt(known.count), size[places]))
+        if (np.abs(first @ f) <= rounding * mixed).all():
+            continue
+        (moved,) = single if len(single := np.flatnonzero(f)) == 1 else (0,)
+        if not alone or not moved:
+            return False
+        place = places[moved - 1]
+        if now.s[place] ** 2 < ROWS_ALIKE * now.e[place] * (1.0 - 1e-9):
+            return False
+    return True

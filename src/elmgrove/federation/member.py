@@ -145,7 +145,7 @@ class Member(Giver):
         mine = self.shared
         if mine is not None and entry.epoch == mine.epoch and entry != mine:
             # Another upload of as many rows: made by a state that was restored.
-            self.former = max(self.former, entry.epoch)
+            self._met(entry.epoch)
             self.outrank(entry.epoch)
         else:
             self.recall(entry.epoch, left=isinstance(entry, Departure))

@@ -27,7 +27,7 @@ class Joined:
     learned: int
     weight: float
     when: int
-    fresh: Fresh | None = None
+    fresh: Fresh
 
     @property
     def part(self) -> Part:
@@ -225,6 +225,7 @@ class Pattern:
                     learned=one["learned"],
                     weight=one["weight"],
                     when=one["when"],
+                    fresh=Fresh(basis),
                 )
             )
         if any(one.total.shape != self.total.shape for one in self.joined) or (
