@@ -44,7 +44,7 @@ from elmgrove.detector.single import summed
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.when import When, json_when, when_text
-from elmgrove.detector.windows import Choice, choose_window, require_window
+from elmgrove.detector.windows import Choice, choose_window, require_window, rows_to_decide
 
 __all__ = [
     "ASSIGNMENTS",
@@ -113,6 +113,7 @@ __all__ = [
     "pack_state",
     "reject",
     "require_window",
+    "rows_to_decide",
     "save_picture",
     "smallest_errors",
     "spells_of",

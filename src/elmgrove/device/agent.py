@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 from threadpoolctl import threadpool_limits
 
+from elmgrove.detector import Detector
 from elmgrove.device.access import Access
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
@@ -23,6 +24,7 @@ from elmgrove.device.sources import (
     subscribed,
 )
 from elmgrove.device.start import (
+    Begun,
     layout_for,
     member_for_rows,
     member_from_federation,
@@ -56,6 +58,7 @@ class Agent:
         self._metrics: AgentMetrics | None = None
         self._sink: Sink | None = None
         self._first: list[Reading] = []
+        self._begun: Begun | None = None
         self._first_rows = settings.first_rows
 
     def stop(self) -> None:
@@ -162,6 +165,8 @@ class Agent:
                 return
             self._handle(item, source, exchange)
         self._begin(source, exchange)
+        if self._begun is not None:
+            self._go_on_with(self._begun.decide())
 
     def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
         if isinstance(item, Bad):
@@ -183,6 +188,7 @@ class Agent:
         if self._work is None and rows:
             member = member_for_rows(self._settings, [one.row for one in rows], source)
             self._work = self._working(member, source, exchange)
+            self._begun = Begun(self._settings, source, member)
             for reading in rows:
                 self._process(reading, source)
 
@@ -210,7 +216,13 @@ class Agent:
         except BadInput as error:
             self._hearing.leave_out(reading.where, str(error))
             return False
+        if self._begun is not None:
+            self._go_on_with(self._begun.add(reading))
         return True
+
+    def _go_on_with(self, detector: Detector | None) -> None:
+        if detector is not None and self._work is not None:
+            self._work.go_on_with(detector)
 
     def _end(self) -> None:
         self._control.end()

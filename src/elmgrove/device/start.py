@@ -15,11 +15,13 @@ from elmgrove.detector import (
     Detector,
     FalseAlarmRate,
     PatternRule,
+    Verdict,
     choose_window,
+    rows_to_decide,
     tune,
 )
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources import Source
+from elmgrove.device.sources import Reading, Source
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Backoff, Exchange, Unreachable
 from elmgrove.federation import Charter, Member, basis_of
@@ -91,6 +93,10 @@ def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source:
     X = np.array(rows, np.float64)
     for doubt in doubts_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
         log.warning("%s", doubt)
+    return _made_for(settings, X, source)
+
+
+def _made_for(settings: Settings, X: Array, source: Source) -> Member:
     basis = Basis.fitted(
         X,
         source.names,
@@ -104,6 +110,69 @@ def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source:
     )
     units_from = X if basis.scaling.kind == OWN else None
     return _member(settings, Charter("alone", basis), units_from, "these rows have")
+
+
+class Begun:
+    """The rows of a device that began with too few to decide its window, until there are enough.
+
+    Then it is decided again, for good, as ``learn`` decides for a file that begins with these rows.
+    A device whose window was stated, or comes from a state, a file or a federation, keeps it.
+    """
+
+    def __init__(self, settings: Settings, source: Source, member: Member) -> None:
+        self._settings, self._source, self._member = settings, source, member
+        self._basis = member.detector.basis
+        self._rows = list[Reading]()
+        enough = rows_to_decide(self._basis.layer.inputs)
+        self._enough = enough if settings.window == "auto" else 0
+
+    def add(self, reading: Reading) -> Detector | None:
+        """Takes in a row that was learned; see ``decide`` for what it gives with the last one."""
+        if not self._enough:
+            return None
+        when = time.time() if reading.time is None else reading.time
+        self._rows.append(reading._replace(time=when))
+        return self.decide() if self._basis.frames_in(len(self._rows)) >= self._enough else None
+
+    def decide(self) -> Detector | None:
+        """Gives a detector with another window that has learned the same rows, if they ask for it.
+
+        Where an event is open, or others were given something, it is too late for another window.
+        """
+        rows, self._rows, enough, self._enough = self._rows, [], self._enough, 0
+        member, settings = self._member, self._settings
+        if not (enough and rows) or member.detector.events.open or member.published:
+            return None
+        X = np.array([one.row for one in rows], np.float64)
+        choice = choose_window(X, settings.chosen_spectrum)
+        if choice.window == self._basis.window:
+            return None
+        made = _made_for(settings, X, self._source).detector
+        for reading in rows:
+            observe(made, reading)
+        made.events.take_news()
+        log.info(
+            "window of %d instead of %d: the %d rows so far decided again, and were learned again",
+            choice.window,
+            self._basis.window,
+            len(rows),
+        )
+        return made
+
+
+def observe(detector: Detector, reading: Reading) -> list[Verdict]:
+    """Observes a row; where rows are samples there is a verdict with the last one of a frame."""
+    if not reading.follows:
+        detector.interrupt()
+    # Where the data have no time, the clock has.
+    when = time.time() if reading.time is None else reading.time
+    try:
+        if detector.basis.spectrum is not None:
+            return detector.observe_many([reading.row], [when])
+        return [detector.observe(reading.row, when)]
+    except BadInput:
+        detector.interrupt()
+        raise
 
 
 def layout_for(settings: Settings, member: Member | None) -> Layout:
