@@ -106,7 +106,8 @@ def read_table(
     content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
     by name, with the words of ``categories``, as a state has learned them. A bad row is an error,
     or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
-    sensors, where nobody said which to read. ``progress`` is told how many bytes were read so far.
+    sensors, where nobody said which to read, and those that look like a label are left out.
+    ``progress`` is told how many bytes were read so far.
     """
     layout = layout or Layout()
     with opened(where, layout.encoding) as file:
@@ -114,7 +115,7 @@ def read_table(
         source = blocks_in(file, layout, wanted)
         if categories is None and layout.categories:
             categories = found_words(source, layout)
-        columns = Columns(source.header, layout, features, categories)
+        columns = Columns(source.header, layout, features, categories, doubts)
         gathering = _Gathering(file.name, source, columns, layout, skip_bad)
         for block in source.blocks():
             gathering.take(block)
