@@ -226,6 +226,12 @@ class Increments:
         """The latest time that was ever learned, taken out again or not; NaN if none is known."""
         return float(np.fmax(self._newest, self._noted.last))
 
+    @property
+    def spans(self) -> list[tuple[float, float]]:
+        """The first and the last time of each increment, as far as times are known."""
+        times = (*(one.times for one in self.kept), self._noted)
+        return [(one.first, one.last) for one in times if one.known]
+
     # Bounded
 
     def _fold(self) -> None:

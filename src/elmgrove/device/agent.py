@@ -25,6 +25,7 @@ from elmgrove.device.sources import (
 )
 from elmgrove.device.start import (
     Begun,
+    LearnedAlready,
     layout_for,
     member_for_rows,
     member_from_federation,
@@ -59,6 +60,7 @@ class Agent:
         self._sink: Sink | None = None
         self._first: list[Reading] = []
         self._begun: Begun | None = None
+        self._learned = LearnedAlready([])
         self._first_rows = settings.first_rows
 
     def stop(self) -> None:
@@ -135,6 +137,8 @@ class Agent:
         basis = None if member is None else member.detector.basis
         notes = {} if member is None else member.notes
         layout = layout_for(settings, member)
+        if member is not None and SOURCE not in notes:
+            self._learned = LearnedAlready(member.detector.increments.spans)
         between = settings.verdicts == "-" and layout.is_influx()
         return open_source(
             settings.source,
@@ -177,8 +181,12 @@ class Agent:
             self._control.waits_for = f"its first rows: {len(self._first)} of {self._first_rows}"
             if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
-        elif item is not None and self._process(item, source):
-            self._hearing.use()
+        elif item is not None:
+            reading = self._learned.passed(item)
+            if reading is None or self._process(reading, source):
+                self._hearing.use()
+        else:
+            self._learned.tell()
         if self._work is not None:
             self._work.step()
 
@@ -225,6 +233,7 @@ class Agent:
             self._work.go_on_with(detector)
 
     def _end(self) -> None:
+        self._learned.tell()
         self._control.end()
         if self._work is not None:
             self._work.end(sync=not self._stopped)

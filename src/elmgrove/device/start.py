@@ -19,6 +19,7 @@ from elmgrove.detector import (
     choose_window,
     rows_to_decide,
     tune,
+    when_text,
 )
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Reading, Source
@@ -158,6 +159,35 @@ class Begun:
             len(rows),
         )
         return made
+
+
+class LearnedAlready:
+    """Skips rows of times that had been learned before the source was opened, and says so.
+
+    That is where the file that was learned is followed. A source that is read on from where it was
+    read up to gives none of them again, and its clock may go back: there nothing is skipped.
+    """
+
+    def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
+        self._spans = spans
+        self._skipped, self._until, self._follows = 0, 0.0, True
+
+    def passed(self, reading: Reading) -> Reading | None:
+        """Gives a row on; None where it is skipped."""
+        time = reading.time
+        if time is not None and any(first <= time <= last for first, last in self._spans):
+            self._skipped, self._until, self._follows = self._skipped + 1, time, False
+            return None
+        self.tell()
+        follows, self._follows = self._follows and reading.follows, True
+        return reading._replace(follows=follows)
+
+    def tell(self) -> None:
+        """Says how many rows were skipped since it was last said."""
+        if self._skipped:
+            until = when_text(self._until)
+            log.info("skipped %d rows that were learned already (up to %s)", self._skipped, until)
+        self._skipped = 0
 
 
 def observe(detector: Detector, reading: Reading) -> list[Verdict]:

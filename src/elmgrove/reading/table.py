@@ -75,9 +75,13 @@ class Table:
 
     def normal(self) -> Self:
         """Gives the rows that are not labelled anomalous; where one is left out there is a gap."""
-        if self.labels is None or not self.labels.any():
+        return self if self.labels is None else self.without(self.labels)
+
+    def without(self, marked: NDArray[np.bool_]) -> Self:
+        """Gives the rows that are not marked; where one is left out there is a gap."""
+        if not marked.any():
             return self
-        kept = np.flatnonzero(~self.labels)
+        kept = np.flatnonzero(~marked)
         follows = np.diff(kept, prepend=-1) == 1
         follows[np.isin(kept, self.gaps)] = False
         return replace(
@@ -85,7 +89,7 @@ class Table:
             rows=self.rows[:][kept],
             lines=self.lines[kept],
             times=None if self.times is None else self.times[kept],
-            labels=self.labels[kept],
+            labels=None if self.labels is None else self.labels[kept],
             gaps=[int(place) for place in np.flatnonzero(~follows) if place],
         )
 
