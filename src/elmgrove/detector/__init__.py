@@ -8,6 +8,7 @@ from elmgrove.detector.archive import (
     pack_state,
     unpack_detector,
 )
+from elmgrove.detector.conversion import converted
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
 from elmgrove.detector.drift_search import drift_in
@@ -100,6 +101,7 @@ __all__ = [
     "When",
     "accept",
     "choose_window",
+    "converted",
     "course_of",
     "course_of_state",
     "draw",

@@ -30,6 +30,7 @@ from elmgrove.device.start import (
     member_for_rows,
     member_from_federation,
     member_from_state,
+    member_joined,
     member_like,
     require_width,
 )
@@ -87,7 +88,7 @@ class Agent:
             if self._settings.mqtt:
                 self._sink = also.enter_context(Sink(self._settings, name, self._control.ask))
             exchange = self._exchange(name)
-            member = member or self._new_member(exchange)
+            member = self._member(member, exchange)
             source = self._source(member, name)
             resumed = member is not None and SOURCE in member.notes
             try:
@@ -125,8 +126,10 @@ class Agent:
             blobs=settings.blobs,
         )
 
-    def _new_member(self, exchange: Exchange | None) -> Member | None:
-        """Makes a member that has learned nothing; None where the first rows must decide."""
+    def _member(self, saved: Member | None, exchange: Exchange | None) -> Member | None:
+        """Gives the member that was saved, or a new one; None where the first rows must decide."""
+        if saved is not None:
+            return saved if exchange is None else member_joined(self._settings, exchange, saved)
         if exchange is not None:
             self._control.waits_for = f"its federation, {self._settings.exchange}"
             return member_from_federation(self._settings, exchange, lambda: self._stopped)

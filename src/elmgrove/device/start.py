@@ -23,9 +23,9 @@ from elmgrove.detector import (
 )
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import Reading, Source
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, ElmgroveError, Mismatch
 from elmgrove.exchange import Backoff, Exchange, Unreachable
-from elmgrove.federation import Charter, Member, basis_of
+from elmgrove.federation import Charter, Member, basis_of, joined
 from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
 from elmgrove.storage import load
 
@@ -78,6 +78,32 @@ def member_from_federation(
             while time.monotonic() < until and not stopped():
                 time.sleep(0.1)
     return None
+
+
+def member_joined(settings: Settings, exchange: Exchange, member: Member) -> Member:
+    """Converts what a device learned by itself to what the federation has in common.
+
+    Where the federation can't be asked now the device begins as it is.
+    """
+    if not member.alone:
+        return member
+    try:
+        charter = exchange.charter
+    except ElmgroveError:
+        # The first sync says what is wrong.
+        return member
+    try:
+        made = joined(member, charter)
+    except Mismatch as error:
+        new = settings.path.with_name(f"{settings.path.stem}-{charter.name}{settings.path.suffix}")
+        raise BadInput(
+            f"{error}. Begin with a new state: elmgrove device run --state {new} --exchange "
+            f"{settings.exchange} --source {settings.source}; normal rows of before are learned "
+            f"by elmgrove learn FILE --state {new}"
+        ) from error
+    if made is not member:
+        log.info("what was learned was converted to what %s has in common", charter.name)
+    return made
 
 
 def member_like(settings: Settings) -> Member:
