@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis
+from elmgrove.device.in_step import AgentSession
+from elmgrove.errors import Mismatch
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load
@@ -43,7 +45,9 @@ def test_what_was_learned_is_converted_and_goes_on(
     assert saved.detector.learned + len(saved.detector.quarantine) == 1100
     expected = charter.start("pump").detector
     expected.learn_many(own)
-    assert saved.detector.score_many(new) == pytest.approx(expected.score_many(new), rel=0.1, abs=0.1)
+    assert saved.detector.score_many(new) == pytest.approx(
+        expected.score_many(new), rel=0.1, abs=0.1
+    )
     held = {one.origin: one for one in FolderExchange(Path("shared")).fetch({"pump"})}
     assert held["pump"].basis.fingerprint == charter.basis.fingerprint, "and others get it"
     # From then on it is one of them.
@@ -71,3 +75,17 @@ def test_where_it_can_not_be_converted_it_ends_and_says_what_to_do(elmgrove: Elm
     assert elmgrove(*command.split()[1:], "--verdicts", "").code == 0
     assert member("pump-pumps.elm").detector.window == 10
     assert elmgrove("learn", "others.csv", "--state", "pump-pumps.elm").code == 0
+
+
+def test_a_federation_that_can_be_asked_later_is_joined_with_the_next_start(
+    elmgrove: Elmgrove,
+) -> None:
+    others = write("others.csv", 2, 500)
+    write("pump.csv", 1, 900)
+    elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    charter = Charter("pumps", Basis.fitted(others, NAMES, scaling="standard"))
+    FolderExchange.create(Path("shared"), charter)
+    exchange = FolderExchange(Path("shared"))
+    session = AgentSession(member("pump.elm"), exchange, Path("pump.key"), days=0.0)
+    with pytest.raises(Mismatch, match="Start the agent again: it converts what it learned"):
+        session.transfer(session.prepare())
