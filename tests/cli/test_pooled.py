@@ -122,8 +122,8 @@ def test_a_file_of_another_kind_of_machine_is_told(elmgrove: Elmgrove, others: i
 
 
 def test_the_window_is_what_most_rows_ask_for(elmgrove: Elmgrove) -> None:
-    write("table.csv", rows(1, 200))
-    write("series.csv", series(2, 400))
+    write("table.csv", rows(1, 150))
+    write("series.csv", series(2, 250))
     given = ("--data", "table.csv", "--data", "series.csv")
     ran = elmgrove("federation", "create", "fans", *given, "--folder", "shared")
     assert FolderExchange(Path("shared")).charter.basis.window == 10

@@ -6,6 +6,7 @@ from elmgrove.algebra.bulk import Bulk
 from elmgrove.algebra.categories import Categories, columns_of, features_of, word_of
 from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
 from elmgrove.algebra.classes import ClassEvidence, balance
+from elmgrove.algebra.converting import Conversion
 from elmgrove.algebra.covariance import rows_lent
 from elmgrove.algebra.crossval import expected_error, typical_loss
 from elmgrove.algebra.distance import Distance
@@ -74,6 +75,7 @@ __all__ = [
     "Bulk",
     "Categories",
     "ClassEvidence",
+    "Conversion",
     "Distance",
     "Evidence",
     "ExactSum",

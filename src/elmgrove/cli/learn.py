@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.cli.lesson import PART, Lesson
+from elmgrove.cli.lesson import PART, Lesson, not_yet_learned
 from elmgrove.cli.new_device import NewDevice
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
@@ -153,6 +153,10 @@ def learn(
             require_not_given(context, fixed, kept)
             member = load(state, Member.from_bytes)
             table = _normal(read_for(member, data, layout, skip_bad), data, label_spans)
+            table = not_yet_learned(member.detector, table)
+            if not len(table.rows):
+                notes.print(f"There is nothing new to learn. {state} stays as it is.")
+                return
         else:
             if like:
                 require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")

@@ -5,14 +5,25 @@ from itertools import pairwise
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.cli.options import tracked
-from elmgrove.detector import Detector, Flagged, Progress
-from elmgrove.reading import Table
+from elmgrove.cli.options import notes, tracked
+from elmgrove.detector import Detector, Flagged, Progress, when_text
+from elmgrove.reading import Table, within
 
 #: One row in so many is in the last part.
 PART = 5
 # Rows of the last part are scored before they are learned, but so many at a time at most.
 _BLOCK = 256
+
+
+def not_yet_learned(detector: Detector, table: Table) -> Table:
+    """Gives the rows whose times lie in no time that was learned already, and notes the others."""
+    if table.times is None:
+        return table
+    known = within(table.times, detector.increments.spans)
+    if known.any():
+        until = when_text(float(table.times[known][-1]))
+        notes.print(f"Skipped {known.sum():,} rows that were learned already (up to {until}).")
+    return table.without(known)
 
 
 class Lesson:

@@ -8,6 +8,7 @@ from elmgrove.detector.archive import (
     pack_state,
     unpack_detector,
 )
+from elmgrove.detector.conversion import converted
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
 from elmgrove.detector.drift_search import drift_in
@@ -44,7 +45,7 @@ from elmgrove.detector.single import summed
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.when import When, json_when, when_text
-from elmgrove.detector.windows import Choice, choose_window, require_window
+from elmgrove.detector.windows import Choice, choose_window, require_window, rows_to_decide
 
 __all__ = [
     "ASSIGNMENTS",
@@ -100,6 +101,7 @@ __all__ = [
     "When",
     "accept",
     "choose_window",
+    "converted",
     "course_of",
     "course_of_state",
     "draw",
@@ -113,6 +115,7 @@ __all__ = [
     "pack_state",
     "reject",
     "require_window",
+    "rows_to_decide",
     "save_picture",
     "smallest_errors",
     "spells_of",

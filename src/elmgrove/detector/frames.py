@@ -12,7 +12,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, Categories, Rows, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
-from elmgrove.reading import Clock, boolean, is_index, is_time
+from elmgrove.reading import Clock, boolean, is_index, is_label, is_time
 
 log = logging.getLogger("elmgrove")
 
@@ -53,12 +53,19 @@ class Frame:
         column = self._table[names[0]]
         return _seconds(column) if _is_of_dates(column) else _read_times(names[0], column)
 
-    def sensors(self) -> list[str]:
-        """Names the columns that are neither times nor numbers of rows."""
-        return [name for name in self.names if name not in {*self._times, *self._counts}]
+    def sensors(self, categories: Categories | None = None) -> list[str]:
+        """Names the columns that are neither times nor numbers of rows, nor look like a label."""
+        aside = {*self._times, *self._counts, *self._labels} - {*(categories or ())}
+        return [name for name in self.names if name not in aside]
 
-    def tell_what_is_left_out(self) -> None:
+    def tell_what_is_left_out(self, categories: Sequence[str]) -> None:
         """Logs which columns are no sensors."""
+        for name in self._labels:
+            if name not in categories:
+                log.warning(
+                    "column %r looks like a label and is left out; if it is a sensor, rename it",
+                    name,
+                )
         for name in self._times:
             log.info("column %r is the time of each row, and not learned", name)
         for name in self._counts:
@@ -75,6 +82,12 @@ class Frame:
     @cached_property
     def _counts(self) -> list[str]:
         return [name for name in self.names if is_index(name, self._look(name))]
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        found = [name for name in self.names if is_label(name, self._look(name))]
+        others = {*self.names} - {*found, *self._times, *self._counts}
+        return found if others else []
 
     def _look(self, name: str) -> list[Any]:
         return list(np.asarray(self._table[name][:_LOOK]).tolist())
@@ -136,9 +149,9 @@ def rows_with_names(
     if frame is None and categories:
         raise BadInput("categories are columns of a table with names")
     if frame is not None:
-        frame.tell_what_is_left_out()
+        frame.tell_what_is_left_out(categories)
         words = frame.words(categories)
-        names = features_of(frame.sensors(), words)
+        names = features_of(frame.sensors(words), words)
         rows = frame.rows(names, words)
     shape = np.asarray(rows).shape
     if len(shape) != 2 or not shape[0]:

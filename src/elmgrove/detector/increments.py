@@ -225,6 +225,12 @@ class Increments:
                     later += piece.rows
         return weight
 
+    @property
+    def spans(self) -> list[tuple[float, float]]:
+        """The first and the last time of each increment, as far as times are known."""
+        times = (*(one.times for one in self.kept), self._noted)
+        return [(one.first, one.last) for one in times if one.known]
+
     # Bounded
 
     def _fold(self) -> None:

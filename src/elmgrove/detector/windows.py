@@ -17,8 +17,8 @@ _MOST_INPUTS = 1024
 _LEAST_WINDOWS = 5
 # The correlation of a column with its last value from which on rows are a time series.
 _ALIKE = 0.3
-# Rows that are looked at: at most, and at least for trying faults on them.
-_LOOK, _LEAST_LOOK = 10_000, 300
+# Rows from which on faults can be tried on them.
+_LEAST_LOOK = 300
 # The faults to try: how many residual deviations a sensor is off, how many sensors, how many times.
 _FAULT, _SENSORS, _TIMES = 6.0, 16, 16
 # Faults that a row alone does not show can't be hidden by a window. And so many rows' worth of them
@@ -41,6 +41,11 @@ def require_window(window: str) -> str:
     return window
 
 
+def rows_to_decide(columns: int) -> int:
+    """The first rows that ``choose_window`` looks at; none where the columns alone decide."""
+    return max(_LEAST_LOOK, USUAL * columns) if USUAL * columns <= _MOST_INPUTS else 0
+
+
 def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
     """Decides from the rows themselves whether ten of them should be one input, or each by itself.
 
@@ -48,6 +53,9 @@ def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
     columns, and faults of one sensor do not drown among ten rows: that is tried on the last third
     of the rows. One for tables, whose order means nothing. With a ``spectrum`` the rows are
     samples, and their spectra decide.
+
+    Only the first rows are looked at (``rows_to_decide``), so that a machine gets the same window
+    from its first rows, as they come, and from a file that begins with them.
     """
     if spectrum is not None:
         rows = spectrum.rows_of(rows)
@@ -56,7 +64,7 @@ def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
         return Choice(1, f"{columns} columns are too many to set {USUAL} rows side by side")
     if len(rows) < _LEAST_WINDOWS * USUAL:
         return Choice(1, f"{len(rows)} rows are too few to see whether they are a time series")
-    looked_at = np.asarray(rows[-_LOOK:], np.float64)
+    looked_at = np.asarray(rows[: rows_to_decide(columns)], np.float64)
     alike = _likeness(looked_at)
     if alike < _ALIKE:
         return Choice(1, f"neighbouring rows are hardly alike (correlation {alike:.2f}): a table")

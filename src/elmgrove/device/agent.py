@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from threadpoolctl import threadpool_limits
 
+from elmgrove.detector import Detector
 from elmgrove.device.access import Access
 from elmgrove.device.control import Control
 from elmgrove.device.hearing import Hearing
@@ -24,10 +25,13 @@ from elmgrove.device.sources import (
     subscribed,
 )
 from elmgrove.device.start import (
+    Begun,
+    LearnedAlready,
     layout_for,
     member_for_rows,
     member_from_federation,
     member_from_state,
+    member_joined,
     member_like,
     require_width,
 )
@@ -64,6 +68,8 @@ class Agent:
         self._metrics: AgentMetrics | None = None
         self._sink: Sink | None = None
         self._first: list[Reading] = []
+        self._begun: Begun | None = None
+        self._learned = LearnedAlready([])
         self._first_rows = settings.first_rows
 
     def stop(self) -> None:
@@ -90,7 +96,7 @@ class Agent:
             if self._settings.mqtt:
                 self._sink = also.enter_context(Sink(self._settings, name, self._control.ask))
             exchange = self._exchange(name)
-            member = member or self._new_member(exchange)
+            member = self._member(member, exchange)
             source = self._source(member, name)
             resumed = member is not None and SOURCE in member.notes
             try:
@@ -135,8 +141,10 @@ class Agent:
             blobs=settings.blobs,
         )
 
-    def _new_member(self, exchange: Exchange | None) -> Member | None:
-        """Makes a member that has learned nothing; None where the first rows must decide."""
+    def _member(self, saved: Member | None, exchange: Exchange | None) -> Member | None:
+        """Gives the member that was saved, or a new one; None where the first rows must decide."""
+        if saved is not None:
+            return saved if exchange is None else member_joined(self._settings, exchange, saved)
         if exchange is not None:
             self._control.waits_for = f"its federation, {self._settings.exchange}"
             return member_from_federation(self._settings, exchange, lambda: self._stopped)
@@ -147,6 +155,8 @@ class Agent:
         basis = None if member is None else member.detector.basis
         notes = {} if member is None else member.notes
         layout = layout_for(settings, member)
+        if member is not None and SOURCE not in notes:
+            self._learned = LearnedAlready(member.detector.increments.spans)
         between = settings.verdicts == "-" and layout.is_influx()
         return open_source(
             settings.source,
@@ -177,6 +187,8 @@ class Agent:
                 return
             self._handle(item, source, exchange)
         self._begin(source, exchange)
+        if self._begun is not None:
+            self._go_on_with(self._begun.decide())
 
     def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
         if isinstance(item, Bad):
@@ -187,8 +199,12 @@ class Agent:
             self._control.waits_for = f"its first rows: {len(self._first)} of {self._first_rows}"
             if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
-        elif item is not None and self._process(item, source):
-            self._hearing.use()
+        elif item is not None:
+            reading = self._learned.passed(item)
+            if reading is None or self._process(reading, source):
+                self._hearing.use()
+        else:
+            self._learned.tell()
         if self._work is not None:
             self._work.step()
 
@@ -198,6 +214,7 @@ class Agent:
         if self._work is None and rows:
             member = member_for_rows(self._settings, [one.row for one in rows], source)
             self._work = self._working(member, source, exchange)
+            self._begun = Begun(self._settings, source, member)
             for reading in rows:
                 self._process(reading, source)
 
@@ -225,9 +242,16 @@ class Agent:
         except BadInput as error:
             self._hearing.leave_out(reading.where, str(error))
             return False
+        if self._begun is not None:
+            self._go_on_with(self._begun.add(reading))
         return True
 
+    def _go_on_with(self, detector: Detector | None) -> None:
+        if detector is not None and self._work is not None:
+            self._work.go_on_with(detector)
+
     def _end(self) -> None:
+        self._learned.tell()
         self._control.end()
         if self._work is not None:
             self._work.end(sync=not self._stopped)

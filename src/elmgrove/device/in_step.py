@@ -11,7 +11,7 @@ from typing import Any
 from elmgrove.device.settings import Settings
 from elmgrove.device.summary import AgentSummaries
 from elmgrove.device.sync import Syncing
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, Mismatch
 from elmgrove.exchange import Exchange, Incoming, Outgoing, Session, SyncReport, keyfile
 from elmgrove.federation import DAY, Errand, Member, Refused, Summary
 
@@ -56,7 +56,15 @@ class AgentSession(Session):
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Syncs, with a new key if the one that there is has become old."""
         self._rotate_key()
-        incoming = super().transfer(outgoing)
+        try:
+            incoming = super().transfer(outgoing)
+        except Mismatch as error:
+            if not self.member.alone:
+                raise
+            # The federation could not be asked when the agent began.
+            raise Mismatch(
+                f"{error}\nStart the agent again: it converts what it learned"
+            ) from error
         if outgoing.summary is None:
             return incoming
         return replace(incoming, errands=self._report(outgoing.summary))

@@ -15,14 +15,17 @@ from elmgrove.detector import (
     Detector,
     FalseAlarmRate,
     PatternRule,
+    Verdict,
     choose_window,
+    rows_to_decide,
     tune,
+    when_text,
 )
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources import Source
-from elmgrove.errors import BadInput
+from elmgrove.device.sources import Reading, Source
+from elmgrove.errors import BadInput, ElmgroveError, Mismatch
 from elmgrove.exchange import Backoff, Exchange, Unreachable
-from elmgrove.federation import Charter, Member, basis_of
+from elmgrove.federation import Charter, Member, basis_of, joined
 from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
 from elmgrove.storage import load
 
@@ -77,6 +80,32 @@ def member_from_federation(
     return None
 
 
+def member_joined(settings: Settings, exchange: Exchange, member: Member) -> Member:
+    """Converts what a device learned by itself to what the federation has in common.
+
+    Where the federation can't be asked now the device begins as it is.
+    """
+    if not member.alone:
+        return member
+    try:
+        charter = exchange.charter
+    except ElmgroveError:
+        # The first sync says what is wrong.
+        return member
+    try:
+        made = joined(member, charter)
+    except Mismatch as error:
+        new = settings.path.with_name(f"{settings.path.stem}-{charter.name}{settings.path.suffix}")
+        raise BadInput(
+            f"{error}. Begin with a new state: elmgrove device run --state {new} --exchange "
+            f"{settings.exchange} --source {settings.source}; normal rows of before are learned "
+            f"by elmgrove learn FILE --state {new}"
+        ) from error
+    if made is not member:
+        log.info("what was learned was converted to what %s has in common", charter.name)
+    return made
+
+
 def member_like(settings: Settings) -> Member:
     """Makes a member with the basis of a state or an evidence file."""
     basis = load(Path(settings.like), basis_of)
@@ -91,6 +120,10 @@ def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source:
     X = np.array(rows, np.float64)
     for doubt in doubts_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
         log.warning("%s", doubt)
+    return _made_for(settings, X, source)
+
+
+def _made_for(settings: Settings, X: Array, source: Source) -> Member:
     basis = Basis.fitted(
         X,
         source.names,
@@ -104,6 +137,98 @@ def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source:
     )
     units_from = X if basis.scaling.kind == OWN else None
     return _member(settings, Charter("alone", basis), units_from, "these rows have")
+
+
+class Begun:
+    """The rows of a device that began with too few to decide its window, until there are enough.
+
+    Then it is decided again, for good, as ``learn`` decides for a file that begins with these rows.
+    A device whose window was stated, or comes from a state, a file or a federation, keeps it.
+    """
+
+    def __init__(self, settings: Settings, source: Source, member: Member) -> None:
+        self._settings, self._source, self._member = settings, source, member
+        self._basis = member.detector.basis
+        self._rows = list[Reading]()
+        enough = rows_to_decide(self._basis.layer.inputs)
+        self._enough = enough if settings.window == "auto" else 0
+
+    def add(self, reading: Reading) -> Detector | None:
+        """Takes in a row that was learned; see ``decide`` for what it gives with the last one."""
+        if not self._enough:
+            return None
+        when = time.time() if reading.time is None else reading.time
+        self._rows.append(reading._replace(time=when))
+        return self.decide() if self._basis.frames_in(len(self._rows)) >= self._enough else None
+
+    def decide(self) -> Detector | None:
+        """Gives a detector with another window that has learned the same rows, if they ask for it.
+
+        Where an event is open, or others were given something, it is too late for another window.
+        """
+        rows, self._rows, enough, self._enough = self._rows, [], self._enough, 0
+        member, settings = self._member, self._settings
+        if not (enough and rows) or member.detector.events.open or member.published:
+            return None
+        X = np.array([one.row for one in rows], np.float64)
+        choice = choose_window(X, settings.chosen_spectrum)
+        if choice.window == self._basis.window:
+            return None
+        made = _made_for(settings, X, self._source).detector
+        for reading in rows:
+            observe(made, reading)
+        made.events.take_news()
+        log.info(
+            "window of %d instead of %d: the %d rows so far decided again, and were learned again",
+            choice.window,
+            self._basis.window,
+            len(rows),
+        )
+        return made
+
+
+class LearnedAlready:
+    """Skips rows of times that had been learned before the source was opened, and says so.
+
+    That is where the file that was learned is followed. A source that is read on from where it was
+    read up to gives none of them again, and its clock may go back: there nothing is skipped.
+    """
+
+    def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
+        self._spans = spans
+        self._skipped, self._until, self._follows = 0, 0.0, True
+
+    def passed(self, reading: Reading) -> Reading | None:
+        """Gives a row on; None where it is skipped."""
+        time = reading.time
+        if time is not None and any(first <= time <= last for first, last in self._spans):
+            self._skipped, self._until, self._follows = self._skipped + 1, time, False
+            return None
+        self.tell()
+        follows, self._follows = self._follows and reading.follows, True
+        return reading._replace(follows=follows)
+
+    def tell(self) -> None:
+        """Says how many rows were skipped since it was last said."""
+        if self._skipped:
+            until = when_text(self._until)
+            log.info("skipped %d rows that were learned already (up to %s)", self._skipped, until)
+        self._skipped = 0
+
+
+def observe(detector: Detector, reading: Reading) -> list[Verdict]:
+    """Observes a row; where rows are samples there is a verdict with the last one of a frame."""
+    if not reading.follows:
+        detector.interrupt()
+    # Where the data have no time, the clock has.
+    when = time.time() if reading.time is None else reading.time
+    try:
+        if detector.basis.spectrum is not None:
+            return detector.observe_many([reading.row], [when])
+        return [detector.observe(reading.row, when)]
+    except BadInput:
+        detector.interrupt()
+        raise
 
 
 def layout_for(settings: Settings, member: Member | None) -> Layout:

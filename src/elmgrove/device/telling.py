@@ -1,6 +1,6 @@
 """What an agent says: in its log, in lines for programs, to recipients, a broker and metrics."""
 
-from elmgrove.detector import Drift, Verdict
+from elmgrove.detector import Detector, Drift, Verdict
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.outlook import Outlook
 from elmgrove.device.output import Output
@@ -25,6 +25,10 @@ class Telling:
         self._sink = sink
         self._output = Output(settings, member, sink)
         self._outlook = Outlook(member.detector)
+
+    def go_on_with(self, detector: Detector) -> None:
+        """Tells of another detector from now on."""
+        self._outlook = Outlook(detector)
 
     def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
         """Tells of a row and of what is new with it; gives the drift that was found out."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from elmgrove.detector import Detector
 from elmgrove.device.control import Control
 from elmgrove.device.errands import Errands
 from elmgrove.device.hearing import Hearing
@@ -17,11 +18,11 @@ from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
 from elmgrove.device.sink import Sink
 from elmgrove.device.sources import Bookmark, Reading, Source
+from elmgrove.device.start import observe
 from elmgrove.device.status import HEARING, SYNC, mark_state
 from elmgrove.device.summary import AgentSummaries
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.device.telling import Telling
-from elmgrove.errors import BadInput
 from elmgrove.exchange import Exchange
 from elmgrove.federation import Member
 
@@ -82,21 +83,9 @@ class Work:
 
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
-        detector, row = self.member.detector, reading.row
         if reading.gap is not None:
             self.hearing.notice(reading.gap)
-        if not reading.follows:
-            detector.interrupt()
-        try:
-            # Where the data have no time, the clock has.
-            when = time.time() if reading.time is None else reading.time
-            sampled = detector.basis.spectrum is not None
-            verdicts = (
-                detector.observe_many([row], [when]) if sampled else [detector.observe(row, when)]
-            )
-        except BadInput:
-            detector.interrupt()
-            raise
+        verdicts = observe(self.member.detector, reading)
         self._rows += len(verdicts)
         self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
@@ -104,6 +93,13 @@ class Work:
             if self._summaries is not None:
                 self._summaries.follow(verdict)
             mark_state(self.member, verdict.time)
+
+    def go_on_with(self, detector: Detector) -> None:
+        """Goes on with another detector, that has learned the same rows."""
+        self.member.detector = detector
+        self._telling.go_on_with(detector)
+        self._reaction = Reaction(self._settings.on_change, self.member)
+        self._updated = True
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""

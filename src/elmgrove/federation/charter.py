@@ -11,8 +11,8 @@ from urllib.parse import quote
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Evidence, Moments
-from elmgrove.detector import STATE_FORMAT, Detector, PatternRule
-from elmgrove.errors import BadInput, NotAdmissible
+from elmgrove.detector import STATE_FORMAT, Detector, PatternRule, converted
+from elmgrove.errors import BadInput, Mismatch, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
@@ -130,6 +130,26 @@ class Charter:
         basis = self.basis if units_from is None else self.basis.in_units_of(units_from)
         detector = Detector.for_basis(basis, patterns=patterns, ridge=self.ridge, **settings)
         return Member(device, detector, policy=policy or self.alarm)
+
+
+def joined(member: Member, charter: Charter) -> Member:
+    """Gives a member that was alone in the units and the layer of a federation that it joins.
+
+    What it learned is converted (``elmgrove.detector.converted``); ``Mismatch`` if it can't be. One
+    that takes part in a federation stays as it is, and so does one that was made for this one.
+    """
+    if not member.alone or member.detector.basis.fingerprint == charter.basis.fingerprint:
+        return member
+    try:
+        detector = converted(member.detector, charter.basis)
+    except Mismatch as error:
+        raise Mismatch(
+            f"what {member.name!r} learned can't be converted to what {charter.name!r} has in "
+            f"common: {error}"
+        ) from error
+    made = Member(member.name, detector, policy=member.policy)
+    made.notes, made.lead, made.former = member.notes, member.lead, member.former
+    return made
 
 
 def is_admitted(members: Iterable[str] | None, device: str) -> bool:

@@ -74,6 +74,11 @@ class Member(Giver):
             raise BadInput("the detector uses evidence of others that the ledger does not hold")
         consult(detector, policy, self.ledger, merged)
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing was received from others yet, nor given away."""
+        return self.published is None and self.merged is None and not len(self.ledger)
+
     # Receiving
 
     def receive(self, entry: Entry) -> bool:

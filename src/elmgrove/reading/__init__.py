@@ -4,7 +4,7 @@ from elmgrove.reading.arrays import NpyArray, ParquetTable, opened_table
 from elmgrove.reading.blocks import Blocks
 from elmgrove.reading.cells import boolean, is_missing, number
 from elmgrove.reading.columns import Header, Record
-from elmgrove.reading.doubts import doubts_about, is_index, is_time, some_of
+from elmgrove.reading.doubts import doubts_about, is_index, is_label, is_time, some_of
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
 from elmgrove.reading.gaps import Gaps
 from elmgrove.reading.joined import read_folder
@@ -50,6 +50,7 @@ __all__ = [
     "found_words",
     "has_column",
     "is_index",
+    "is_label",
     "is_missing",
     "is_time",
     "number",

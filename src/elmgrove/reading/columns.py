@@ -17,7 +17,7 @@ from elmgrove.reading.cells import (
     number,
     refusal,
 )
-from elmgrove.reading.doubts import is_index, is_time, some_of
+from elmgrove.reading.doubts import is_index, is_label, is_time, label_left_out, some_of
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import Clock
@@ -87,6 +87,7 @@ class Columns:
     """The columns of a file that are wanted: those of a state (``features``), or all but some.
 
     ``notes`` are what there is to tell about the choice, and about words that were never learned.
+    With ``doubts``, columns that look like a label are not wanted unless they are named.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Columns:
         layout: Layout,
         features: Sequence[str] | None = None,
         categories: Categories | None = None,
+        doubts: bool = True,
     ) -> None:
         if len(header.cells) > MOST_COLUMNS:
             raise BadInput(
@@ -102,6 +104,7 @@ class Columns:
                 f"{MOST_COLUMNS:,}; are rows and columns the wrong way round?"
             )
         self.notes: list[str] = []
+        self._doubts = doubts
         self._header, self._layout, self._new = header, layout, features is None
         words = {name: tuple(some) for name, some in (categories or {}).items()}
         #: How many cells a record has, and where time and label are among them.
@@ -169,6 +172,7 @@ class Columns:
         kept = [i for i in range(self.width) if i not in aside]
         if header.named:
             kept = [i for i in kept if many[header.cells[i]] > 1 or not self._leaves_out(i)]
+            kept = self._without_labels(kept)
             header.places([header.cells[i] for i in kept])
         return kept
 
@@ -177,6 +181,20 @@ class Columns:
             return False
         self.notes.append(f"{self._header.told(place)} counts the rows, and is left out")
         return True
+
+    def _without_labels(self, kept: list[int]) -> list[int]:
+        header, layout = self._header, self._layout
+        found = [
+            place
+            for place in kept
+            if self._doubts
+            and header.cells[place] not in layout.categories
+            and is_label(header.cells[place], header.column(place))
+        ]
+        if len(found) == len(kept):
+            return kept
+        self.notes += [label_left_out(header.told(place), header.cells[place]) for place in found]
+        return [place for place in kept if place not in found]
 
     def _require_words(self, words: Categories, called: Sequence[str]) -> None:
         missing = sorted({*words, *self._layout.categories} - set(called))

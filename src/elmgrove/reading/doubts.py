@@ -1,16 +1,26 @@
-"""Columns that are no sensors: numbers of rows and clocks, left out where it is sure, else said."""
+"""Columns that are no sensors: labels, numbers of rows, clocks; left out where sure, else said."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.reading.cells import number
+from elmgrove.reading.cells import boolean, number
 from elmgrove.reading.times import are_dates, are_epochs, is_named_like_a_time
 
 # Names that tables give to the numbers of their rows.
 _NO_NAMES = ("", "unnamed: 0")
+# What columns are called that say which rows were anomalous, and what may stand beside that.
+_LABELS = {
+    "abnormal", "anomalies", "anomalous", "anomaly", "attack", "class", "fault", "faulty",
+    "failure", "label", "labels", "outlier", "target", "truth"
+}  # fmt: skip
+_BESIDE = {"flag", "ground", "has", "is", "machine", "normal"}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+# A label has at most so many different words.
+_MOST_CLASSES = 8
 # Rows from which on it is no chance that a column counts or grows.
 _LEAST, _LEAST_GROWING = 5, 100
 
@@ -18,6 +28,28 @@ _LEAST, _LEAST_GROWING = 5, 100
 def is_index(name: str, cells: Sequence[Any]) -> bool:
     """Says whether a column is the number of each row, as pandas writes it: nobody named it."""
     return name.strip().lower() in _NO_NAMES and _is_counting(cells)
+
+
+def is_label(name: str, cells: Sequence[Any]) -> bool:
+    """Says whether a column is called like a label, and holds 0 and 1, yes and no, or few words.
+
+    >>> is_label("is_anomaly", ["0", "1"]), is_label("is_anomaly", ["0.3"]), is_label("rpm", ["0"])
+    (True, False, False)
+    """
+    words = {word.lower() for word in _WORD.findall(name)}
+    if not (words & _LABELS and words <= _LABELS | _BESIDE):
+        return False
+    found = {cell.strip() if isinstance(cell, str) else cell for cell in cells}
+    values = {number(cell) if boolean(cell) is None else 1.0 for cell in found}
+    return values <= {-1.0, 0.0, 1.0} or (values == {None} and len(found) <= _MOST_CLASSES)
+
+
+def label_left_out(told: str, name: str) -> str:
+    """Says that a column was taken for a label, and what to do."""
+    return (
+        f"{told} looks like a label and is left out; --label {name} reads it as one, --columns "
+        "names the columns to learn"
+    )
 
 
 def is_time(name: str | None, cells: Sequence[Any]) -> bool:

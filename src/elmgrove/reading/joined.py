@@ -6,6 +6,7 @@ That is how historians and cloud services keep sensors: a file for each.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra import Categories
 from elmgrove.errors import BadInput
 from elmgrove.reading.columns import Header
-from elmgrove.reading.doubts import doubts_about
+from elmgrove.reading.doubts import doubts_about, is_label, label_left_out
 from elmgrove.reading.gaps import SEVERAL, gaps_in, usual_interval
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import DOUBTED, Table, read_table
@@ -81,6 +82,14 @@ def read_folder(
     there = [column for column, one in named.items() if one in used]
     rows = table.array[:, [there.index(column) for column in wanted]]
     doubts = [] if features else doubts_about(wanted, rows[:DOUBTED])
+    if not (features or layout.columns):
+        labels = [is_label(column, values) for column, values in zip(wanted, rows.T, strict=True)]
+        if not all(labels):
+            doubts += [
+                label_left_out(f"column {column!r}", column) for column in compress(wanted, labels)
+            ]
+            kept = [not one for one in labels]
+            wanted, rows = [*compress(wanted, kept)], rows[:, kept]
     return replace(table, names=tuple(wanted), rows=rows, notes=[*_notes(used), *doubts])
 
 

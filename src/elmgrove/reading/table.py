@@ -75,9 +75,13 @@ class Table:
 
     def normal(self) -> Self:
         """Gives the rows that are not labelled anomalous; where one is left out there is a gap."""
-        if self.labels is None or not self.labels.any():
+        return self if self.labels is None else self.without(self.labels)
+
+    def without(self, marked: NDArray[np.bool_]) -> Self:
+        """Gives the rows that are not marked; where one is left out there is a gap."""
+        if not marked.any():
             return self
-        kept = np.flatnonzero(~self.labels)
+        kept = np.flatnonzero(~marked)
         follows = np.diff(kept, prepend=-1) == 1
         follows[np.isin(kept, self.gaps)] = False
         return replace(
@@ -85,7 +89,7 @@ class Table:
             rows=self.rows[:][kept],
             lines=self.lines[kept],
             times=None if self.times is None else self.times[kept],
-            labels=self.labels[kept],
+            labels=None if self.labels is None else self.labels[kept],
             gaps=[int(place) for place in np.flatnonzero(~follows) if place],
         )
 
@@ -106,7 +110,8 @@ def read_table(
     content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
     by name, with the words of ``categories``, as a state has learned them. A bad row is an error,
     or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
-    sensors, where nobody said which to read. ``progress`` is told how many bytes were read so far.
+    sensors, where nobody said which to read, and those that look like a label are left out.
+    ``progress`` is told how many bytes were read so far.
     """
     layout = layout or Layout()
     with opened(where, layout.encoding) as file:
@@ -114,7 +119,7 @@ def read_table(
         source = blocks_in(file, layout, wanted)
         if categories is None and layout.categories:
             categories = found_words(source, layout)
-        columns = Columns(source.header, layout, features, categories)
+        columns = Columns(source.header, layout, features, categories, doubts)
         gathering = _Gathering(file.name, source, columns, layout, skip_bad)
         for block in source.blocks():
             gathering.take(block)
