@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.detector import Drift, Event, json_when
+from elmgrove.detector import Answer, Drift, Event, json_when
 from elmgrove.federation import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
 #: many rows could be used; what the last sync said.
 STATE, HEARING, SYNC = "state", "hearing", "sync"
-#: Events that ended and are shown.
+#: Events that ended and are shown, and answers.
 LAST = 3
 
 
@@ -52,6 +52,9 @@ def status_of(member: Member) -> dict[str, Any]:
         },
         "quarantine": len(detector.quarantine),
         "event": told(events.open),
+        "answered": (events.open.answered or None) if events.open is not None else None,
+        "answers": [_answer(one) for one in list(detector.answers.given)[-LAST:]],
+        "undoable": detector.answers.undoable is not None,
         "last_events": [told(event) for event in events.closed[-LAST:]],
         "drift": told(None if detector.drift is None else detector.drift.report),
         "alarm": member.policy,
@@ -68,6 +71,10 @@ def status_of(member: Member) -> dict[str, Any]:
 def told(found: Event | Drift | None) -> dict[str, Any] | None:
     """Gives what there is to tell of an event or a drift, and the same in words."""
     return None if found is None else {**found.fields, "text": str(found)}
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {**asdict(answer), "at": _iso(answer.at), "text": str(answer)}
 
 
 def _since(noted: Mapping[str, Any] | None, state: str) -> str | None:
