@@ -51,7 +51,7 @@ def test_the_last_answer_is_undone_and_who_answered_is_told(member: Member) -> N
         ("undo", "control"),
     ]
     assert status["answers"][1]["text"].endswith("20 rows wait again")
-    assert (status["undoable"], status["answered"]) == (False, None)
+    assert (status["undoable"], status["event"]["answered"]) == (False, None)
     with pytest.raises(BadInput, match="no answer to undo"):
         perform(member, "undo", {})
 

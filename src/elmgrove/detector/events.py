@@ -184,13 +184,17 @@ class Events:
         known = {
             "row": self.row,
             "count": self.count,
-            "marks": [[mark.row, mark.when, mark.learned] for mark in self._alarm.marks],
-            "open": None if self.running is None else asdict(self.running),
-            "closed": [asdict(event) for event in self._closed],
-            "last_learned": list(self.last_learned),
+            "marks": [
+                [mark.row, mark.when, *([mark.learned] if mark.learned else [])]
+                for mark in self._alarm.marks
+            ],
+            "open": None if self.running is None else _written(self.running),
+            "closed": [_written(event) for event in self._closed],
         }
+        if any(self.last_learned):
+            known["last_learned"] = list(self.last_learned)
         if self._news:
-            known["news"] = [[news.kind, asdict(news.event)] for news in self._news]
+            known["news"] = [[news.kind, _written(news.event)] for news in self._news]
         return {"events": known}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
@@ -199,12 +203,13 @@ class Events:
         if known is None:
             return
         self.row, self.count = (require_whole(name, known[name], 0) for name in ("row", "count"))
-        for row, when, learned in known["marks"]:
+        for row, when, *learned in known["marks"]:
             require_numbers({"when": when})
-            number = require_whole("learned", learned, 0)
+            number = require_whole("learned", learned[0], 1) if learned else 0
             self._alarm.marks.append(Mark(require_whole("row", row, 1), when, None, number))
-        after, until = (require_whole("last_learned", one, 0) for one in known["last_learned"])
-        self.last_learned = (after, until)
+        after, until = known.get("last_learned", (0, 0))
+        after = require_whole("last_learned", after, 0)
+        self.last_learned = (after, require_whole("last_learned", until, after))
         self.running = None if known["open"] is None else running_from(known["open"])
         self._closed.extend(map(event_from, known["closed"]))
         self._news.extend(news_from(*told) for told in known.get("news", ()))
@@ -213,3 +218,13 @@ class Events:
             mark.row > self.row for mark in self._alarm.marks
         ):
             raise BadInput("events: one of them, or a strange row, is not among those counted")
+
+
+def _written(event: Event | Running) -> dict[str, Any]:
+    """An event as JSON holds it, without what is not known of it."""
+    known = asdict(event)
+    return {
+        name: value
+        for name, value in known.items()
+        if value or name not in ("after", "until", "answered")
+    }

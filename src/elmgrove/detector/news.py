@@ -75,6 +75,7 @@ class Event:
             "threshold": self.threshold,
             "rows": self.rows,
             "changing": self.changing,
+            "answered": self.answered or None,
             "causes": [cause._asdict() for cause in self.causes],
         }
 

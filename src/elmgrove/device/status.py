@@ -12,7 +12,7 @@ from elmgrove.federation import Member, borrowed_by
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
 #: many rows could be used; what the last sync said.
 STATE, HEARING, SYNC = "state", "hearing", "sync"
-#: Events that ended and are shown, and answers.
+#: Events that ended and are shown.
 LAST = 3
 
 
@@ -52,8 +52,7 @@ def status_of(member: Member) -> dict[str, Any]:
         },
         "quarantine": len(detector.quarantine),
         "event": told(events.open),
-        "answered": (events.open.answered or None) if events.open is not None else None,
-        "answers": [_answer(one) for one in list(detector.answers.given)[-LAST:]],
+        "answers": [_answer(one) for one in detector.answers.given],
         "undoable": detector.answers.undoable is not None,
         "last_events": [told(event) for event in events.closed[-LAST:]],
         "drift": told(None if detector.drift is None else detector.drift.report),
