@@ -211,8 +211,13 @@ ERRAND = Errand("e-1", "accept", {"from": "2024-05-01T14:20:00Z", "to": 1.8e9}, 
 
 @pytest.mark.parametrize(
     "errand",
-    [ERRAND, replace(ERRAND, action="reject", words={}), replace(ERRAND, words={"instead": True})]
-    + [replace(ERRAND, words={"event": 3}), replace(ERRAND, action="undo", words={})],
+    [
+        ERRAND,
+        replace(ERRAND, action="reject", words={}),
+        replace(ERRAND, words={"instead": True}),
+        replace(ERRAND, words={"event": 3}),
+        replace(ERRAND, action="undo", words={}),
+    ],
     ids=repr,
 )
 def test_an_errand_is_the_same_after_its_journey(errand: Errand) -> None:

@@ -100,9 +100,10 @@ class Feedback:
     def _of_rows(self) -> str:
         if self.action == UNDO:
             return f"Undone: {_counted(self.rows)} {'waits' if self.rows == 1 else 'wait'} again"
-        about = "" if self.event is None or self.already else f"Event {self.event}: "
+        named = self.action == REJECT and self.event is not None and not self.already
+        about = f"Event {self.event}: " if named else ""
         if not self.rows:
-            return f"{about}No row waited" if not about else f"{about}no row waited"
+            return f"{about}no row waited" if named else "No row waited"
         done = (
             "learned as a new normal" if self.action == ACCEPT else "dropped, never to be learned"
         )
