@@ -152,13 +152,14 @@ class Detector(Keeping):
     def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()
         while len(verdicts) < len(inputs):
-            version, begun = self.model.version, len(verdicts)
+            version, event, begun = self.model.version, self.events.running, len(verdicts)
             for answer in self.model.answers_ahead(inputs[begun:]):
                 # A copy: a verdict that somebody keeps is not to keep all the others' rows.
                 place = len(verdicts)
                 verdicts.append(self._observed(inputs[place].copy(), answer, periods[place]))
-                if self.model.version != version:
-                    # Rows were promoted: what was answered ahead is out of date.
+                if self.model.version != version or self.events.running is not event:
+                    # Rows were promoted, or what was learned was cut where an event begins or ends,
+                    # and the model is as new as can be: what was answered ahead is out of date.
                     break
         return verdicts
 
@@ -211,7 +212,8 @@ class Detector(Keeping):
         With patterns nobody knows which of them learned which row: then an event's rows are those
         from the one that opened it to the one with which it was over.
         """
-        running, events = self.events.running, self.events
+        events = self.events
+        running = events.running
         if running is not None:
             if not split_at(self, running.after):
                 running.after = self.learned
