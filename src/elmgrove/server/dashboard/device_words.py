@@ -63,6 +63,11 @@ class ShownEvent:
         return {EVENT: self.occurrence.number}
 
     @property
+    def words(self) -> Mapping[str, float]:
+        """The words that name those of its rows of which the device told."""
+        return self.span or self.named
+
+    @property
     def answered(self) -> str:
         """What the device was told it was, by whomever and wherever; '' if nothing."""
         said = self.occurrence.event.get("answered")
