@@ -176,6 +176,21 @@ def test_an_event_can_be_named_by_its_number() -> None:
         reject(detector, Span(0.0, 1.0), event=2)
 
 
+def test_an_event_that_ended_is_answered_without_ending_the_open_one() -> None:
+    machine = Machine(alarm=AlarmRule(cooldown=10))
+    machine.observe(100)
+    machine.observe(5, fault=60.0)
+    machine.observe(100)
+    machine.observe(5, fault=60.0)
+    detector = machine.detector
+    (first,) = detector.events.closed
+    assert accept(detector, event=first.number).rows == first.rows
+    assert detector.events.open is not None
+    assert not detector.events.open.answered
+    assert accept(detector, Span(0.0, 10.0)).rows == 0
+    assert undo(detector).rows == first.rows, "what learned nothing is no answer"
+
+
 # Undone
 
 

@@ -154,17 +154,19 @@ def accept(
     residuals, threshold = _residuals(detector), detector.threshold
     taken = take_out_all(detector) if instead and waiting else TakenOut()
     memory = before.undoable(taken, () if rows is not None else waiting, adopted=len(waiting))
-    detector.increments.pins["answer"] = memory.pins
+    if waiting:
+        detector.increments.pins["answer"] = memory.pins
     # Without times nobody can say whether they were learned before, and were put back since.
     untimed = any(one.time is None for one in waiting)
     detector.adopt(waiting, by_hand=rows is not None or untimed)
     if waiting:
         detector.quarantine.rejected = False
         before.note(memory, ACCEPT, by, at, meant)
-        # What was asked is answered: the event is over, and drift is from here on.
-        detector.events.end()
-        if detector.drift is not None:
-            detector.drift.restart()
+        if meant is None or meant.end is None or detector.events.running is None:
+            # What was asked is answered: the event is over, and drift is from here on.
+            detector.events.end()
+            if detector.drift is not None:
+                detector.drift.restart()
     told = _feedback(ACCEPT, detector, len(waiting), replace(taken, exact=True), meant)
     told = replace(told, raised=_raised(threshold, detector.threshold))
     return told if instead else replace(told, blunter=_blunter(detector, residuals))
